@@ -1,0 +1,80 @@
+# `make` or `make help` lists the targets. Everything runs in .venv, installed from the locked requirements.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-complete
+CODE := src tests tools bench
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP) ## create .venv with the locked, hash-checked dependencies
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: check
+check: $(STAMP) ## format, lint, types, import contracts, tidiness, generated files
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/tidy.py
+	@for generator in tools/generate_*.py; do \
+		[ -e "$$generator" ] || continue; \
+		echo "$(BIN)/python $$generator --check"; \
+		$(BIN)/python $$generator --check || exit 1; \
+	done
+
+.PHONY: format
+format: $(STAMP) ## rewrite the code in the one format
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+.PHONY: test
+test: $(STAMP) ## the tests; needs neither Java nor a network
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: interop
+interop: $(STAMP) java ## Kafka's own tools, Java client and log reader against us (needs Java 17; fetches jars)
+	$(BIN)/python -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" -o timeout=300 $(ARGS)
+
+.PHONY: bench
+bench: $(STAMP) java ## us and Apache Kafka, same client, alternating rounds (needs Java 17); ARGS='--quick'
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: soak
+soak: $(STAMP) ## the long tests: a thousand crashes under load
+	$(BIN)/python -m pytest -m soak --override-ini timeout=0 $(ARGS)
+
+.PHONY: demo
+demo: $(STAMP) ## a broker, a topic, records in and out with a real client
+	$(BIN)/python tools/demo.py
+
+.PHONY: java
+java:
+	@tools/ensure_java
+
+.PHONY: lock
+lock: $(STAMP) ## resolve pyproject.toml's dependencies again into requirements/
+	$(COMPILE) --upgrade --extra dev --output-file requirements/dev.lock
+	$(COMPILE) --constraint requirements/dev.lock --output-file requirements/runtime.lock
+
+.PHONY: clean
+clean: ## remove everything that is made, the environment included
+	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find $(wildcard $(CODE)) -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Penstock and Apache Kafka under the same load, from the same client, in alternating rounds. Run by `make bench`."""

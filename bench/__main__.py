@@ -1,0 +1,112 @@
+"""Runs the benchmark: `python -m bench [--rounds N] [--only NAME] [--quick] [--write]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+
+from apache_kafka.jars import PeerUnavailableError
+from bench.contenders import CONTENDERS, Contender, resident_megabytes
+from bench.errors import BenchError
+from bench.lifecycle import LIFECYCLE
+from bench.loads import FULL, LOADS, QUICK, Figures, Scale, create_topic
+from bench.report import print_table, write_document
+from bench.rows import Samples, compare
+from penstock.testing.processes import ServerProcess, ServerProcessError
+
+NAMES = (*LOADS, *LIFECYCLE)
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Penstock and Apache Kafka, side by side.")
+    parser.add_argument("--rounds", type=int, default=5, help="alternating rounds, of which the medians count")
+    parser.add_argument("--only", action="append", choices=NAMES, help="measure only this; may be repeated")
+    parser.add_argument(
+        "--contender", choices=[contender.name for contender in CONTENDERS], help="measure only one of the two"
+    )
+    parser.add_argument("--quick", action="store_true", help="one small round, to see that it works")
+    parser.add_argument("--write", action="store_true", help="put the result into docs/benchmarks.md")
+    return parser.parse_args(arguments)
+
+
+class Run:
+    """One run over the chosen contenders; figures gather in `samples`."""
+
+    def __init__(self, contenders: list[Contender], scale: Scale, rounds: int, directory: Path) -> None:
+        self.contenders = contenders
+        self.scale = scale
+        self.rounds = rounds
+        self.directory = directory
+        self.samples: Samples = {contender.name: defaultdict(list) for contender in contenders}
+
+    def measure_loads(self, names: list[str]) -> None:
+        with ExitStack() as stack:
+            servers = [
+                (contender, stack.enter_context(contender.make(self.directory / contender.name.replace(" ", "-"))))
+                for contender in self.contenders
+            ]
+            for contender, server in servers:
+                # Idle, but in use: a topic exists and a record was taken.
+                create_topic(server)
+                self._keep(contender, {"memory-idle": resident_megabytes(server.pid)})
+            for contender, server in servers:
+                self._warm_up(contender, server, names)
+            for number in range(self.rounds):
+                for contender, server in _alternate(servers, number):
+                    for name in names:
+                        self._keep(contender, LOADS[name](server, self.scale), f"round {number + 1}")
+            for contender, server in servers:
+                self._keep(contender, {"memory-loaded": resident_megabytes(server.pid)})
+
+    def measure_lifecycle(self, names: list[str]) -> None:
+        for name in names:
+            for number in range(self.rounds):
+                for contender in self.contenders:
+                    directory = self.directory / f"{name}-{number}-{contender.name.replace(' ', '-')}"
+                    self._keep(contender, LIFECYCLE[name](contender, directory, self.scale), f"round {number + 1}")
+
+    def _warm_up(self, contender: Contender, server: ServerProcess, names: list[str]) -> None:
+        """The compiler of a Java broker needs some load before it shows what it can do; both get the same."""
+        for name in names:
+            LOADS[name](server, QUICK)
+        print(f"{contender.name}: warm", flush=True)
+
+    def _keep(self, contender: Contender, figures: Figures, when: str = "") -> None:
+        for key, value in figures.items():
+            self.samples[contender.name][key].append(value)
+        shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
+        print(f"{contender.name}: {when + ': ' if when else ''}{shown}", flush=True)
+
+
+def _alternate(servers: list[tuple[Contender, ServerProcess]], number: int) -> list[tuple[Contender, ServerProcess]]:
+    """Each goes first in every other round, so that neither always finds the machine as the other left it."""
+    return servers if number % 2 == 0 else servers[::-1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    contenders = [contender for contender in CONTENDERS if options.contender in (None, contender.name)]
+    chosen = options.only or NAMES
+    rounds = 1 if options.quick else options.rounds
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+        run = Run(contenders, QUICK if options.quick else FULL, rounds, Path(directory))
+        try:
+            if loads := [name for name in chosen if name in LOADS]:
+                run.measure_loads(loads)
+            run.measure_lifecycle([name for name in chosen if name in LIFECYCLE])
+            comparisons = compare(run.samples)
+            print_table(comparisons)
+            if options.write:
+                write_document(comparisons, rounds)
+        except (BenchError, PeerUnavailableError, ServerProcessError) as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The two brokers, and what the operating system says about their processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from apache_kafka.node import ApacheKafkaNode
+from penstock.testing.processes import BrokerProcess, ServerProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    name: str
+    make: Callable[[Path], ServerProcess]
+
+
+PENSTOCK = Contender("Penstock", lambda directory: BrokerProcess(directory / "data"))
+APACHE_KAFKA = Contender("Apache Kafka", lambda directory: ApacheKafkaNode(directory / "node"))
+CONTENDERS = (PENSTOCK, APACHE_KAFKA)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of the process, all threads, since it started."""
+    # The second field is the command's name in parentheses and may hold spaces; the numbers follow the last parenthesis.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_megabytes(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class CpuMeter:
+    """CPU seconds that a broker used while a block ran."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self, server: ServerProcess) -> Iterator[None]:
+        before = cpu_seconds(server.pid)
+        yield
+        self.seconds = cpu_seconds(server.pid) - before

@@ -1,0 +1,247 @@
+"""The loads that are measured on running brokers. Each returns its figures by key; `bench.rows` says what they mean."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import confluent_kafka
+import confluent_kafka.admin
+
+from bench.contenders import CpuMeter
+from bench.errors import BenchError
+from bench.wire import (
+    RawConnection,
+    api_versions_request,
+    metadata_request,
+    produce_error,
+    produce_request,
+    record_batch,
+)
+from penstock.testing.processes import ServerProcess
+
+Figures = dict[str, float]
+
+PATIENCE_S = 120.0
+PRODUCE_CHUNK = 2000
+CONSUME_CHUNK = 10_000
+# As many as a Kafka producer keeps on the way at most.
+REQUESTS_IN_FLIGHT = 5
+LATENCY_VALUE_BYTES = 100
+
+_topic_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much work a round does."""
+
+    megabytes_large: int  # of 1 KiB records
+    megabytes_small: int  # of 100 B records
+    single_records: int
+    pipelined_requests: int
+
+
+FULL = Scale(megabytes_large=512, megabytes_small=100, single_records=5000, pipelined_requests=30_000)
+QUICK = Scale(megabytes_large=64, megabytes_small=10, single_records=1000, pipelined_requests=5000)
+
+
+def create_topic(server: ServerProcess, partitions: int = 1) -> str:
+    name = f"bench-{next(_topic_numbers)}"
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([confluent_kafka.admin.NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
+    # A created topic may still be on its way to the partition's leader: ask until a record goes in.
+    request = produce_request(name, 0, record_batch(b"first", now_ms()))
+    deadline = time.monotonic() + PATIENCE_S
+    with RawConnection(server.host, server.port) as connection:
+        while (error := produce_error(connection.exchange(request), name)) != 0:
+            if time.monotonic() > deadline:
+                raise BenchError(f"{server.name} answers a produce to a new topic with error {error}")
+            time.sleep(0.01)
+    return name
+
+
+@contextmanager
+def topic_of(server: ServerProcess, partitions: int = 1) -> Iterator[str]:
+    name = create_topic(server, partitions)
+    yield name
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.delete_topics([name])[name].result(PATIENCE_S)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> float:
+    """Seconds until `count` records are acknowledged by all replicas, through librdkafka."""
+    failures: list[str] = []
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": server.bootstrap_servers,
+            "acks": "all",
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1 << 20,
+            "error_cb": lambda error: failures.append(str(error)),
+        }
+    )
+    producer.list_topics(topic, timeout=PATIENCE_S)
+    chunk = [{"value": bytes(value_bytes), "partition": 0} for _ in range(PRODUCE_CHUNK)]
+    assert count % PRODUCE_CHUNK == 0, "whole chunks"
+    started = time.perf_counter()
+    deadline = time.monotonic() + PATIENCE_S
+    queued = 0
+    while queued < count:
+        try:
+            queued += producer.produce_batch(topic, chunk, partition=0)
+        except BufferError:
+            _check_alive(server, failures, deadline)
+        producer.poll(0)
+        # The queue is kept short enough to stay in the processor's reach and long enough to fill every request.
+        while len(producer) > 100_000:
+            producer.poll(0.001)
+            _check_alive(server, failures, deadline)
+    while producer.flush(0.5):
+        _check_alive(server, failures, deadline)
+    return time.perf_counter() - started
+
+
+def consume(server: ServerProcess, topic: str, count: int) -> float:
+    """Seconds from the first to the last of `count` records, through librdkafka."""
+    settings = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": server.bootstrap_servers, **settings})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    deadline = time.monotonic() + PATIENCE_S
+    first = consumer.consume(1, PATIENCE_S)
+    started = time.perf_counter()
+    received = len(first)
+    try:
+        while received < count:
+            messages = consumer.consume(CONSUME_CHUNK, 0.5)
+            received += len(messages)
+            if not messages:
+                _check_alive(server, [], deadline)
+        return time.perf_counter() - started
+    finally:
+        consumer.close()
+
+
+def _check_alive(server: ServerProcess, failures: list[str], deadline: float) -> None:
+    if not server.is_running:
+        raise BenchError(f"{server.name} ended during the load")
+    if time.monotonic() > deadline:
+        raise BenchError(f"{server.name} did not finish the load in {PATIENCE_S} s; the client said: {failures[-3:]}")
+
+
+def measure_throughput(server: ServerProcess, label: str, value_bytes: int, megabytes: int) -> Figures:
+    count = megabytes * 1_000_000 // value_bytes // PRODUCE_CHUNK * PRODUCE_CHUNK
+    sent_megabytes = count * value_bytes / 1_000_000
+    producing, consuming = CpuMeter(), CpuMeter()
+    with topic_of(server) as topic:
+        with producing.running(server):
+            produce_seconds = produce(server, topic, value_bytes, count)
+        with consuming.running(server):
+            consume_seconds = consume(server, topic, count)
+    return {
+        f"produce-{label}": sent_megabytes / produce_seconds,
+        f"produce-{label}.cpu": producing.seconds,
+        f"consume-{label}": sent_megabytes / consume_seconds,
+        f"consume-{label}.cpu": consuming.seconds,
+    }
+
+
+def measure_large(server: ServerProcess, scale: Scale) -> Figures:
+    return measure_throughput(server, "1k", 1024, scale.megabytes_large)
+
+
+def measure_small(server: ServerProcess, scale: Scale) -> Figures:
+    return measure_throughput(server, "100b", 100, scale.megabytes_small)
+
+
+def measure_latency(server: ServerProcess, scale: Scale) -> Figures:
+    """One record at a time over one connection: the next is sent when the last is acknowledged."""
+    meter = CpuMeter()
+    latencies = []
+    with topic_of(server) as topic, RawConnection(server.host, server.port) as connection:
+        request = produce_request(topic, 0, record_batch(bytes(LATENCY_VALUE_BYTES), now_ms()))
+        for _ in range(scale.single_records // 10):
+            connection.exchange(request)
+        with meter.running(server):
+            for _ in range(scale.single_records):
+                started = time.perf_counter_ns()
+                response = connection.exchange(request)
+                latencies.append(time.perf_counter_ns() - started)
+        _require_success(server, response, topic)
+    latencies.sort()
+    return {
+        "latency-p50": percentile(latencies, 50) / 1000,
+        "latency-p99": percentile(latencies, 99) / 1000,
+        "latency.cpu": meter.seconds,
+    }
+
+
+def percentile(ordered: list[int], percent: float) -> float:
+    return float(ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))])
+
+
+def measure_pipelined(server: ServerProcess, scale: Scale) -> Figures:
+    producing, asking = CpuMeter(), CpuMeter()
+    with topic_of(server) as topic:
+        request = produce_request(topic, 0, record_batch(bytes(LATENCY_VALUE_BYTES), now_ms()))
+        with producing.running(server):
+            produce_rate, last = pipeline(server, request, scale.pipelined_requests)
+        _require_success(server, last, topic)
+        with asking.running(server):
+            metadata_rate, _ = pipeline(server, metadata_request(topic, may_create=False), scale.pipelined_requests)
+    return {
+        "pipelined-produce": produce_rate,
+        "pipelined-produce.cpu": producing.seconds,
+        "pipelined-metadata": metadata_rate,
+        "pipelined-metadata.cpu": asking.seconds,
+    }
+
+
+def pipeline(server: ServerProcess, request: bytes, count: int) -> tuple[float, bytes]:
+    """Requests a second with a fixed number always on the way, and the last response."""
+    with RawConnection(server.host, server.port) as connection:
+        started = time.perf_counter()
+        connection.send(request * REQUESTS_IN_FLIGHT)
+        sent, received = REQUESTS_IN_FLIGHT, 0
+        last = b""
+        while received < count:
+            responses = connection.receive()
+            received += len(responses)
+            last = responses[-1]
+            more = min(len(responses), count - sent)
+            if more:
+                connection.send(request * more)
+                sent += more
+        return count / (time.perf_counter() - started), last
+
+
+def _require_success(server: ServerProcess, response: bytes, topic: str) -> None:
+    if error := produce_error(response, topic):
+        raise BenchError(f"{server.name} answered a produce with error {error}")
+
+
+def open_connections(server: ServerProcess, count: int) -> list[RawConnection]:
+    """Connections that have introduced themselves and then say nothing more."""
+    request = api_versions_request()
+    connections = []
+    for _ in range(count):
+        connection = RawConnection(server.host, server.port)
+        connection.exchange(request)
+        connections.append(connection)
+    return connections
+
+
+# Name -> what it does to a running broker in every round.
+LOADS: dict[str, Callable[[ServerProcess, Scale], Figures]] = {
+    "large": measure_large,
+    "small": measure_small,
+    "latency": measure_latency,
+    "pipelined": measure_pipelined,
+}

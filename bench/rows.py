@@ -1,0 +1,97 @@
+"""What is compared and what is aimed at: one line per row of the result, in the order of the goals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from bench.contenders import APACHE_KAFKA, PENSTOCK
+
+# Contender -> figure key -> one value per round.
+Samples = dict[str, dict[str, list[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    key: str
+    title: str
+    unit: str
+    decimals: int = 0
+    ratio_at_least: float | None = None
+    ratio_at_most: float | None = None
+    value_at_most: float | None = None
+
+    @property
+    def goal(self) -> str:
+        if self.ratio_at_least is not None:
+            return f"{self.ratio_at_least:g} times or more"
+        if self.ratio_at_most is not None:
+            return f"{self.ratio_at_most:g} times or less"
+        if self.value_at_most is not None:
+            return f"{self.value_at_most:g} {self.unit} at most"
+        return ""
+
+    def is_met(self, ours: float, theirs: float | None) -> bool | None:
+        if self.value_at_most is not None:
+            return ours <= self.value_at_most
+        if theirs is None or self.goal == "":
+            return None
+        ratio = ours / theirs
+        return ratio >= self.ratio_at_least if self.ratio_at_least is not None else ratio <= (self.ratio_at_most or 0)
+
+
+ROWS = (
+    Row("produce-1k", "produce 1 KiB, acks=all", "MB/s", ratio_at_least=2),
+    Row("produce-100b", "produce 100 B, acks=all", "MB/s", decimals=1, ratio_at_least=1.2),
+    Row("consume-1k", "consume 1 KiB", "MB/s", ratio_at_least=1),
+    Row("consume-100b", "consume 100 B", "MB/s", decimals=1, ratio_at_least=1),
+    Row("latency-p50", "one record at a time, acks=all: p50", "us", ratio_at_most=0.5),
+    Row("latency-p99", "one record at a time, acks=all: p99", "us", ratio_at_most=0.5),
+    Row("pipelined-produce", "one-record produce requests, 5 in flight", "requests/s", ratio_at_least=3),
+    Row("pipelined-metadata", "metadata requests, 5 in flight", "requests/s", ratio_at_least=3),
+    Row("cpu", "broker CPU for the loads above", "s", decimals=2, ratio_at_most=0.25),
+    Row("memory-idle", "resident memory, idle", "MB", value_at_most=80),
+    Row("memory-loaded", "resident memory, after the loads", "MB", value_at_most=150),
+    Row("start", "start until the first record is acknowledged: process", "s", decimals=3, value_at_most=0.5),
+    Row("start-embedded", "start until the first record is acknowledged: embedded", "s", decimals=3, value_at_most=0.1),
+    Row("start-1000-partitions", "the same with 1,000 partitions", "s", decimals=3, value_at_most=3),
+    Row("idle-connections", "memory for 5,000 idle connections", "MB", decimals=1, value_at_most=100),
+)
+
+CPU_PARTS = (
+    *("produce-1k.cpu", "consume-1k.cpu", "produce-100b.cpu", "consume-100b.cpu"),
+    *("latency.cpu", "pipelined-produce.cpu", "pipelined-metadata.cpu"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    row: Row
+    ours: float
+    theirs: float | None
+
+    @property
+    def is_met(self) -> bool | None:
+        return self.row.is_met(self.ours, self.theirs)
+
+    def cells(self) -> tuple[str, ...]:
+        met = {True: "yes", False: "no", None: ""}[self.is_met]
+        theirs = "" if self.theirs is None else f"{self.theirs:,.{self.row.decimals}f}"
+        ratio = f"{self.ours / self.theirs:.2f}" if self.theirs else ""
+        return (self.row.title, self.row.unit, f"{self.ours:,.{self.row.decimals}f}", theirs, ratio, self.row.goal, met)
+
+
+HEADINGS = ("what", "unit", PENSTOCK.name, APACHE_KAFKA.name, "ratio", "goal", "met")
+
+
+def compare(samples: Samples) -> list[Comparison]:
+    ours, theirs = (medians(samples.get(contender.name, {})) for contender in (PENSTOCK, APACHE_KAFKA))
+    return [Comparison(row, ours[row.key], theirs.get(row.key)) for row in ROWS if row.key in ours]
+
+
+def medians(figures: dict[str, list[float]]) -> dict[str, float]:
+    found = {key: median(values) for key, values in figures.items() if values}
+    parts = [found[key] for key in CPU_PARTS if key in found]
+    if parts:
+        found["cpu"] = sum(parts)
+    return found

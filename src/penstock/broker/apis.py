@@ -1,0 +1,96 @@
+"""The API table: what this broker serves, in which versions, by which handler.
+
+Dispatch, the ApiVersions answer, the metrics' labels and docs/reference/apis.md are all read from it. Versions are
+those of Kafka 4.3, as far as served. Produce is advertised from 0 on although 3 is the lowest served: older
+librdkafka looks for version 0 and otherwise turns compression off (KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+from penstock.broker.dispatch import Api, Handler
+from penstock.broker.handlers import (
+    configs,
+    fetch,
+    group_offsets,
+    groups,
+    log_dirs,
+    metadata,
+    offsets,
+    produce,
+    producers,
+    topics,
+)
+from penstock.protocol.message import Message
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
+from penstock.protocol.messages.create_topics import CreateTopicsRequest
+from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
+from penstock.protocol.messages.delete_records import DeleteRecordsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
+from penstock.protocol.messages.describe_configs import DescribeConfigsRequest
+from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from penstock.protocol.messages.describe_producers import DescribeProducersRequest
+from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from penstock.protocol.messages.fetch import FetchRequest
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest
+from penstock.protocol.messages.leave_group import LeaveGroupRequest
+from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from penstock.protocol.messages.list_groups import ListGroupsRequest
+from penstock.protocol.messages.list_offsets import ListOffsetsRequest
+from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
+from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from penstock.protocol.messages.produce import ProduceRequest
+from penstock.protocol.messages.sync_group import SyncGroupRequest
+
+
+def _row(
+    request: type[Message], handler: Handler, max_version: int, advertised_min: int | None = None
+) -> tuple[int, Api]:
+    low = request.MIN_VERSION
+    return request.API_KEY, Api(request, handler, low, max_version, low if advertised_min is None else advertised_min)
+
+
+APIS: dict[int, Api] = dict(
+    (
+        _row(ProduceRequest, produce.produce, 13, advertised_min=0),
+        _row(FetchRequest, fetch.fetch, 18),
+        _row(ListOffsetsRequest, offsets.list_offsets, 11),
+        _row(MetadataRequest, metadata.metadata, 13),
+        _row(OffsetCommitRequest, group_offsets.offset_commit, 10),
+        _row(OffsetFetchRequest, group_offsets.offset_fetch, 10),
+        _row(FindCoordinatorRequest, groups.find_coordinator, 6),
+        _row(JoinGroupRequest, groups.join_group, 9),
+        _row(HeartbeatRequest, groups.heartbeat, 4),
+        _row(LeaveGroupRequest, groups.leave_group, 5),
+        _row(SyncGroupRequest, groups.sync_group, 5),
+        _row(DescribeGroupsRequest, groups.describe_groups, 6),
+        _row(ListGroupsRequest, groups.list_groups, 5),
+        _row(ApiVersionsRequest, metadata.api_versions, 4),
+        _row(CreateTopicsRequest, topics.create_topics, 7),
+        _row(DeleteTopicsRequest, topics.delete_topics, 6),
+        _row(DeleteRecordsRequest, offsets.delete_records, 2),
+        _row(InitProducerIdRequest, producers.init_producer_id, 5),
+        _row(OffsetForLeaderEpochRequest, offsets.offset_for_leader_epoch, 4),
+        _row(DescribeConfigsRequest, configs.describe_configs, 4),
+        _row(AlterConfigsRequest, configs.alter_configs, 2),
+        _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
+        _row(CreatePartitionsRequest, topics.create_partitions, 3),
+        _row(DeleteGroupsRequest, groups.delete_groups, 2),
+        _row(IncrementalAlterConfigsRequest, configs.incremental_alter_configs, 1),
+        _row(OffsetDeleteRequest, group_offsets.offset_delete, 0),
+        _row(DescribeClusterRequest, metadata.describe_cluster, 2),
+        _row(DescribeProducersRequest, producers.describe_producers, 0),
+        _row(ListConfigResourcesRequest, configs.list_config_resources, 1),
+        _row(DescribeTopicPartitionsRequest, metadata.describe_topic_partitions, 0),
+    )
+)

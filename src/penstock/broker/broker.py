@@ -1,0 +1,45 @@
+"""The parts of a running broker, as handlers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.broker.authorizer import Authorizer
+from penstock.broker.dispatch import Api
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.flusher import Flusher
+from penstock.broker.group_runtime import GroupRuntime
+from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.topic_creation import TopicCreation
+from penstock.cluster.metadata import Metadata
+from penstock.core.clock import Clock
+from penstock.core.config import BrokerConfig
+from penstock.core.metrics import BrokerMetrics
+from penstock.log.log_directories import LogDirectories
+
+
+@dataclass(slots=True)
+class Broker:
+    node_id: int
+    config: BrokerConfig
+    clock: Clock
+    metrics: BrokerMetrics
+    authorizer: Authorizer
+    apis: dict[int, Api]
+    metadata: Metadata
+    directories: LogDirectories
+    partitions: Partitions
+    flusher: Flusher
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    groups: GroupRuntime
+    topic_creation: TopicCreation
+
+    def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
+        """(node id, host, port, rack) of every live broker that has this listener."""
+        for registration in self.metadata.image.brokers.values():
+            for endpoint in registration.endpoints:
+                if endpoint.name == listener:
+                    yield registration.node_id, endpoint.host, endpoint.port, registration.rack

@@ -1,0 +1,165 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches, so that a request names only
+changes.
+
+Rules. A request carries (session id, epoch):
+    epoch -1         one full fetch without a session; a named session ends epoch 0          a full fetch that asks
+    for a new session; a named session ends; with no room the answer is session 0 epoch n > 0      changes to session
+    `id`; n must be the epoch that follows the last one, else INVALID_FETCH_SESSION_EPOCH
+An incremental answer names a partition only if it has records, an error, or a moved high watermark or log start. What
+was answered with records goes to the end of the order, so that no partition starves behind a busy one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.core.types import TopicId
+from penstock.protocol.errors import ApiError, ErrorCode
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+
+# (topic id or name, partition): requests from version 13 on know topics by id alone.
+PartitionKey = tuple[TopicId | str, int]
+
+
+class FetchTarget(NamedTuple):
+    """One partition as the client asked for it."""
+
+    topic: TopicId | str
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic, self.partition
+
+
+class Answered(NamedTuple):
+    """What the client was last told of a partition."""
+
+    high_watermark: int
+    log_start_offset: int
+
+
+_NEVER = Answered(-1, -1)
+
+
+class FetchSession:
+    __slots__ = ("answered", "epoch", "id", "last_used_ms", "targets", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, targets: Iterable[FetchTarget], now_ms: int) -> None:
+        self.id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1  # the epoch the next request must carry
+        self.last_used_ms = now_ms
+        self.targets: OrderedDict[PartitionKey, FetchTarget] = OrderedDict((t.key, t) for t in targets)
+        self.answered: dict[PartitionKey, Answered] = {}
+
+    def update(self, changed: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
+        for key in forgotten:
+            self.targets.pop(key, None)
+            self.answered.pop(key, None)
+        for target in changed:
+            self.targets[target.key] = target
+
+    def must_answer(
+        self, key: PartitionKey, error_code: int, high_watermark: int, log_start_offset: int, size: int
+    ) -> bool:
+        """Decides whether an incremental answer names the partition, and remembers what it says if so."""
+        told = Answered(high_watermark, log_start_offset)
+        if error_code:
+            self.answered.pop(key, None)  # so that recovery is told, too
+            return True
+        if size:
+            self.targets.move_to_end(key)
+        elif self.answered.get(key, _NEVER) == told:
+            return False
+        self.answered[key] = told
+        return True
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What to read for one request, and which session the answer names."""
+
+    targets: list[FetchTarget]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+
+
+class FetchSessions:
+    """All sessions of a broker. Bounded: `slots` sessions; an old one makes room only if unused for `eviction_ms`."""
+
+    def __init__(self, slots: int, eviction_ms: int, choose_id: random.Random | None = None) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._random = choose_id or random.Random()
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.targets) for session in self._sessions.values())
+
+    def plan(
+        self,
+        session_id: int,
+        epoch: int,
+        targets: list[FetchTarget],
+        forgotten: list[PartitionKey],
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> FetchPlan:
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            if epoch == FINAL_EPOCH or not targets:
+                return FetchPlan(targets)
+            return FetchPlan(targets, self._create(targets, uses_topic_ids, now_ms))
+        session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
+        session.update(targets, forgotten)
+        return FetchPlan(list(session.targets.values()), session, is_incremental=True)
+
+    def _continue(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def _create(self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
+            return None
+        session_id = self._random.randint(1, _MAX_EPOCH)
+        while session_id in self._sessions:
+            session_id = self._random.randint(1, _MAX_EPOCH)
+        session = FetchSession(session_id, uses_topic_ids, targets, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def _evict_oldest(self, now_ms: int) -> bool:
+        """The order is by last use, so only the first needs a look."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+            return False
+        del self._sessions[oldest.id]
+        self.evictions += 1
+        return True

@@ -1,0 +1,200 @@
+"""Configuration of topics and brokers, looked at and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from penstock.broker.authorizer import CLUSTER_NAME, Operation
+from penstock.broker.authorizer import ResourceType as Resource
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.cluster.config_decisions import ResourceType
+from penstock.cluster.decisions import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
+from penstock.cluster.topic_names import check_topic_name
+from penstock.core.config_describe import ConfigEntry, describe_broker, describe_default_broker, describe_topic
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages import alter_configs as full_messages
+from penstock.protocol.messages import incremental_alter_configs as incremental_messages
+from penstock.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from penstock.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+Change = TypeVar("Change", FullChange, IncrementalChange)
+
+_LISTABLE = (
+    ResourceType.TOPIC,
+    ResourceType.BROKER,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.GROUP,
+)
+
+
+def _may(broker: Broker, context: RequestContext, operation: Operation, resource_type: int, name: str) -> ErrorCode:
+    if resource_type == ResourceType.TOPIC:
+        allowed = broker.authorizer.is_allowed(context, operation, Resource.TOPIC, name)
+        return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    allowed = broker.authorizer.is_allowed(context, operation, Resource.CLUSTER, CLUSTER_NAME)
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+# ---------------------------------------------------------------------------- DescribeConfigs
+
+
+def describe_configs(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(broker, context, request, resource) for resource in request.resources]
+    )
+
+
+def _describe(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    answer = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+    )
+    code = _may(broker, context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
+    try:
+        if code:
+            raise ApiError(code)
+        entries = _entries(broker, resource)
+    except ApiError as error:
+        answer.error_code, answer.error_message = error.code, error.message
+        return answer
+    answer.configs = [_entry(request, entry) for entry in entries]
+    return answer
+
+
+def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+    name, keys = resource.resource_name, resource.configuration_keys
+    if resource.resource_type == ResourceType.TOPIC:
+        check_topic_name(name)
+        topic = broker.metadata.image.topics.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(broker.config, topic.configs, keys)
+    if resource.resource_type == ResourceType.BROKER:
+        if not name:
+            return describe_default_broker(broker.config, keys)
+        if name != str(broker.node_id):
+            text = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, text)
+        return describe_broker(broker.config, keys)
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
+        config_type=entry.kind,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+# ---------------------------------------------------------------------------- altering
+
+
+async def alter_configs(
+    broker: Broker, context: RequestContext, request: full_messages.AlterConfigsRequest
+) -> full_messages.AlterConfigsResponse:
+    changes = [
+        FullChange(each.resource_type, each.resource_name, tuple((c.name, c.value) for c in each.configs))
+        for each in request.resources
+    ]
+    allowed, refused = _partition(broker, context, changes)
+    results = await broker.metadata.alter_configs(allowed, validate_only=request.validate_only)
+    return full_messages.AlterConfigsResponse(
+        responses=[
+            full_messages.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=resource_type, resource_name=name
+            )
+            for resource_type, name, code, message in (*results, *refused)
+        ]
+    )
+
+
+async def incremental_alter_configs(
+    broker: Broker, context: RequestContext, request: incremental_messages.IncrementalAlterConfigsRequest
+) -> incremental_messages.IncrementalAlterConfigsResponse:
+    changes = [
+        IncrementalChange(
+            each.resource_type,
+            each.resource_name,
+            tuple(RequestedChange(c.name, c.config_operation, c.value) for c in each.configs),
+        )
+        for each in request.resources
+    ]
+    allowed, refused = _partition(broker, context, changes)
+    results = await broker.metadata.incremental_alter_configs(allowed, validate_only=request.validate_only)
+    return incremental_messages.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_messages.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=resource_type, resource_name=name
+            )
+            for resource_type, name, code, message in (*results, *refused)
+        ]
+    )
+
+
+def _partition(
+    broker: Broker, context: RequestContext, changes: Sequence[Change]
+) -> tuple[list[Change], list[AlterConfigsResult]]:
+    allowed, refused = [], []
+    for change in changes:
+        code = _may(broker, context, Operation.ALTER_CONFIGS, change.resource_type, change.resource_name)
+        if code:
+            refused.append(AlterConfigsResult(change.resource_type, change.resource_name, code, None))
+        else:
+            allowed.append(change)
+    return allowed, refused
+
+
+# ---------------------------------------------------------------------------- ListConfigResources
+
+
+def list_config_resources(
+    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if context.api_version == 0:  # version 0 lists client metrics, and nothing else
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or set(_LISTABLE)
+    if not wanted <= set(_LISTABLE):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    image = broker.metadata.image
+    nodes = [str(node_id) for node_id in image.brokers]
+    names = {
+        ResourceType.TOPIC: list(image.topics),
+        ResourceType.BROKER: nodes,
+        ResourceType.BROKER_LOGGER: nodes,
+        ResourceType.CLIENT_METRICS: [],
+        ResourceType.GROUP: [],
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=resource_type)
+            for resource_type in _LISTABLE
+            if resource_type in wanted
+            for name in names[resource_type]
+        ]
+    )

@@ -1,0 +1,259 @@
+"""Committed offsets of groups: commit, fetch, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.groups import requests, results
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_FIRST_WITH_TOPIC_IDS = 10
+_FIRST_WITH_GROUPS = 8
+_FIRST_COMMIT_WITH_GROUP_NOT_FOUND = 9
+_FIRST_WITH_GROUP_ERROR = 2
+
+# What is said of a topic: its name (as far as it is known) and id, and the error that all its partitions get.
+_Topic = tuple[str, TopicId, ErrorCode]
+
+
+def _resolve(broker: Broker, context: RequestContext, operation: Operation, name: str, topic_id: TopicId) -> _Topic:
+    """Committing needs topics that exist; the id is filled in, so that offsets of a later topic of the same name
+    are told apart.
+    """
+    if context.api_version >= _FIRST_WITH_TOPIC_IDS:
+        known = broker.partitions.topic_name(topic_id)
+        if known is None:
+            return "", topic_id, ErrorCode.UNKNOWN_TOPIC_ID
+        name = known
+    if not broker.authorizer.is_allowed(context, operation, ResourceType.TOPIC, name):
+        return name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return name, topic_id, ErrorCode.NONE
+
+
+# ---------------------------------------------------------------------------------------------------- OffsetCommit
+
+
+async def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    allowed = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id)
+    resolved = [_resolve(broker, context, Operation.READ, topic.name, topic.topic_id) for topic in request.topics]
+    errors: dict[tuple[str, int], ErrorCode] = {}
+    if allowed:
+        offsets = list(_offsets_to_commit(broker, request.topics, resolved, errors))
+        domain = requests.OffsetCommitRequest(
+            group_id=request.group_id,
+            offsets=offsets,
+            member_id=request.member_id,
+            generation_id=request.generation_id_or_member_epoch,
+            group_instance_id=request.group_instance_id,
+            retention_time_ms=request.retention_time_ms,
+            accepts_group_id_not_found=context.api_version >= _FIRST_COMMIT_WITH_GROUP_NOT_FOUND,
+        )
+        if offsets or not request.topics:
+            result: results.OffsetCommitResult = await broker.groups.submit(
+                lambda ticket: broker.groups.coordinator.commit_offsets(ticket, domain, broker.clock.now_ms())
+            )
+            errors.update({(name, index): error for name, index, error in result.partitions})
+    response = OffsetCommitResponse()
+    for topic, (name, topic_id, refusal) in zip(request.topics, resolved, strict=True):
+        refusal = refusal if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
+        partitions = [
+            OffsetCommitResponsePartition(
+                partition_index=asked.partition_index, error_code=refusal or errors[name, asked.partition_index]
+            )
+            for asked in topic.partitions
+        ]
+        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id, partitions=partitions))
+    return response
+
+
+def _offsets_to_commit(
+    broker: Broker,
+    topics: Iterable[OffsetCommitRequestTopic],
+    resolved: Iterable[_Topic],
+    errors: dict[tuple[str, int], ErrorCode],
+) -> Iterable[requests.OffsetToCommit]:
+    for topic, (name, topic_id, refusal) in zip(topics, resolved, strict=True):
+        if refusal:
+            continue
+        for asked in topic.partitions:
+            partition = broker.partitions.find(name, asked.partition_index)
+            if partition is None:
+                errors[name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            yield requests.OffsetToCommit(
+                name,
+                asked.partition_index,
+                asked.committed_offset,
+                asked.committed_leader_epoch,
+                asked.committed_metadata,
+                topic_id,
+            )
+
+
+# ---------------------------------------------------------------------------------------------------- OffsetFetch
+
+
+def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if context.api_version >= _FIRST_WITH_GROUPS:
+        groups = [_fetch_group(broker, context, group, request.require_stable) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    topics = None
+    if request.topics is not None:
+        topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return _as_single(_fetch_group(broker, context, group, request.require_stable), context.api_version, group)
+
+
+def _as_single(answer: OffsetFetchResponseGroup, version: int, asked: OffsetFetchRequestGroup) -> OffsetFetchResponse:
+    """Versions below 8 ask for one group; below 2 there is no place for its error but each partition."""
+    topics = answer.topics
+    if answer.error_code and version < _FIRST_WITH_GROUP_ERROR:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name, partitions=[_no_offset(index, answer.error_code) for index in topic.partition_indexes]
+            )
+            for topic in asked.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=answer.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=p.partition_index,
+                        committed_offset=p.committed_offset,
+                        committed_leader_epoch=p.committed_leader_epoch,
+                        metadata=p.metadata,
+                        error_code=p.error_code,
+                    )
+                    for p in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
+
+
+def _fetch_group(
+    broker: Broker, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    answer = OffsetFetchResponseGroup(group_id=asked.group_id)
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, asked.group_id):
+        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return answer
+    refused: list[OffsetFetchResponseTopics] = []
+    wanted: list[TopicPartition] | None = None if asked.topics is None else []
+    for topic in asked.topics or ():
+        name, topic_id, refusal = _resolve(broker, context, Operation.DESCRIBE, topic.name, topic.topic_id)
+        if refusal:
+            partitions = [_no_offset(index, refusal) for index in topic.partition_indexes]
+            refused.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=partitions))
+        elif wanted is not None:
+            wanted += [TopicPartition(name, index) for index in topic.partition_indexes]
+    found = broker.groups.coordinator.fetch_offsets(
+        requests.OffsetFetchRequest(
+            group_id=asked.group_id,
+            partitions=wanted,
+            require_stable=require_stable,
+            member_id=asked.member_id,
+            member_epoch=asked.member_epoch,
+        )
+    )
+    answer.error_code = found.error
+    if not found.error:
+        answer.topics = list(_by_topic(broker, context, found.partitions)) + refused
+    return answer
+
+
+def _by_topic(
+    broker: Broker, context: RequestContext, offsets: Iterable[results.FetchedOffset]
+) -> Iterable[OffsetFetchResponseTopics]:
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    images = broker.metadata.image.topics
+    for found in offsets:
+        if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, found.topic):
+            continue
+        image = images.get(found.topic)
+        if image is None and context.api_version >= _FIRST_WITH_TOPIC_IDS:
+            continue  # a topic that is gone has no id to be named by
+        topic_id = ZERO_TOPIC_ID if image is None else image.topic_id
+        topic = topics.setdefault(found.topic, OffsetFetchResponseTopics(name=found.topic, topic_id=topic_id))
+        topic.partitions.append(
+            OffsetFetchResponsePartitions(
+                partition_index=found.partition,
+                committed_offset=found.offset,
+                committed_leader_epoch=found.leader_epoch,
+                metadata=found.metadata,
+                error_code=found.error,
+            )
+        )
+    return topics.values()
+
+
+# ---------------------------------------------------------------------------------------------------- OffsetDelete
+
+
+async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    if not broker.authorizer.is_allowed(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    errors: dict[tuple[str, int], ErrorCode] = {}
+    wanted = []
+    for topic in request.topics:
+        may = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
+        for asked in topic.partitions:
+            if not may:
+                errors[topic.name, asked.partition_index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif broker.partitions.find(topic.name, asked.partition_index) is None:
+                errors[topic.name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                wanted.append(TopicPartition(topic.name, asked.partition_index))
+    domain = requests.OffsetDeleteRequest(request.group_id, wanted)
+    result: results.OffsetDeleteResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.delete_offsets(ticket, domain)
+    )
+    if result.error:
+        return OffsetDeleteResponse(error_code=result.error)
+    errors.update({(name, index): error for name, index, error in result.partitions})
+    response = OffsetDeleteResponse()
+    for topic in request.topics:
+        partitions = [
+            OffsetDeleteResponsePartition(
+                partition_index=asked.partition_index, error_code=errors[topic.name, asked.partition_index]
+            )
+            for asked in topic.partitions
+        ]
+        response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    return response

@@ -1,0 +1,268 @@
+"""The classic group protocol: finding the coordinator, membership, and looking at groups."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from penstock.broker.authorizer import (
+    CLUSTER_NAME,
+    NOT_ASKED,
+    Operation,
+    ResourceType,
+    authorized_operations,
+)
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.groups import requests, results
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_GROUP_KEY = 0
+_FIRST_BATCHED_FIND = 4
+_FIRST_WITH_MEMBER_ID_REQUIRED = 4
+_FIRST_WITH_SKIP_ASSIGNMENT = 9
+_FIRST_WITH_NULL_PROTOCOL = 7
+_FIRST_BATCHED_LEAVE = 3
+_FIRST_WITH_GROUP_NOT_FOUND = 6
+
+
+def _may(broker: Broker, context: RequestContext, operation: Operation, group_id: str) -> bool:
+    return broker.authorizer.is_allowed(context, operation, ResourceType.GROUP, group_id)
+
+
+# ---------------------------------------------------------------------------------------------------- FindCoordinator
+
+
+async def find_coordinator(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Every group has its coordinator on the leader of its partition of `__consumer_offsets`, which the first
+    question creates.
+    """
+    batched = context.api_version >= _FIRST_BATCHED_FIND
+    keys = request.coordinator_keys if batched else [request.key]
+    answers = [await _find(broker, context, request.key_type, key) for key in keys]
+    if batched:
+        return FindCoordinatorResponse(coordinators=answers)
+    (answer,) = answers
+    return FindCoordinatorResponse(
+        error_code=answer.error_code,
+        error_message=answer.error_message,
+        node_id=answer.node_id,
+        host=answer.host,
+        port=answer.port,
+    )
+
+
+async def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    answer = Coordinator(key=key, node_id=-1, port=-1, error_message=None)
+    if key_type != _GROUP_KEY:
+        answer.error_code = ErrorCode.INVALID_REQUEST
+        answer.error_message = "this broker coordinates consumer groups; transactions and share groups are not served"
+        return answer
+    if not _may(broker, context, Operation.DESCRIBE, key):
+        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return answer
+    if CONSUMER_OFFSETS not in broker.metadata.image.topics:
+        await broker.topic_creation.create([CONSUMER_OFFSETS])
+    topic = broker.metadata.image.topics.get(CONSUMER_OFFSETS)
+    leader = -1
+    if topic is not None:
+        leader = topic.partitions[broker.groups.coordinator.partition_for(key)].leader
+    for node_id, host, port, _rack in broker.endpoints(context.listener):
+        if node_id == leader:
+            answer.node_id, answer.host, answer.port = node_id, host, port
+            return answer
+    answer.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return answer
+
+
+# ---------------------------------------------------------------------------------------------------- membership
+
+
+def join_group(
+    broker: Broker, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    if not _may(broker, context, Operation.READ, request.group_id):
+        return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    domain = requests.JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        protocol_type=request.protocol_type,
+        protocols=tuple(requests.Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        group_instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        reason=request.reason or "",
+        accepts_member_id_required=context.api_version >= _FIRST_WITH_MEMBER_ID_REQUIRED,
+        accepts_skip_assignment=context.api_version >= _FIRST_WITH_SKIP_ASSIGNMENT,
+    )
+    return _join(broker, context, domain)
+
+
+async def _join(broker: Broker, context: RequestContext, request: requests.JoinRequest) -> JoinGroupResponse:
+    result: results.JoinResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.join_group(ticket, request, broker.clock.now_ms())
+    )
+    name = result.protocol_name
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=name if context.api_version >= _FIRST_WITH_NULL_PROTOCOL else name or "",
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+            )
+            for member in result.members
+        ],
+    )
+
+
+async def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    if not _may(broker, context, Operation.READ, request.group_id):
+        return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    domain = requests.SyncRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation_id=request.generation_id,
+        group_instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments=tuple(requests.MemberAssignment(a.member_id, a.assignment) for a in request.assignments),
+    )
+    result: results.SyncResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.sync_group(ticket, domain, broker.clock.now_ms())
+    )
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )
+
+
+async def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    if not _may(broker, context, Operation.READ, request.group_id):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    domain = requests.HeartbeatRequest(
+        request.group_id, request.member_id, request.generation_id, request.group_instance_id
+    )
+    result: results.HeartbeatResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.heartbeat(ticket, domain, broker.clock.now_ms())
+    )
+    return HeartbeatResponse(error_code=result.error)
+
+
+async def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    if not _may(broker, context, Operation.READ, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    batched = context.api_version >= _FIRST_BATCHED_LEAVE
+    if batched:
+        leaving = [requests.LeavingMember(m.member_id, m.group_instance_id, m.reason or "") for m in request.members]
+    else:
+        leaving = [requests.LeavingMember(request.member_id)]
+    domain = requests.LeaveRequest(request.group_id, tuple(leaving))
+    result: results.LeaveResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.leave_group(ticket, domain, broker.clock.now_ms())
+    )
+    if not batched:
+        return LeaveGroupResponse(error_code=result.single_error)
+    members = [
+        MemberResponse(member_id=left.member_id, group_instance_id=left.group_instance_id, error_code=left.error)
+        for left in result.members
+    ]
+    return LeaveGroupResponse(error_code=result.error, members=members)
+
+
+# ---------------------------------------------------------------------------------------------------- administration
+
+
+def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[_describe(broker, context, request, group_id) for group_id in request.groups])
+
+
+def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:
+    if not _may(broker, context, Operation.DESCRIBE, group_id):
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    group = broker.groups.coordinator.describe_group(group_id)
+    error, message = group.error, group.error_message
+    if error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < _FIRST_WITH_GROUP_NOT_FOUND:
+        error, message = ErrorCode.NONE, None
+    operations = NOT_ASKED
+    if request.include_authorized_operations:
+        operations = authorized_operations(broker.authorizer, context, ResourceType.GROUP, group_id)
+    return DescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_data,
+        authorized_operations=operations,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+    )
+
+
+def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    sees_all = broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    listed = broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
+    return ListGroupsResponse(
+        error_code=listed.error,
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
+            for group in listed.groups
+            if sees_all or _may(broker, context, Operation.DESCRIBE, group.group_id)
+        ],
+    )
+
+
+async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=await _delete(broker, context, group_id))
+            for group_id in request.groups_names
+        ]
+    )
+
+
+async def _delete(broker: Broker, context: RequestContext, group_id: str) -> ErrorCode:
+    if not _may(broker, context, Operation.DELETE, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    result: results.DeleteGroupResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.delete_group(ticket, group_id)
+    )
+    return result.error

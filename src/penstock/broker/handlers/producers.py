@@ -1,0 +1,67 @@
+"""Idempotent producers: their ids, and what partitions know of them."""
+
+from __future__ import annotations
+
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+async def init_producer_id(
+    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
+    refused = InitProducerIdResponse(producer_id=-1, producer_epoch=-1)
+    if not broker.authorizer.is_allowed(context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+        refused.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    elif request.transactional_id is not None:
+        # Transactions are not served: no coordinator will ever be available for this id.
+        refused.error_code = (
+            ErrorCode.INVALID_REQUEST if not request.transactional_id else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+    else:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    return refused
+
+
+def describe_producers(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        answers = [_describe(broker, context, topic.name, index) for index in topic.partition_indexes]
+        response.topics.append(TopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -> PartitionResponse:
+    answer = PartitionResponse(partition_index=index)
+    try:
+        if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = broker.partitions.find(topic, index)
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except ApiError as error:
+        answer.error_code, answer.error_message = error.code, describe(error.code)
+        return answer
+    answer.active_producers = [
+        ProducerState(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.current_transaction_first_offset,
+        )
+        for entry in partition.log.active_producers()
+    ]
+    return answer

@@ -1,0 +1,146 @@
+"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics."""
+
+from __future__ import annotations
+
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.cluster.decisions import (
+    CreateTopicResult,
+    DeleteTopicResult,
+    NewPartitions,
+    NewTopic,
+    TopicSelector,
+)
+from penstock.core.config_describe import describe_topic
+from penstock.core.types import ZERO_TOPIC_ID
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+_FIRST_DELETE_BY_ID = 6
+
+
+# ---------------------------------------------------------------------------------------------------- CreateTopics
+
+
+async def create_topics(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    anything = broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    refused = {
+        topic.name
+        for topic in request.topics
+        if not anything and not broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name)
+    }
+    wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
+    response = CreateTopicsResponse(topics=[_created(broker, result) for result in results])
+    response.topics += [
+        CreatableTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None)
+        for name in refused
+    ]
+    return response
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments),
+        tuple((config.name, config.value) for config in topic.configs),
+    )
+
+
+def _created(broker: Broker, result: CreateTopicResult) -> CreatableTopicResult:
+    topic = result.topic
+    if topic is None:
+        return CreatableTopicResult(name=result.name, error_code=result.code, error_message=result.message)
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=topic.topic_id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=topic.replication_factor,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in describe_topic(broker.config, topic.configs)
+        ],
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- CreatePartitions
+
+
+async def create_partitions(
+    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    refused = {
+        topic.name
+        for topic in request.topics
+        if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name)
+    }
+    wanted = [
+        NewPartitions(
+            topic.name,
+            topic.count,
+            None if topic.assignments is None else tuple(tuple(each.broker_ids) for each in topic.assignments),
+        )
+        for topic in request.topics
+        if topic.name not in refused
+    ]
+    results = await broker.metadata.create_partitions(wanted, validate_only=request.validate_only)
+    answers = [CreatePartitionsTopicResult(name=r.name, error_code=r.code, error_message=r.message) for r in results]
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatePartitionsResponse(
+        results=answers + [CreatePartitionsTopicResult(name=name, error_code=code) for name in refused]
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- DeleteTopics
+
+
+async def delete_topics(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    if context.api_version >= _FIRST_DELETE_BY_ID:
+        selectors = [TopicSelector(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        selectors = [TopicSelector(name) for name in request.topic_names]
+    refused = [selector for selector in selectors if not _may_delete(broker, context, selector)]
+    results = await broker.metadata.delete_topics([each for each in selectors if each not in refused])
+    answers = [_deleted(result) for result in results]
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answers += [_deleted(DeleteTopicResult(each.name, each.topic_id, code, None)) for each in refused]
+    return DeleteTopicsResponse(responses=answers)
+
+
+def _may_delete(broker: Broker, context: RequestContext, selector: TopicSelector) -> bool:
+    name = selector.name
+    if name is None and selector.topic_id != ZERO_TOPIC_ID:
+        name = broker.partitions.topic_name(selector.topic_id)
+    return name is None or broker.authorizer.is_allowed(context, Operation.DELETE, ResourceType.TOPIC, name)
+
+
+def _deleted(result: DeleteTopicResult) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=result.name, topic_id=result.topic_id, error_code=result.code, error_message=result.message
+    )

@@ -1,0 +1,112 @@
+"""What a broker does by the clock: retention, checkpoints, delayed flushes, expiry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from penstock.broker.broker import Broker
+from penstock.broker.partition import Partition
+from penstock.protocol.errors import ApiError
+
+logger = logging.getLogger("penstock.broker.housekeeping")
+
+# Partitions handled before other work gets a turn of the loop: about 1 ms.
+_PARTITIONS_PER_TURN = 50
+# Files of deleted segments and topics wait for file.delete.delay.ms; this is how exactly.
+_FILE_REMOVAL_INTERVAL_MS = 5_000
+_MIN_FLUSH_INTERVAL_MS = 100
+# A sealed segment is synced soon after the roll, so that a crash has little to recover.
+_MAX_FLUSH_INTERVAL_MS = 1_000
+
+
+class Chore(NamedTuple):
+    name: str
+    interval_ms: Callable[[], int]
+    run: Callable[[], Awaitable[None]]
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+        config = broker.config
+        self._chores = (
+            Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),
+            # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes what has
+            # changed.
+            Chore("checkpoints", lambda: config.replica_high_watermark_checkpoint_interval_ms, self._write_checkpoints),
+            Chore("offset expiry", lambda: config.offsets_retention_check_interval_ms, self._expire_offsets),
+            Chore("producer expiry", lambda: config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
+            Chore("flush", self._flush_interval_ms, self._flush_old),
+        )
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._repeat(chore), name=f"chore {chore.name}") for chore in self._chores]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, chore: Chore) -> None:
+        """A supervisor: a chore that fails is logged and tried again next time."""
+        while True:
+            await asyncio.sleep(chore.interval_ms() / 1000)
+            try:
+                await chore.run()
+            except Exception:
+                logger.exception("%s failed and will be tried again", chore.name)
+
+    async def _each_partition(self, action: Callable[[Partition], object]) -> None:
+        for count, partition in enumerate(self._broker.partitions):
+            if partition.log.offline_reason is None:
+                try:
+                    action(partition)
+                except ApiError as error:
+                    logger.error("%s: %s", partition.topic_partition, error)
+            if count % _PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _apply_retention(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        metrics = self._broker.metrics.logs
+
+        def apply(partition: Partition) -> None:
+            metrics.segments_deleted += len(partition.log.apply_retention(now_ms))
+
+        await self._each_partition(apply)
+
+    async def _write_checkpoints(self) -> None:
+        write = self._broker.directories.prepare_checkpoints()
+        if write is not None:
+            await asyncio.to_thread(write.run)
+
+    async def _expire_offsets(self) -> None:
+        self._broker.groups.expire_offsets()
+
+    async def _expire_producers(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        await self._each_partition(lambda partition: partition.log.remove_expired_producers(now_ms))
+
+    async def _remove_files(self) -> None:
+        self._broker.directories.remove_stale_files(self._broker.clock.now_ms())
+
+    # -------------------------------------------------------------------------------------------- flush.ms
+
+    def _flush_interval_ms(self) -> int:
+        """Half the shortest flush.ms in use, within reason."""
+        shortest = min(
+            (partition.log.settings.flush_ms for partition in self._broker.partitions), default=_MAX_FLUSH_INTERVAL_MS
+        )
+        return max(_MIN_FLUSH_INTERVAL_MS, min(shortest // 2, _MAX_FLUSH_INTERVAL_MS))
+
+    async def _flush_old(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        due = [partition for partition in self._broker.partitions if partition.log.is_flush_due(now_ms)]
+        if due:
+            await self._broker.flusher.flush(due)

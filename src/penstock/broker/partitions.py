@@ -1,0 +1,100 @@
+"""The partitions this broker hosts, kept in step with the metadata image."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from penstock.broker.partition import Partition
+from penstock.cluster.image import INTERNAL_TOPICS, ImageDelta, MetadataImage, TopicImage
+from penstock.core.clock import Clock
+from penstock.core.log_settings import LogSettings
+from penstock.core.metrics import TopicCounters
+from penstock.core.types import TopicId, TopicPartition
+from penstock.log.log_directories import LogDirectories
+from penstock.protocol.errors import ApiError
+
+logger = logging.getLogger("penstock.broker.partitions")
+
+
+class Partitions:
+    def __init__(
+        self,
+        node_id: int,
+        directories: LogDirectories,
+        settings_for: Callable[[str], LogSettings],
+        metrics: TopicCounters,
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._directories = directories
+        self._settings_for = settings_for
+        self._metrics = metrics
+        self._clock = clock
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._names: dict[TopicId, str] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        return self._partitions.get((topic, partition))
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        return self._names.get(topic_id)
+
+    def is_online(self, topic: str, partition: int) -> bool:
+        found = self._partitions.get((topic, partition))
+        return found is not None and found.log.offline_reason is None
+
+    @staticmethod
+    def is_internal(topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    # -------------------------------------------------------------------------------------------- following the image
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> ImageDelta:
+        """Creates, changes and deletes partitions so that they match `new`. A partition whose disk fails is left
+        offline.
+        """
+        delta = ImageDelta.between(old, new)
+        for topic in delta.deleted:
+            self._remove_topic(topic)
+        changed = {topic_partition.topic for topic_partition in (*delta.added, *delta.changed)}
+        changed |= {topic.name for topic in (*delta.created, *delta.configured)}
+        for name in new.topics if delta.broker_configs_changed else changed:
+            self._update_topic(new.topics[name])
+        return delta
+
+    def _remove_topic(self, topic: TopicImage) -> None:
+        self._names.pop(topic.topic_id, None)
+        self._metrics.remove(topic.name)
+        for state in topic.partitions:
+            partition = self._partitions.pop((topic.name, state.partition), None)
+            if partition is not None:
+                partition.wake_all()
+                self._directories.delete(partition.topic_partition, self._clock.now_ms())
+
+    def _update_topic(self, topic: TopicImage) -> None:
+        self._names[topic.topic_id] = topic.name
+        settings = self._settings_for(topic.name)
+        for state in topic.partitions:
+            if self._node_id not in state.replicas:
+                continue
+            partition = self._partitions.get((topic.name, state.partition))
+            if partition is not None:
+                partition.state = state
+                partition.log.update_settings(settings)
+                continue
+            where = TopicPartition(topic.name, state.partition)
+            try:
+                log = self._directories.logs.get(where) or self._directories.create(where, topic.topic_id, settings)
+            except (ApiError, OSError) as error:
+                logger.error("%s is offline: %s", where, error)
+                continue
+            log.update_settings(settings)
+            self._partitions[where] = Partition(log, topic.topic_id, state, self._metrics.get(topic.name))
+            log.advance_high_watermark(log.log_end_offset if len(state.isr) == 1 else log.high_watermark)

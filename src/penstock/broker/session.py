@@ -1,0 +1,66 @@
+"""Who is on the other end of a connection, and what one request knows about its circumstances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.protocol.message import Chunk
+
+# What goes back: chunks beginning with the frame's size, or nothing (acks=0).
+Reply = list[Chunk] | None
+
+
+class UnanswerableError(Exception):
+    """The client cannot be answered in a way it would understand.
+
+    The message says why, for the log; `kind` is one of a few words of ours, for the metric's label.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Principal(NamedTuple):
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+@dataclass(slots=True)
+class Session:
+    connection_id: str
+    client_host: str
+    listener: str
+    principal: Principal = ANONYMOUS
+    client_software_name: str = "unknown"
+    client_software_version: str = "unknown"
+    fetch_session_ids: set[int] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return f"{self.connection_id} ({self.principal}, {self.client_software_name})"
+
+
+class RequestContext(NamedTuple):
+    session: Session
+    api_key: int
+    api_version: int
+    client_id: str | None
+
+    @property
+    def principal(self) -> Principal:
+        return self.session.principal
+
+    @property
+    def listener(self) -> str:
+        return self.session.listener
+
+    @property
+    def client_host(self) -> str:
+        return self.session.client_host

@@ -1,0 +1,30 @@
+"""Topics that come into being because somebody uses them: auto-created ones and our own internal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.cluster.decisions import NewTopic
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
+from penstock.cluster.metadata import Metadata
+from penstock.protocol.errors import ErrorCode
+
+INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE)
+
+
+class TopicCreation:
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+
+    async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """Errors by name; a topic that somebody else created meanwhile is no error."""
+        results = await self._metadata.create_topics([self._plan(name) for name in names])
+        errors = {result.name: result.code for result in results}
+        return {
+            name: ErrorCode.NONE if error is ErrorCode.TOPIC_ALREADY_EXISTS else error for name, error in errors.items()
+        }
+
+    def _plan(self, name: str) -> NewTopic:
+        if name in INTERNAL_TOPICS:
+            return internal_topic(name, self._metadata.config, len(self._metadata.image.brokers))
+        return NewTopic(name)

@@ -1,0 +1,45 @@
+"""Requests that wait for something to happen to a partition: Kafka's purgatory, as futures with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Watched(Protocol):
+    waiters: set[Waiter]
+
+
+class Waiter:
+    """Waits until `needed` bytes more have arrived on the partitions it watches."""
+
+    __slots__ = ("_future", "_needed")
+
+    def __init__(self, needed: int) -> None:
+        self._needed = needed
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def arrived(self, size: int) -> None:
+        self._needed -= size
+        if self._needed <= 0:
+            self.wake()
+
+    def wake(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, watched: Iterable[Watched], timeout_ms: int) -> None:
+        """Returns when woken or when time is up: the caller looks again either way. Nothing is left behind, even
+        on cancellation.
+        """
+        partitions = list(watched)
+        for partition in partitions:
+            partition.waiters.add(self)
+        timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.wake)
+        try:
+            await self._future
+        finally:
+            timer.cancel()
+            for partition in partitions:
+                partition.waiters.discard(self)

@@ -1,0 +1,33 @@
+"""Starting a broker: from options to properties to the server. Kept free of everything else: start-up must be quick."""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.cli.broker_options import StartOptions, StartOptionsError, start_properties
+
+
+def start_broker(options: StartOptions) -> int:
+    """Blocks until SIGTERM or SIGINT; returns the exit code."""
+    try:
+        properties = start_properties(options, _read_file(options.config))
+    except StartOptionsError as problem:
+        sys.stderr.write(f"Error: {problem}\n")
+        return 2
+    from penstock.server.main import run_broker
+
+    return run_broker(properties)
+
+
+def _read_file(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    from pathlib import Path
+
+    from penstock.core.config_types import ConfigError
+    from penstock.core.properties import read_properties
+
+    try:
+        return read_properties(Path(path))
+    except ConfigError as error:
+        raise StartOptionsError(str(error)) from None

@@ -1,0 +1,161 @@
+"""What is said about brokers: addresses, APIs, features, directories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from penstock.cli.errors import CliError
+from penstock.cli.output import Table
+from penstock.cli.text import format_size
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.api_versions import ApiVersionsResponse
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+
+# Kafka's name of each API key a broker may answer with.
+API_NAMES = {
+    0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit", 9: "OffsetFetch",
+    10: "FindCoordinator", 11: "JoinGroup", 12: "Heartbeat", 13: "LeaveGroup", 14: "SyncGroup", 15: "DescribeGroups",
+    16: "ListGroups", 17: "SaslHandshake", 18: "ApiVersions", 19: "CreateTopics", 20: "DeleteTopics",
+    21: "DeleteRecords", 22: "InitProducerId", 23: "OffsetForLeaderEpoch", 24: "AddPartitionsToTxn",
+    25: "AddOffsetsToTxn", 26: "EndTxn", 27: "WriteTxnMarkers", 28: "TxnOffsetCommit", 29: "DescribeAcls",
+    30: "CreateAcls", 31: "DeleteAcls", 32: "DescribeConfigs", 33: "AlterConfigs", 34: "AlterReplicaLogDirs",
+    35: "DescribeLogDirs", 36: "SaslAuthenticate", 37: "CreatePartitions", 38: "CreateDelegationToken",
+    39: "RenewDelegationToken", 40: "ExpireDelegationToken", 41: "DescribeDelegationToken", 42: "DeleteGroups",
+    43: "ElectLeaders", 44: "IncrementalAlterConfigs", 45: "AlterPartitionReassignments",
+    46: "ListPartitionReassignments", 47: "OffsetDelete", 48: "DescribeClientQuotas", 49: "AlterClientQuotas",
+    50: "DescribeUserScramCredentials", 51: "AlterUserScramCredentials", 55: "DescribeQuorum", 57: "UpdateFeatures",
+    60: "DescribeCluster", 61: "DescribeProducers", 64: "UnregisterBroker", 65: "DescribeTransactions",
+    66: "ListTransactions", 68: "ConsumerGroupHeartbeat", 69: "ConsumerGroupDescribe",
+    71: "GetTelemetrySubscriptions", 72: "PushTelemetry", 74: "ListConfigResources", 75: "DescribeTopicPartitions",
+    76: "ShareGroupHeartbeat", 77: "ShareGroupDescribe", 78: "ShareFetch", 79: "ShareAcknowledge", 80: "AddRaftVoter",
+    81: "RemoveRaftVoter", 83: "InitializeShareGroupState", 84: "ReadShareGroupState", 85: "WriteShareGroupState",
+    86: "DeleteShareGroupState", 87: "ReadShareGroupStateSummary", 88: "StreamsGroupHeartbeat",
+    89: "StreamsGroupDescribe", 90: "DescribeShareGroupOffsets", 91: "AlterShareGroupOffsets",
+    92: "DeleteShareGroupOffsets",
+}  # fmt: skip
+
+LogDirectories = Sequence[tuple[int, Sequence[DescribeLogDirsResult]]]  # broker id and its directories
+
+
+class BrokerView(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def choose_brokers(brokers: Sequence[BrokerView], wanted: Sequence[int] | None) -> list[BrokerView]:
+    by_id = {broker.id: broker for broker in brokers}
+    for broker_id in wanted or ():
+        if broker_id not in by_id:
+            raise CliError(f"there is no broker {broker_id}", f"There are {', '.join(map(str, by_id))}.")
+    return [by_id[broker_id] for broker_id in wanted or by_id]
+
+
+def broker_table(brokers: Iterable[BrokerView], controller: int | None) -> Table:
+    table = Table((">ID", "ADDRESS", "RACK", "CONTROLLER"))
+    for broker in brokers:
+        table.add(broker.id, f"{broker.host}:{broker.port}", broker.rack, "yes" if broker.id == controller else "")
+    return table
+
+
+def api_table(versions: ApiVersionsResponse) -> Table:
+    table = Table((">KEY", "API", ">MIN", ">MAX"))
+    for api in sorted(versions.api_keys, key=lambda api: api.api_key):
+        table.add(api.api_key, API_NAMES.get(api.api_key, "?"), api.min_version, api.max_version)
+    return table
+
+
+def api_documents(versions: ApiVersionsResponse) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": api.api_key,
+            "name": API_NAMES.get(api.api_key),
+            "min_version": api.min_version,
+            "max_version": api.max_version,
+        }
+        for api in sorted(versions.api_keys, key=lambda api: api.api_key)
+    ]
+
+
+def feature_documents(versions: ApiVersionsResponse) -> list[dict[str, Any]]:
+    finalized = {feature.name: feature.max_version_level for feature in versions.finalized_features}
+    return [
+        {
+            "name": feature.name,
+            "min_version": feature.min_version,
+            "max_version": feature.max_version,
+            "finalized": finalized.get(feature.name),
+        }
+        for feature in sorted(versions.supported_features, key=lambda feature: feature.name)
+    ]
+
+
+def feature_table(versions: ApiVersionsResponse) -> Table:
+    table = Table(("FEATURE", ">MIN", ">MAX", ">FINALIZED"))
+    for feature in feature_documents(versions):
+        table.add(*feature.values())
+    return table
+
+
+def log_directory_table(found: LogDirectories) -> Table:
+    table = Table((">BROKER", "DIRECTORY", ">PARTITIONS", ">SIZE", ">FREE", ">TOTAL", "STATE"))
+    for broker_id, directories in found:
+        for directory in directories:
+            partitions = [partition for topic in directory.topics for partition in topic.partitions]
+            size = sum(partition.partition_size for partition in partitions)
+            table.add(
+                broker_id, directory.log_dir, len(partitions), format_size(size),
+                _optional_size(directory.usable_bytes), _optional_size(directory.total_bytes), _state(directory),
+            )  # fmt: skip
+    return table
+
+
+def partition_size_table(found: LogDirectories, topics: frozenset[str] | None) -> Table:
+    table = Table((">BROKER", "DIRECTORY", "TOPIC", ">PARTITION", ">SIZE", ">LAG"))
+    for broker_id, directories in found:
+        for directory in directories:
+            for topic in sorted(directory.topics, key=lambda topic: topic.name):
+                if topics is not None and topic.name not in topics:
+                    continue
+                for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
+                    table.add(
+                        broker_id, directory.log_dir, topic.name, partition.partition_index,
+                        format_size(partition.partition_size), partition.offset_lag,
+                    )  # fmt: skip
+    return table
+
+
+def log_directory_documents(found: LogDirectories, topics: frozenset[str] | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "broker": broker_id,
+            "directory": directory.log_dir,
+            "error": None if directory.error_code == 0 else ErrorCode(directory.error_code).name,
+            "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
+            "usable_bytes": directory.usable_bytes if directory.usable_bytes >= 0 else None,
+            "partitions": [
+                {
+                    "topic": topic.name,
+                    "partition": partition.partition_index,
+                    "size": partition.partition_size,
+                    "offset_lag": partition.offset_lag,
+                    "future": partition.is_future_key,
+                }
+                for topic in directory.topics
+                if topics is None or topic.name in topics
+                for partition in topic.partitions
+            ],
+        }
+        for broker_id, directories in found
+        for directory in directories
+    ]
+
+
+def _optional_size(size: int) -> str | None:
+    return format_size(size) if size >= 0 else None
+
+
+def _state(directory: DescribeLogDirsResult) -> str:
+    return "online" if directory.error_code == 0 else ErrorCode(directory.error_code).name.lower()

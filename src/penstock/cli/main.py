@@ -1,0 +1,43 @@
+"""Where the `penstock` command begins.
+
+Importing the option parser costs more than a broker needs to start, so `penstock broker start` with plain options is
+recognised here and goes straight to the server. Everything else, every mistake included, goes through the full parser.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from penstock.cli.broker_options import parse_start_arguments
+from penstock.cli.errors import CliError, report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = parse_start_arguments(given)
+        if options is not None:
+            from penstock.cli.broker_start import start_broker
+
+            return start_broker(options)
+        return _run(given)
+    except KeyboardInterrupt:
+        return 130
+    except CliError as error:
+        report(error)
+        return int(error.exit_code)
+
+
+def _run(arguments: list[str]) -> int:
+    from penstock.cli.app import command
+
+    try:
+        command().main(args=arguments, prog_name="penstock")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""The options many commands share, and the decorator that gives a command its cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.client_properties import translate_client_properties
+from penstock.cli.cluster_client import Cluster
+from penstock.cli.errors import CliError, ExitCode, UsageError, explain_exception
+from penstock.cli.text import parse_pairs
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP"
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+_BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server", "-b",
+        metavar="HOST:PORT,...",
+        help=f"Brokers to start from.  [default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP}]",
+        show_default=False,
+    ),
+]  # fmt: skip
+_CommandConfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Property file with client settings, as Kafka's tools take it.")
+]
+_Settings = Annotated[
+    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="A librdkafka setting; beats --command-config.")
+]
+
+
+def _option(name: str, annotation: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
+
+
+_CONNECTION_PARAMETERS = (
+    _option("bootstrap_server", _BootstrapServer),
+    _option("command_config", _CommandConfig),
+    _option("settings", _Settings),
+)
+
+
+def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Replaces the command's `cluster` parameter by the options that say which cluster, the same for every command."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "cluster"]
+    connection_names = [parameter.name for parameter in _CONNECTION_PARAMETERS]
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        cluster = choose_cluster(**{name: arguments.pop(name) for name in connection_names})
+        try:
+            with _kafka_errors_explained():
+                command(cluster=cluster, **arguments)
+        except CliError as error:
+            if error.exit_code is ExitCode.UNREACHABLE and cluster.errors:
+                error.message += f" ({cluster.errors[-1]})"  # what the library noticed in the background is the reason
+            raise
+
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    run.__signature__ = signature.replace(parameters=[*keyword_only, *_CONNECTION_PARAMETERS])  # type: ignore[attr-defined]
+    return run
+
+
+@contextlib.contextmanager
+def _kafka_errors_explained() -> Iterator[None]:
+    """Whatever call of the client library failed, the user reads our sentence about it."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        raise explain_exception(error) from error
+
+
+def choose_cluster(bootstrap_server: str | None, command_config: Path | None, settings: list[str] | None) -> Cluster:
+    """Option beats file beats environment beats default."""
+    chosen = translate_client_properties(read_client_properties(command_config)) if command_config else {}
+    chosen.update(parse_pairs(settings))
+    servers = (
+        bootstrap_server
+        or chosen.pop("bootstrap.servers", None)
+        or os.environ.get(BOOTSTRAP_VARIABLE)
+        or DEFAULT_BOOTSTRAP
+    )
+    chosen.pop("bootstrap.servers", None)
+    return Cluster(servers, chosen)
+
+
+def read_client_properties(path: Path) -> dict[str, str]:
+    from penstock.core.config_types import ConfigError
+    from penstock.core.properties import read_properties
+
+    try:
+        return read_properties(path)
+    except ConfigError as error:
+        raise UsageError(str(error), "Check the file given to --command-config.") from None
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks before something is lost. A script has nobody to ask, so it must say --yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody is there to answer.", "Add --yes.")
+    if not typer.confirm(question):
+        raise CliError("nothing was changed", exit_code=ExitCode.FAILURE)

@@ -1,0 +1,100 @@
+"""Tables for people, JSON for programs.
+
+On a terminal a table goes through rich; everywhere else it is plain aligned text that stays the same from run to run,
+never wrapped or cut, so that `awk` and `diff` can read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Table:
+    """Columns named `>NAME` are numbers, set flush right."""
+
+    columns: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+
+    def add(self, *cells: object) -> None:
+        self.rows.append(tuple("-" if cell is None else str(cell) for cell in cells))
+
+
+def render_plain(table: Table) -> str:
+    names = [column.lstrip(">") for column in table.columns]
+    widths = [max([len(name), *(len(row[index]) for row in table.rows)]) for index, name in enumerate(names)]
+    lines = [_align(cells, widths, table.columns) for cells in (names, *table.rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _align(cells: Sequence[str], widths: Sequence[int], columns: Sequence[str]) -> str:
+    aligned = (
+        cell.rjust(width) if column.startswith(">") else cell.ljust(width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
+    )
+    return "  ".join(aligned).rstrip()
+
+
+def print_table(table: Table, empty: str = "") -> None:
+    """`empty` is said on stderr when there are no rows, so that a pipe sees only the header."""
+    if not table.rows and empty:
+        note(empty)
+        return
+    if is_terminal():
+        _print_rich(table)
+    else:
+        sys.stdout.write(render_plain(table))
+
+
+def _print_rich(table: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for column in table.columns:
+        number = column.startswith(">")
+        # A number folded over two lines cannot be read; a name can.
+        rich_table.add_column(
+            column.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold"
+        )
+    for row in table.rows:
+        rich_table.add_row(*(Text(cell) for cell in row))
+    Console().print(rich_table)
+
+
+def print_json(document: Any) -> None:
+    """One document: indented for a person's terminal, one line for a pipe."""
+    json.dump(document, sys.stdout, ensure_ascii=False, indent=2 if is_terminal() else None)
+    sys.stdout.write("\n")
+
+
+def print_json_lines(documents: Iterable[Any]) -> None:
+    for document in documents:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def print_fields(fields: Sequence[tuple[str, object]]) -> None:
+    """`name   value` lines, as the head of a description."""
+    width = max(len(name) for name, _ in fields) + 2
+    for name, value in fields:
+        sys.stdout.write(f"{name:<{width}}{'-' if value is None else value}\n")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """For the person at the keyboard: never mixed into what a program reads."""
+    sys.stderr.write(text + "\n")
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

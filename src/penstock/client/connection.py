@@ -1,0 +1,231 @@
+"""One connection to a broker: a request and its response. No retries, no metadata, no pooling; callers decide those.
+
+`Connection` is for asyncio, `BlockingConnection` for scripts and tests. Both pipeline: any number of requests may be
+outstanding. A timeout or a broken answer ends the connection, because answers come in order: what follows a lost answer
+cannot be trusted to come at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
+from penstock.protocol.message import Message
+
+__all__ = ["BlockingConnection", "Connection", "ConnectionClosedError"]
+
+CLIENT_ID = "penstock"
+CONNECT_TIMEOUT_S = 10.0
+# Longer than the longest default wait inside a broker: a rebalance may take max.poll.interval.ms, others take far less.
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Connection:
+    """Use `await Connection.open(host, port)`; close with `await connection.close()` or `async with`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, exchange: Exchange) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._exchange = exchange
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._failure: ConnectionClosedError | None = None
+        self._reading = asyncio.create_task(self._read(), name="client connection")
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = CLIENT_ID,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        max_frame_size: int = MAX_FRAME_SIZE,
+        tls: ssl.SSLContext | None = None,
+    ) -> Self:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+        return cls(reader, writer, Exchange(client_id, max_frame_size))
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    async def request(self, message: Message, version: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
+        """The response, an object of `message.RESPONSE`. TimeoutError or ConnectionClosedError if none comes."""
+        self._raise_if_closed()
+        correlation_id, frame = self._exchange.encode_request(message, version)
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = answer
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._write(frame)
+                return await answer
+        except TimeoutError:
+            self._end(ConnectionClosedError("a request on this connection timed out"))
+            raise TimeoutError(f"no answer to {type(message).__name__} within {timeout_s} s") from None
+
+    async def send(self, message: Message, version: int) -> None:
+        """A request that is not answered: produce with acks=0."""
+        self._raise_if_closed()
+        await self._write(self._exchange.encode_request(message, version, is_answered=False)[1])
+
+    async def close(self) -> None:
+        self._end(ConnectionClosedError("the connection was closed"))
+        self._reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reading
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _write(self, frame: bytes) -> None:
+        self._writer.write(frame)
+        try:
+            await self._writer.drain()
+        except OSError as error:
+            failure = ConnectionClosedError(f"the connection was lost: {error}")
+            self._end(failure)
+            raise failure from error
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                size = self._exchange.check_frame_size(await self._reader.readexactly(FRAME_LENGTH.size))
+                correlation_id, response = self._exchange.decode_response(await self._reader.readexactly(size))
+                answer = self._waiting.pop(correlation_id)
+                if not answer.done():  # the caller may have been cancelled
+                    answer.set_result(response)
+        except ConnectionClosedError as failure:
+            self._end(failure)
+        except asyncio.IncompleteReadError:
+            self._end(ConnectionClosedError("the broker closed the connection"))
+        except OSError as error:
+            self._end(ConnectionClosedError(f"the connection was lost: {error}"))
+
+    def _end(self, failure: ConnectionClosedError) -> None:
+        if self._failure is None:
+            self._failure = failure
+            self._writer.close()
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(failure)
+                answer.exception()  # a caller that was cancelled meanwhile will not fetch it; that is no leak
+
+    def _raise_if_closed(self) -> None:
+        if self._failure is not None:
+            raise ConnectionClosedError(str(self._failure))
+
+
+class BlockingConnection:
+    """The same without asyncio, for one thread. `send` and `receive` apart make pipelining possible."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = CLIENT_ID,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        max_frame_size: int = MAX_FRAME_SIZE,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        plain = socket.create_connection((host, port), timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        self._exchange = Exchange(client_id, max_frame_size)
+        self._received: dict[int, Message] = {}
+        self._is_open = True
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def request(self, message: Message, version: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
+        return self.receive(self.send(message, version), timeout_s=timeout_s)
+
+    def send(self, message: Message, version: int, *, is_answered: bool = True) -> int:
+        """The correlation id to `receive` the answer with."""
+        correlation_id, frame = self._exchange.encode_request(message, version, is_answered=is_answered)
+        self.send_bytes(frame)
+        return correlation_id
+
+    def receive(self, correlation_id: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while correlation_id not in self._received:
+            try:
+                answered_id, response = self._exchange.decode_response(self._read_frame(deadline))
+            except ConnectionClosedError:
+                self.close()
+                raise
+            self._received[answered_id] = response
+        return self._received.pop(correlation_id)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Bytes as they are, for requests that no codec would write."""
+        self._raise_if_closed()
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            self.close()
+            raise ConnectionClosedError(f"the connection was lost: {error}") from error
+
+    def receive_frame(self, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> bytes:
+        """The next frame without its length, undecoded: the counterpart of `send_bytes`."""
+        return self._read_frame(None if timeout_s is None else time.monotonic() + timeout_s)
+
+    def close(self) -> None:
+        self._is_open = False
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read_frame(self, deadline: float | None) -> bytes:
+        self._raise_if_closed()
+        size = self._exchange.check_frame_size(bytes(self._read_exactly(FRAME_LENGTH.size, deadline)))
+        return bytes(self._read_exactly(size, deadline))
+
+    def _read_exactly(self, size: int, deadline: float | None) -> bytearray:
+        data = bytearray()
+        while len(data) < size:
+            remaining_s = None if deadline is None else deadline - time.monotonic()
+            try:
+                if remaining_s is not None and remaining_s <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(remaining_s)
+                chunk = self._socket.recv(min(size - len(data), 1 << 20))
+            except TimeoutError:
+                self.close()
+                raise TimeoutError("the broker did not answer in time") from None
+            except OSError as error:
+                self.close()
+                raise ConnectionClosedError(f"the connection was lost: {error}") from error
+            if not chunk:
+                self.close()
+                raise ConnectionClosedError("the broker closed the connection")
+            data += chunk
+        return data
+
+    def _raise_if_closed(self) -> None:
+        if not self._is_open:
+            raise ConnectionClosedError("the connection was closed")

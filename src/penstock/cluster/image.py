@@ -1,0 +1,139 @@
+"""The cluster's metadata as an immutable value, and what changed between two of them.
+
+The broker serves every request from one image. The controller makes the next one; nothing is ever changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+from penstock.core.listeners import Endpoint
+from penstock.core.types import TopicId, TopicPartition
+
+NO_LEADER = -1
+NO_CONTROLLER = -1
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+Settings = Mapping[str, str]
+_NO_SETTINGS: Settings = MappingProxyType({})
+
+
+class BrokerRegistration(NamedTuple):
+    node_id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    # Larger with every registration of any broker: tells a restarted broker from its former self.
+    epoch: int = 0
+
+    def endpoint(self, listener_name: str) -> Endpoint | None:
+        return next((each for each in self.endpoints if each.name == listener_name), None)
+
+
+class PartitionState(NamedTuple):
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    # The version of the partition's node in the store, which an in-sync change is compared against.
+    partition_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+class TopicImage(NamedTuple):
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionState, ...]
+    configs: Settings = _NO_SETTINGS
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+    def partition(self, index: int) -> PartitionState | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+@dataclass(frozen=True)
+class MetadataImage:
+    cluster_id: str
+    controller_id: int = NO_CONTROLLER
+    controller_epoch: int = 0
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    broker_configs: Mapping[int, Settings] = field(default_factory=dict)
+    default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
+
+    @cached_property
+    def topics_by_id(self) -> Mapping[TopicId, TopicImage]:
+        return {topic.topic_id: topic for topic in self.topics.values()}
+
+    @cached_property
+    def colliding_names(self) -> Mapping[str, str]:
+        """Existing topics whose name has a dot or an underscore, by the name with one written as the other."""
+        return {name.replace(".", "_"): name for name in self.topics if "." in name or "_" in name}
+
+    def partition(self, topic: str, index: int) -> PartitionState | None:
+        image = self.topics.get(topic)
+        return None if image is None else image.partition(index)
+
+    def with_topics(self, topics: Mapping[str, TopicImage]) -> MetadataImage:
+        """With these topics added or put in place of those of the same name."""
+        return replace(self, topics={**self.topics, **topics}) if topics else self
+
+    def without_topics(self, names: set[str]) -> MetadataImage:
+        if not names:
+            return self
+        return replace(self, topics={name: topic for name, topic in self.topics.items() if name not in names})
+
+
+class ImageDelta(NamedTuple):
+    """What a broker has to do about a new image. A topic made anew under its old name is both deleted and created."""
+
+    created: tuple[TopicImage, ...]
+    deleted: tuple[TopicImage, ...]
+    # Partitions that existing topics gained.
+    added: tuple[TopicPartition, ...]
+    # Partitions that were there before with another leader, epoch, in-sync set or replicas.
+    changed: tuple[TopicPartition, ...]
+    # Topics that were there before with other settings.
+    configured: tuple[TopicImage, ...]
+    broker_configs_changed: bool
+    brokers_changed: bool
+
+    @classmethod
+    def between(cls, old: MetadataImage, new: MetadataImage) -> ImageDelta:
+        # Unchanged topics are the same objects in both images, so this costs one comparison of identity each.
+        pairs = [
+            (old.topics.get(name), topic) for name, topic in new.topics.items() if old.topics.get(name) is not topic
+        ]
+        kept = [(before, after) for before, after in pairs if before and before.topic_id == after.topic_id]
+        return cls(
+            created=tuple(after for before, after in pairs if not before or before.topic_id != after.topic_id),
+            deleted=tuple(topic for topic in old.topics.values() if topic.topic_id not in new.topics_by_id),
+            added=tuple(
+                TopicPartition(after.name, state.partition)
+                for before, after in kept
+                for state in after.partitions[len(before.partitions) :]
+            ),
+            changed=tuple(
+                TopicPartition(after.name, state.partition)
+                for before, after in kept
+                for state, previous in zip(after.partitions, before.partitions, strict=False)
+                if state != previous
+            ),
+            configured=tuple(after for before, after in kept if before.configs != after.configs),
+            broker_configs_changed=(
+                old.broker_configs != new.broker_configs or old.default_broker_config != new.default_broker_config
+            ),
+            brokers_changed=old.brokers != new.brokers,
+        )

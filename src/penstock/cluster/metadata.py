@@ -1,0 +1,226 @@
+"""The cluster's metadata at one broker: loaded, changed one request at a time, and told to those who listen.
+
+A change is decided on the current image, written to the store in one transaction, and only then becomes the image that
+the broker serves. So what a client was told is durable, and a crash leaves either all of a change or nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import TypeVar
+
+from penstock.cluster.config_decisions import decide_alter_configs, decide_incremental_alter_configs
+from penstock.cluster.controller import (
+    Choices,
+    decide_create_partitions,
+    decide_create_topics,
+    decide_delete_topics,
+    decide_start,
+)
+from penstock.cluster.decisions import (
+    AlterConfigsResult,
+    CreatePartitionsResult,
+    CreateTopicResult,
+    Decision,
+    DeleteTopicResult,
+    FullChange,
+    IncrementalChange,
+    NewPartitions,
+    NewTopic,
+    TopicSelector,
+)
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.loading import load_image
+from penstock.cluster.producer_ids import allocate_producer_id_block
+from penstock.cluster.registration import Registration, register
+from penstock.cluster.store import Operation, Store, StoreError, StoreErrorKind
+from penstock.cluster.znodes import ProducerIdBlock
+from penstock.core.clock import Clock
+from penstock.core.config import BrokerConfig, log_settings
+from penstock.core.config_types import ConfigError
+from penstock.core.listeners import Endpoint
+from penstock.core.log_settings import LogSettings
+from penstock.core.types import new_topic_id
+from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+Listener = Callable[[MetadataImage, MetadataImage], None]
+
+# What a client is told when the store refuses a change; anything else is a fault on our side.
+_STORE_CODES = {
+    StoreErrorKind.BAD_VERSION: ErrorCode.NOT_CONTROLLER,
+    StoreErrorKind.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
+    StoreErrorKind.CLOSED: ErrorCode.BROKER_NOT_AVAILABLE,
+    StoreErrorKind.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+class Metadata:
+    def __init__(
+        self, store: Store, config: BrokerConfig, registration: Registration, image: MetadataImage, choices: Choices
+    ) -> None:
+        """Use `open`."""
+        self.image = image
+        # The configuration in effect: the broker's own with the dynamic layers of the image.
+        self.config = effective_config(config, image)
+        self._store = store
+        self._registration = registration
+        self._choices = choices
+        self._listeners: list[Listener] = []
+        self._turn = asyncio.Lock()
+        self._running: set[asyncio.Future[None]] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        store: Store,
+        config: BrokerConfig,
+        endpoints: tuple[Endpoint, ...],
+        clock: Clock,
+        *,
+        was_clean_shutdown: bool = False,
+        cluster_id: str | None = None,
+        choices: Choices | None = None,
+    ) -> Metadata:
+        """Registers the broker, makes it the controller if there is none, and loads the image.
+
+        `endpoints` are what clients are told. `was_clean_shutdown` says that the logs were closed properly the last
+        time; see `decide_start`. `cluster_id` is for a new cluster alone. Raises StoreError.
+        """
+        registration = await register(store, config, endpoints, clock.now_ms(), cluster_id)
+        image = await load_image(store)
+        decision = decide_start(image, config.node_id, was_clean_shutdown=was_clean_shutdown)
+        if decision.operations and registration.is_controller:
+            await store.transaction([registration.fence, *decision.operations])
+            image = decision.image
+        return cls(store, config, registration, image, choices or Choices(Random(), new_topic_id))
+
+    @property
+    def is_controller(self) -> bool:
+        return self._registration.is_controller
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener(old, new)` after every change, in the event loop, before the change's request is answered.
+
+        `image` and `config` are the new ones by then. Returns what ends the subscription.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def log_settings(self, topic: str) -> LogSettings:
+        """What the logs of a topic are to be opened with; the broker's defaults for a topic that is not there."""
+        image = self.image.topics.get(topic)
+        return log_settings(self.config.stored_topic_config(image.configs if image else {}))
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> tuple[CreateTopicResult, ...]:
+        return await self._change(
+            lambda: decide_create_topics(self.image, self.config, topics, self._choices, validate_only=validate_only)
+        )
+
+    async def delete_topics(self, selectors: Sequence[TopicSelector]) -> tuple[DeleteTopicResult, ...]:
+        return await self._change(lambda: decide_delete_topics(self.image, self.config, selectors))
+
+    async def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> tuple[CreatePartitionsResult, ...]:
+        return await self._change(
+            lambda: decide_create_partitions(self.image, topics, self._choices, validate_only=validate_only)
+        )
+
+    async def alter_configs(
+        self, resources: Sequence[FullChange], *, validate_only: bool = False
+    ) -> tuple[AlterConfigsResult, ...]:
+        return await self._change(
+            lambda: decide_alter_configs(self.image, self.config, resources, validate_only=validate_only)
+        )
+
+    async def incremental_alter_configs(
+        self, resources: Sequence[IncrementalChange], *, validate_only: bool = False
+    ) -> tuple[AlterConfigsResult, ...]:
+        return await self._change(
+            lambda: decide_incremental_alter_configs(self.image, self.config, resources, validate_only=validate_only)
+        )
+
+    async def allocate_producer_id_block(self) -> ProducerIdBlock:
+        """A block of producer ids that nobody ever got or will get. Durable when this returns."""
+        return await _answered(allocate_producer_id_block(self._store, self.config.node_id))
+
+    async def close(self) -> None:
+        """Waits for changes under way. The store is closed by who opened it, after this."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    async def _change(self, decide: Callable[[], Decision[Item]]) -> tuple[Item, ...]:
+        """Decides, writes and publishes, one at a time.
+
+        A client that goes away must not stop a change between its write and its publication, so the work is a task of
+        its own that a cancellation of the caller does not reach.
+        """
+        work = asyncio.ensure_future(self._change_in_turn(decide))
+        done: asyncio.Future[None] = asyncio.ensure_future(_settled(work))
+        self._running.add(done)
+        done.add_done_callback(self._running.discard)
+        return await _answered(asyncio.shield(work))
+
+    async def _change_in_turn(self, decide: Callable[[], Decision[Item]]) -> tuple[Item, ...]:
+        async with self._turn:
+            if not self.is_controller:
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
+            decision = decide()
+            if decision.operations:
+                operations: list[Operation] = [self._registration.fence, *decision.operations]
+                await self._store.transaction(operations)
+                self._publish(decision.image)
+            return decision.results
+
+    def _publish(self, image: MetadataImage) -> None:
+        old, self.image = self.image, image
+        if old.broker_configs != image.broker_configs or old.default_broker_config != image.default_broker_config:
+            self.config = effective_config(self.config, image)
+        for listener in list(self._listeners):
+            listener(old, image)
+
+
+def effective_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
+    """The configuration with the image's dynamic layers.
+
+    They were checked when they were stored, but the broker's file may have changed since. A setting that no longer fits
+    is left out with a warning, because a broker that cannot start cannot be corrected either.
+    """
+    default = dict(image.default_broker_config)
+    own = dict(image.broker_configs.get(config.node_id, {}))
+    while True:
+        try:
+            return config.with_dynamic(default, own)
+        except ConfigError as error:
+            logger.warning("a dynamic setting in the metadata store is ignored: %s", error.message)
+            if error.key in own or error.key in default:
+                own.pop(error.key or "", None)
+                default.pop(error.key or "", None)
+            else:
+                default, own = {}, {}
+
+
+async def _settled(work: asyncio.Future[tuple[Item, ...]]) -> None:
+    """Ends when the work does, whatever came of it; the caller of the change gets to see that."""
+    await asyncio.wait([work])
+    if not work.cancelled():
+        work.exception()
+
+
+async def _answered(work: Awaitable[Value]) -> Value:
+    """Turns an error of the store into one for the client."""
+    try:
+        return await work
+    except StoreError as error:
+        logger.error("the metadata store refused a change: %s", error)
+        code = _STORE_CODES.get(error.kind, ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise ApiError(code, f"the metadata store refused the change: {error.kind.value}") from error

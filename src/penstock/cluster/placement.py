@@ -1,0 +1,61 @@
+"""Where the replicas of new partitions go: round robin over the brokers, spread over racks.
+
+The brokers are put in a row in which racks alternate. Leaders are taken from the row in turn, from a random start, so
+every broker leads its share. The followers of a partition are the next brokers in the row, those in racks that the
+partition has no replica in yet first. After each turn through the row the followers shift by one, so that what a failed
+broker led spreads over all the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+from random import Random
+
+from penstock.cluster.image import BrokerRegistration
+from penstock.protocol.errors import ApiError, ErrorCode
+
+
+def place_replicas(
+    brokers: Iterable[BrokerRegistration], partition_count: int, replication_factor: int, random: Random
+) -> list[tuple[int, ...]]:
+    """Per partition its replicas, the preferred leader first. Raises ApiError(INVALID_REPLICATION_FACTOR)."""
+    row = _alternate_racks(brokers)
+    if replication_factor > len(row):
+        reason = (
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only {len(row)} broker(s) are registered."
+        )
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+    start = random.randrange(len(row))
+    shift = random.randrange(len(row))
+    return [
+        _place(row, (start + partition) % len(row), shift + partition // len(row), replication_factor)
+        for partition in range(partition_count)
+    ]
+
+
+def _alternate_racks(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:
+    racks: dict[str, list[BrokerRegistration]] = {}
+    for broker in sorted(brokers, key=lambda each: each.node_id):
+        racks.setdefault(broker.rack or "", []).append(broker)
+    columns = zip_longest(*(racks[name] for name in sorted(racks)))
+    return [broker for column in columns for broker in column if broker is not None]
+
+
+def _place(row: list[BrokerRegistration], first: int, shift: int, replication_factor: int) -> tuple[int, ...]:
+    leader = row[first]
+    others = row[first + 1 :] + row[:first]
+    if others:
+        turn = shift % len(others)
+        others = others[turn:] + others[:turn]
+    replicas = [leader]
+    racks = {leader.rack}
+    for is_same_rack_allowed in (False, True):
+        for broker in others:
+            if len(replicas) == replication_factor:
+                break
+            if broker not in replicas and (is_same_rack_allowed or broker.rack not in racks):
+                replicas.append(broker)
+                racks.add(broker.rack)
+    return tuple(broker.node_id for broker in replicas)

@@ -1,0 +1,58 @@
+"""Producer ids: unique in the cluster for ever, so that one producer is never taken for another.
+
+They come in blocks, each claimed in the store before any of its ids is used. Ids of a block that a crash interrupts are
+lost, which costs nothing: there are 2^63.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from penstock.cluster import znodes
+from penstock.cluster.store import Store, StoreError, StoreErrorKind
+from penstock.cluster.znodes import ProducerIdBlock
+from penstock.core.limits import MAX_PRODUCER_ID, PRODUCER_ID_BLOCK_SIZE
+from penstock.protocol.errors import ApiError, ErrorCode
+
+# Each lost race means that another broker won a block, so a handful of turns is enough for any cluster we serve.
+_ATTEMPTS = 20
+_LOST_RACE = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS)
+
+
+async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBlock:
+    for _ in range(_ATTEMPTS):
+        node = await store.read(znodes.PRODUCER_ID_BLOCK)
+        first = 0 if node is None else znodes.decode_producer_id_block(node.data).last_producer_id + 1
+        if first > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
+        block = ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
+        data = znodes.encode_producer_id_block(block, node_id)
+        try:
+            if node is None:
+                await store.create(znodes.PRODUCER_ID_BLOCK, data)
+            else:
+                await store.compare_and_set(znodes.PRODUCER_ID_BLOCK, data, node.version)
+        except StoreError as error:
+            if error.kind not in _LOST_RACE:
+                raise
+        else:
+            return block
+    raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "other brokers keep claiming producer ids; try again")
+
+
+class ProducerIds:
+    """Hands out single ids, and claims the next block when one is used up."""
+
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        self._allocate = allocate
+        self._block = ProducerIdBlock(0, 0)
+        self._turn = asyncio.Lock()
+
+    async def next(self) -> int:
+        async with self._turn:
+            if self._block.size == 0:
+                self._block = await self._allocate()
+            first, size = self._block
+            self._block = ProducerIdBlock(first + 1, size - 1)
+            return first

@@ -1,0 +1,170 @@
+"""Where the cluster's metadata lives: a small tree of nodes with versions, after ZooKeeper's model.
+
+One interface, several stores behind it: memory, SQLite for a single broker, ZooKeeper for clusters. All pass the same
+contract tests. What they agree on:
+
+- A path is `/` or `/name/name`. A node has bytes and a version: 0 when created, one more with every change. Its parent
+  must exist, and a node with children cannot be deleted.
+- An ephemeral node goes away with the session that made it, however that ends, and cannot have children.
+- A sequence node gets ten digits appended to its path, always larger than those of earlier siblings.
+- `transaction` does everything or nothing. When a call returns, what it wrote survives a crash of the process or the
+  machine (not in memory, of course).
+- A watch tells that something changed, not what: several changes may come as one call, so its owner reads again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
+
+ANY_VERSION = None
+FIRST_VERSION = 0
+
+
+class StoreErrorKind(enum.Enum):
+    NO_NODE = "there is no such node"
+    NODE_EXISTS = "the node exists already"
+    BAD_VERSION = "the node has changed in the meantime"
+    NOT_EMPTY = "the node has children"
+    NO_CHILDREN_FOR_EPHEMERALS = "an ephemeral node cannot have children"
+    BAD_PATH = "the path is malformed"
+    TOO_LARGE = "the value is larger than a node may be"
+    CLOSED = "the store is closed"
+    IN_USE = "another process has the store open"
+    CORRUPT = "the store's file is damaged"
+    UNAVAILABLE = "the store cannot be reached or written"
+
+
+class StoreError(Exception):
+    def __init__(self, kind: StoreErrorKind, path: str, detail: str = "") -> None:
+        super().__init__(f"{path}: {detail or kind.value}")
+        self.kind = kind
+        self.path = path
+
+
+class Node(NamedTuple):
+    data: bytes
+    version: int
+
+
+class Create(NamedTuple):
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+class CompareAndSet(NamedTuple):
+    path: str
+    data: bytes
+    expected_version: int | None = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    path: str
+    expected_version: int | None = ANY_VERSION
+
+
+class Check(NamedTuple):
+    """The transaction goes through only if the node has this version."""
+
+    path: str
+    expected_version: int
+
+
+Operation = Create | CompareAndSet | Delete | Check
+# What each operation of a transaction came to: the created path, the new version, or nothing.
+Result = str | int | None
+Watcher = Callable[[str], None]
+
+
+class Store(Protocol):
+    async def read(self, path: str) -> Node | None: ...
+
+    async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """As `read` for each, in one exchange where the store can."""
+
+    async def children(self, path: str) -> list[str]:
+        """The names, not paths, of a node's children, sorted. NO_NODE if the node does not exist."""
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
+        """Returns the path, which for a sequence node is longer than the one given."""
+
+    async def ensure_path(self, path: str) -> None:
+        """Creates the node and its parents, empty, where they are missing."""
+
+    async def compare_and_set(self, path: str, data: bytes, expected_version: int | None) -> int:
+        """Returns the new version. An expected version of None overwrites whatever is there."""
+
+    async def delete(self, path: str, expected_version: int | None = ANY_VERSION) -> None: ...
+
+    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]: ...
+
+    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+        """Calls `watcher(path)` in the event loop after the node was created, changed or deleted, or a child of it was
+        created or deleted. Returns what ends the watch."""
+
+    async def close(self) -> None:
+        """Ends the session: ephemeral nodes go. Closing twice is fine."""
+
+
+def check_path(path: str) -> None:
+    if path == "/":
+        return
+    names = path.split("/")
+    well_formed = names[0] == "" and len(names) > 1 and all(name not in ("", ".", "..") for name in names[1:])
+    if not well_formed or "\0" in path or len(path) > MAX_STORE_PATH_LENGTH:
+        raise StoreError(StoreErrorKind.BAD_PATH, path)
+
+
+def check_operation(operation: Operation) -> None:
+    check_path(operation.path)
+    if isinstance(operation, Create | CompareAndSet) and len(operation.data) > MAX_STORE_VALUE_BYTES:
+        raise StoreError(StoreErrorKind.TOO_LARGE, operation.path)
+    if operation.path == "/" and isinstance(operation, Create):
+        raise StoreError(StoreErrorKind.NODE_EXISTS, "/")
+    if operation.path == "/" and isinstance(operation, Delete):
+        raise StoreError(StoreErrorKind.BAD_PATH, "/", "the root cannot be deleted")
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def path_and_parents(path: str) -> list[str]:
+    """`/a`, `/a/b` and `/a/b/c` for `/a/b/c`; nothing for the root, which is always there."""
+    names = path.split("/")[1:]
+    return [] if path == "/" else ["/" + "/".join(names[: count + 1]) for count in range(len(names))]
+
+
+def sequence_path(path: str, number: int) -> str:
+    return f"{path}{number:010d}"
+
+
+class Watches:
+    """The watches of a store in this process: who is to be told of which path."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, dict[object, Watcher]] = {}
+
+    def add(self, path: str, watcher: Watcher) -> Callable[[], None]:
+        check_path(path)
+        token = object()
+        self._watchers.setdefault(path, {})[token] = watcher
+
+        def remove() -> None:
+            watchers = self._watchers.get(path, {})
+            watchers.pop(token, None)
+            if not watchers:
+                self._watchers.pop(path, None)
+
+        return remove
+
+    def tell(self, paths: set[str]) -> None:
+        """`paths` are those that changed: the nodes themselves and the parents of created and deleted ones."""
+        for path in sorted(paths & self._watchers.keys()):
+            for watcher in list(self._watchers.get(path, {}).values()):
+                watcher(path)

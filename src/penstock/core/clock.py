@@ -1,0 +1,22 @@
+"""Time, injected. Decisions take `now_ms`; only the edges hold a Clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since the epoch: what goes into records and files."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go backwards: what deadlines are measured with."""
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000

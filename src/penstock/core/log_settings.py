@@ -1,0 +1,46 @@
+"""What a topic's configuration says about its log. The defaults are Kafka's (4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NO_LIMIT = 2**63 - 1  # Kafka writes "never" as the largest long
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1024 * 1024 + 12
+    compression_type: str = "producer"  # or "uncompressed", "gzip", "snappy", "lz4", "zstd"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    message_timestamp_type: str = "CreateTime"  # or "LogAppendTime"
+    message_timestamp_before_max_ms: int = NO_LIMIT
+    message_timestamp_after_max_ms: int = 60 * 60 * 1000
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    flush_messages: int = NO_LIMIT
+    flush_ms: int = NO_LIMIT
+    preallocate: bool = False
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NO_LIMIT
+    min_cleanable_dirty_ratio: float = 0.5
+    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"

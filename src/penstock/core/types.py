@@ -1,0 +1,52 @@
+"""The words every layer shares.
+
+`offset` is a record's number in its partition, `position` a byte in a file, `size` a count of bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import NamedTuple
+
+Buffer = bytes | bytearray | memoryview
+
+# A topic id is the 16 raw bytes that travel on the wire; text form only at the edges.
+TopicId = bytes
+ZERO_TOPIC_ID: TopicId = bytes(16)
+_RESERVED_TOPIC_IDS = (ZERO_TOPIC_ID, (1).to_bytes(16, "big"))
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def new_topic_id() -> TopicId:
+    """A random id whose text form does not begin with a dash, as Kafka's `Uuid.randomUuid`."""
+    while True:
+        topic_id = os.urandom(16)
+        if topic_id not in _RESERVED_TOPIC_IDS and not format_topic_id(topic_id).startswith("-"):
+            return topic_id
+
+
+def format_topic_id(topic_id: TopicId) -> str:
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def parse_topic_id(text: str) -> TopicId:
+    topic_id = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(topic_id) != 16:
+        raise ValueError(f"{text!r} is not a topic id: it must be 22 characters of base64url")
+    return topic_id

@@ -1,0 +1,180 @@
+"""A broker inside your program: in a test, a notebook, or an application that wants its own log.
+
+with penstock.Broker() as broker:
+    Producer({"bootstrap.servers": broker.bootstrap_servers})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.core.config import BrokerConfig
+from penstock.server.broker_server import BrokerServer
+from penstock.server.loops import new_event_loop
+
+T = TypeVar("T")
+ConfigMapping = Mapping[str, str | int | float | bool]
+
+# What differs from a broker of its own process: nobody waits in a test for members that will not come.
+_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+def _properties(data_dir: Path, host: str, port: int, config: ConfigMapping | None) -> dict[str, str]:
+    given = {
+        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
+    }
+    return {**_DEFAULTS, "log.dirs": str(data_dir), "listeners": f"PLAINTEXT://{host}:{port}", **given}
+
+
+class AsyncBroker:
+    """A broker on the caller's event loop. Data goes to `data_dir`, or to a temporary directory that is removed at
+    the end.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        port: int = 0,
+        config: ConfigMapping | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._given_dir = None if data_dir is None else Path(data_dir)
+        self._port = port
+        self._config = config
+        self._host = host
+        self._temporary: Path | None = None
+        self._server: BrokerServer | None = None
+
+    async def start(self) -> None:
+        assert self._server is None, "the broker is running already"
+        data_dir = self._given_dir
+        if data_dir is None:
+            self._temporary = data_dir = Path(tempfile.mkdtemp(prefix="penstock-"))
+        try:
+            config = BrokerConfig.parse(_properties(data_dir, self._host, self._port, self._config))
+            self._server = await BrokerServer.start(config, is_temporary=self._given_dir is None)
+        except BaseException:
+            self._remove_temporary()
+            raise
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop()
+        self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    @property
+    def server(self) -> BrokerServer:
+        if self._server is None:
+            raise RuntimeError("the broker is not running: use it inside its `with` block, or call start() first")
+        return self._server
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.server.bootstrap_servers
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    async def create_topic(self, name: str, partitions: int = 1, config: ConfigMapping | None = None) -> None:
+        await self.server.create_topic(name, partitions, {key: str(value) for key, value in (config or {}).items()})
+
+    async def delete_topic(self, name: str) -> None:
+        await self.server.delete_topic(name)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+class Broker:
+    """A broker on a thread of its own, beside the caller's code."""
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        port: int = 0,
+        config: ConfigMapping | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._broker = AsyncBroker(data_dir, port, config, host)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        assert self._loop is None, "the broker is running already"
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="penstock-broker", daemon=True)
+        self._thread.start()
+        try:
+            self._call(self._broker.start())
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def stop(self) -> None:
+        if self._loop is None:
+            return
+        try:
+            self._call(self._broker.stop())
+        finally:
+            self._end_loop()
+
+    @staticmethod
+    def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    def _end_loop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._broker.bootstrap_servers
+
+    @property
+    def port(self) -> int:
+        return self._broker.port
+
+    def create_topic(self, name: str, partitions: int = 1, config: ConfigMapping | None = None) -> None:
+        self._call(self._broker.create_topic(name, partitions, config))
+
+    def delete_topic(self, name: str) -> None:
+        self._call(self._broker.delete_topic(name))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

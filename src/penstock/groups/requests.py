@@ -1,0 +1,119 @@
+"""What clients ask of the coordinator, free of wire versions: handlers translate.
+
+Where Kafka's answer depends on the request's version, the request says what its sender can bear, not which version it
+speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.core.types import NO_LEADER_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
+
+NO_MEMBER_ID = ""
+NO_GENERATION = -1
+DEFAULT_RETENTION = -1
+
+
+class Protocol(NamedTuple):
+    """One way of sharing out the work (an assignor) that a member offers, with what it has to say for it."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    group_id: str
+    member_id: str
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int = -1  # -1 (JoinGroup v0): the session timeout
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""  # as Kafka writes it: "/127.0.0.1"
+    reason: str = ""
+    accepts_member_id_required: bool = True  # JoinGroup v4 and later (KIP-394)
+    accepts_skip_assignment: bool = True  # JoinGroup v9 and later (KIP-814)
+
+
+class MemberAssignment(NamedTuple):
+    member_id: str
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    group_id: str
+    member_id: str
+    generation_id: int
+    group_instance_id: str | None = None
+    protocol_type: str | None = None  # SyncGroup v5 and later
+    protocol_name: str | None = None
+    assignments: tuple[MemberAssignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    group_id: str
+    member_id: str
+    generation_id: int
+    group_instance_id: str | None = None
+
+
+class LeavingMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+class OffsetToCommit(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = ""
+    topic_id: TopicId = ZERO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRequest:
+    group_id: str
+    offsets: Sequence[OffsetToCommit]
+    member_id: str = NO_MEMBER_ID
+    generation_id: int = NO_GENERATION
+    group_instance_id: str | None = None
+    retention_time_ms: int = DEFAULT_RETENTION  # OffsetCommit v2 to v4
+    accepts_group_id_not_found: bool = True  # OffsetCommit v9 and later; before: ILLEGAL_GENERATION
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequest:
+    group_id: str
+    partitions: Sequence[TopicPartition] | None  # None: all
+    # An offset that was committed for an earlier topic of the same name is not given out when the ids are known
+    # (OffsetFetch v10).
+    topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
+    require_stable: bool = False
+    member_id: str | None = None  # OffsetFetch v9 and later; for groups of the next protocol (KIP-848)
+    member_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequest:
+    group_id: str
+    partitions: Sequence[TopicPartition]
+
+
+class DeletedTopic(NamedTuple):
+    name: str
+    topic_id: TopicId = ZERO_TOPIC_ID

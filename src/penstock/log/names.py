@@ -1,0 +1,69 @@
+"""The names of things in a data directory. All of them are Kafka's."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from penstock.core.types import TopicPartition
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+INDEX_SUFFIXES = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+TEMPORARY = ".tmp"
+
+PARTITION_METADATA = "partition.metadata"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+
+DELETE_DIRECTORY = "-delete"
+FUTURE_DIRECTORY = "-future"
+STRAY_DIRECTORY = "-stray"
+
+_MAX_NAME_SIZE = 255  # what common file systems allow
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)")
+_PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_segment_file(name: str) -> tuple[int, str] | None:
+    """(base offset, suffix) of `00000000000000000042.log` and its like; None for any other name."""
+    match = _SEGMENT_FILE.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def base_offset_of(name: str) -> int | None:
+    """The offset that any segment file's name begins with, whatever suffixes follow."""
+    head = name.split(".", 1)[0]
+    return int(head) if len(head) == 20 and head.isdecimal() else None
+
+
+def partition_directory(topic_partition: TopicPartition) -> str:
+    return f"{topic_partition.topic}-{topic_partition.partition}"
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    return TopicPartition(match[1], int(match[2])) if match else None
+
+
+def deleted_directory(topic_partition: TopicPartition) -> str:
+    """A name that a new topic of the same name never meets."""
+    suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}{DELETE_DIRECTORY}"
+    return topic_partition.topic[: _MAX_NAME_SIZE - len(suffix)] + suffix

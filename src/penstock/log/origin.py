@@ -1,0 +1,11 @@
+"""Who appends, and so how much of it is checked."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Origin(enum.Enum):
+    CLIENT = "client"  # everything is checked
+    COORDINATOR = "coordinator"  # the broker's own records: no sequences, may write control batches
+    REPLICATION = "replication"  # the leader has checked already; offsets are taken as they are

@@ -1,0 +1,64 @@
+"""Producer state from what is on disk: the newest snapshot, then the batches after it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from penstock.core.log_settings import LogSettings
+from penstock.log.files import OpenFile
+from penstock.log.producer_state import ProducerState
+from penstock.log.scan import read_batch
+from penstock.log.segments import Segments
+from penstock.log.snapshots import Snapshots
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.errors import ApiError
+from penstock.protocol.records import EndMarker, decode_end_marker, iterate_records
+
+logger = logging.getLogger(__name__)
+
+
+class ReplayContext(Protocol):
+    @property
+    def settings(self) -> LogSettings: ...
+    @property
+    def now_ms(self) -> int: ...
+
+
+def rebuild_producer_state(
+    state: ProducerState,
+    snapshots: Snapshots,
+    segments: Segments,
+    log_start_offset: int,
+    log_end_offset: int,
+    context: ReplayContext,
+) -> None:
+    """Headers are read, records are not, but for control batches."""
+    found = snapshots.load_newest()
+    offset, entries = found or (log_start_offset, [])
+    state.load(entries, max(offset, log_start_offset), context.now_ms, context.settings.producer_id_expiration_ms)
+    if state.end_offset >= log_end_offset:
+        state.end_offset = log_end_offset
+        return
+    start = state.end_offset
+    for segment in segments.from_offset(start):
+        if segment.base_offset > start:
+            # Taken again on the way, so that the next recovery need not begin this far back.
+            snapshots.write(segment.base_offset, state.entries.values())
+        file = segment.open_file()
+        for position, header in segment.scan_from(start):
+            if header.has_producer:
+                marker = read_marker(file, position, header) if header.is_control else None
+                state.update(header, header.base_offset, header.max_timestamp, marker)
+            state.end_offset = header.next_offset
+    state.end_offset = log_end_offset
+
+
+def read_marker(file: OpenFile, position: int, header: BatchHeader) -> EndMarker | None:
+    """What a control batch says; None when compaction has emptied it, or it makes no sense to this version."""
+    try:
+        for record in iterate_records(read_batch(file, position, header)):
+            return decode_end_marker(record)
+    except ApiError as error:
+        logger.warning("ignoring the control batch at position %d of %s: %s", position, file.path, error)
+    return None

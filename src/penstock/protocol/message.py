@@ -1,0 +1,49 @@
+"""What every generated message class is: slots, a table of fields, and its versions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from penstock.core.types import ZERO_TOPIC_ID, Buffer
+
+__all__ = ["UNBOUNDED", "ZERO_UUID", "Buffer", "Chunk", "FieldRow", "FileChunk", "Message"]
+
+ZERO_UUID = ZERO_TOPIC_ID
+UNBOUNDED = 32767  # "and all later versions"
+
+VersionRange = tuple[int, int]
+# (attribute, kind, versions, nullable versions, tag, tagged versions, default); a kind is the name of a primitive, a
+# Message class, or a list with one of those.
+FieldRow = tuple[str, Any, VersionRange | None, VersionRange | None, int | None, VersionRange | None, Any]
+
+
+class FileChunk(Protocol):
+    """Bytes that stay in their file until a socket takes them."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, start: int, size: int) -> bytes: ...
+
+
+Chunk = Buffer | FileChunk
+
+
+class Message:
+    __slots__ = ()
+    FIELDS: ClassVar[tuple[FieldRow, ...]] = ()
+    API_KEY: ClassVar[int] = -1
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = -1
+    FLEXIBLE_FROM: ClassVar[int] = UNBOUNDED
+    RESPONSE: ClassVar[type[Message]]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            getattr(self, field[0]) == getattr(other, field[0]) for field in self.FIELDS
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{field[0]}={getattr(self, field[0])!r}" for field in self.FIELDS)
+        return f"{type(self).__name__}({fields})"

@@ -1,0 +1,1 @@
+"""Message classes, one module per API. Written by tools/write_messages.py."""

@@ -1,0 +1,26 @@
+"""ConsumerGroupRegularExpressionKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+
+from __future__ import annotations
+
+from penstock.protocol.message import Message
+
+
+class ConsumerGroupRegularExpressionKey(Message):
+    __slots__ = ("group_id", "regular_expression")
+    FIELDS = (
+        ("group_id", "string", (0, 0), None, None, None, ""),
+        ("regular_expression", "string", (0, 0), None, None, None, ""),
+    )
+    API_KEY = 16
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    FLEXIBLE_FROM = 32767
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        regular_expression: str = "",
+    ) -> None:
+        self.group_id = group_id
+        self.regular_expression = regular_expression

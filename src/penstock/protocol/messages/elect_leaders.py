@@ -1,0 +1,108 @@
+"""ElectLeaders: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+
+from __future__ import annotations
+
+from penstock.protocol.message import Message
+
+
+class PartitionResult(Message):
+    __slots__ = ("partition_id", "error_code", "error_message")
+    FIELDS = (
+        ("partition_id", "int32", (0, 32767), None, None, None, 0),
+        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_id: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+    ) -> None:
+        self.partition_id = partition_id
+        self.error_code = error_code
+        self.error_message = error_message
+
+
+class ReplicaElectionResult(Message):
+    __slots__ = ("topic", "partition_result")
+    FIELDS = (
+        ("topic", "string", (0, 32767), None, None, None, ""),
+        ("partition_result", [PartitionResult], (0, 32767), None, None, None, ()),
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partition_result: list[PartitionResult] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition_result = [] if partition_result is None else partition_result
+
+
+class ElectLeadersResponse(Message):
+    __slots__ = ("throttle_time_ms", "error_code", "replica_election_results")
+    FIELDS = (
+        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
+        ("error_code", "int16", (1, 32767), None, None, None, 0),
+        ("replica_election_results", [ReplicaElectionResult], (0, 32767), None, None, None, ()),
+    )
+    API_KEY = 43
+    MIN_VERSION = 0
+    MAX_VERSION = 2
+    FLEXIBLE_FROM = 2
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        replica_election_results: list[ReplicaElectionResult] | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.replica_election_results = [] if replica_election_results is None else replica_election_results
+
+
+class TopicPartitions(Message):
+    __slots__ = ("topic", "partitions")
+    FIELDS = (
+        ("topic", "string", (0, 32767), None, None, None, ""),
+        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partitions: list[int] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partitions = [] if partitions is None else partitions
+
+
+class ElectLeadersRequest(Message):
+    __slots__ = ("election_type", "topic_partitions", "timeout_ms")
+    FIELDS = (
+        ("election_type", "int8", (1, 32767), None, None, None, 0),
+        ("topic_partitions", [TopicPartitions], (0, 32767), (0, 32767), None, None, ()),
+        ("timeout_ms", "int32", (0, 32767), None, None, None, 60000),
+    )
+    API_KEY = 43
+    MIN_VERSION = 0
+    MAX_VERSION = 2
+    FLEXIBLE_FROM = 2
+    RESPONSE = ElectLeadersResponse
+
+    def __init__(
+        self,
+        *,
+        election_type: int = 0,
+        topic_partitions: list[TopicPartitions] | None = None,
+        timeout_ms: int = 60000,
+    ) -> None:
+        self.election_type = election_type
+        self.topic_partitions = topic_partitions
+        self.timeout_ms = timeout_ms

@@ -1,0 +1,291 @@
+"""The composition root: from a configuration to a broker that answers, and back to closed files."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from penstock.broker.apis import APIS
+from penstock.broker.authorizer import AllowEverything
+from penstock.broker.broker import Broker
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.flusher import Flusher
+from penstock.broker.group_runtime import GroupRuntime
+from penstock.broker.housekeeping import Housekeeping
+from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.topic_creation import TopicCreation
+from penstock.cluster.decisions import NewTopic, TopicSelector
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.store import Store
+from penstock.core.clock import Clock, SystemClock
+from penstock.core.config import BrokerConfig
+from penstock.core.metrics import BrokerMetrics
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.requests import DeletedTopic
+from penstock.groups.settings import GroupSettings
+from penstock.log import names
+from penstock.log.files import Files
+from penstock.log.log_directories import LogDirectories
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.server.gauges import register_gauges
+from penstock.server.listener import ConnectionLimits, TcpListener
+from penstock.server.monitoring import Health
+
+logger = logging.getLogger("penstock.server")
+
+METADATA_FILE = "penstock-metadata.db"
+
+
+class BrokerServer:
+    """Start with `BrokerServer.start`, end with `stop`."""
+
+    def __init__(self, broker: Broker, store: Store, listeners: Sequence[TcpListener]) -> None:
+        self.broker = broker
+        self._store = store
+        self._listeners = listeners
+        self._housekeeping = Housekeeping(broker)
+        self.is_stopping = False
+
+    # -------------------------------------------------------------------------------------------- starting
+
+    @classmethod
+    async def start(
+        cls,
+        config: BrokerConfig,
+        *,
+        is_temporary: bool = False,
+        clock: Clock | None = None,
+        files: Files | None = None,
+    ) -> BrokerServer:
+        """`is_temporary`: nobody will open the data again, so the metadata need not be kept."""
+        clock = clock or SystemClock()
+        for warning in config.warnings:
+            logger.warning("%s", warning)
+        metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
+        listeners = await _bind(config, metrics)
+        store: Store | None = None
+        directories: LogDirectories | None = None
+        try:
+            store = await _open_store(config, is_temporary)
+            metadata = await _open_metadata(config, store, listeners, clock)
+            directories = _open_logs(config, metadata, clock, files or Files())
+            broker = _assemble(metadata, directories, metrics, clock)
+            server = cls(broker, store, listeners)
+            server._connect()
+        except BaseException:
+            await _abandon(listeners, store, directories)
+            raise
+        for listener in listeners:
+            await listener.start()
+        server._housekeeping.start()
+        return server
+
+    def _connect(self) -> None:
+        """Ties the parts that must know of each other: metadata changes to partitions and groups, sockets to
+        dispatch.
+        """
+        broker = self.broker
+        dispatcher = Dispatcher(broker, broker.apis, broker.metrics.requests)
+        for listener in self._listeners:
+            listener.handle_with(dispatcher.handle)
+        register_gauges(broker, self._listeners)
+        image = broker.metadata.image
+        self._apply(MetadataImage(image.cluster_id), image)
+        _remove_strays(broker)
+        broker.metadata.subscribe(self._apply)
+
+    def _apply(self, old: MetadataImage, new: MetadataImage) -> None:
+        """A new image is in force. Runs in one turn of the loop, so no request sees half of it."""
+        broker = self.broker
+        broker.config = broker.metadata.config
+        delta = broker.partitions.apply(old, new)
+        if CONSUMER_OFFSETS in {topic.name for topic in delta.deleted}:
+            broker.groups.unload(len(old.topics[CONSUMER_OFFSETS].partitions))
+        if CONSUMER_OFFSETS in {topic.name for topic in delta.created}:
+            broker.groups.load(len(new.topics[CONSUMER_OFFSETS].partitions))
+        gone = [DeletedTopic(topic.name, topic.topic_id) for topic in delta.deleted if topic.name not in new.topics]
+        if gone:
+            broker.groups.remove_topics(gone)
+
+    # -------------------------------------------------------------------------------------------- running
+
+    @property
+    def port(self) -> int:
+        return self._listeners[0].port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        registration = self.broker.metadata.image.brokers[self.broker.node_id]
+        return ",".join(f"{endpoint.host}:{endpoint.port}" for endpoint in registration.endpoints)
+
+    def health(self) -> Health:
+        directories = self.broker.directories
+        reasons = []
+        if self.is_stopping:
+            reasons.append("shutting down")
+        elif not directories.directories.keys() - directories.offline.keys():
+            reasons.append("every data directory is offline")
+        details: dict[str, object] = {
+            "node_id": self.broker.node_id,
+            "offline_partitions": len(directories.offline_logs),
+            "offline_directories": {str(path): reason for path, reason in directories.offline.items()},
+        }
+        return Health(not reasons, tuple(reasons), details)
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        (result,) = await self.broker.metadata.create_topics(
+            [NewTopic(name, partitions, -1, (), tuple(configs.items()))]
+        )
+        if result.code:
+            raise ApiError(result.code, result.message)
+
+    async def delete_topic(self, name: str) -> None:
+        (result,) = await self.broker.metadata.delete_topics([TopicSelector(name)])
+        if result.code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise ApiError(result.code, result.message)
+
+    # -------------------------------------------------------------------------------------------- stopping
+
+    async def stop(self) -> None:
+        """A clean shutdown: nobody is served any more, everything appended is on disk, and the next start can
+        trust it.
+        """
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        await self._housekeeping.stop()
+        for listener in self._listeners:
+            await listener.close()
+        self.broker.groups.close()
+        self.broker.flusher.close()
+        self.broker.directories.close()
+        await self.broker.metadata.close()
+        await self._store.close()
+
+
+async def _bind(config: BrokerConfig, metrics: BrokerMetrics) -> list[TcpListener]:
+    bounds = ConnectionLimits(
+        max_frame_size=config.socket_request_max_bytes,
+        max_connections=config.max_connections,
+        max_connections_per_address=config.max_connections_per_ip,
+        max_idle_ms=config.connections_max_idle_ms,
+        send_buffer_size=_explicit(config, "socket.send.buffer.bytes"),
+        receive_buffer_size=_explicit(config, "socket.receive.buffer.bytes"),
+    )
+    listeners: list[TcpListener] = []
+    for endpoint in config.endpoints:
+        listener = TcpListener(endpoint.name, bounds, metrics.sockets)
+        try:
+            await listener.bind(endpoint.host, endpoint.port)
+        except OSError as error:
+            await _abandon(listeners, None, None)
+            raise OSError(error.errno, f"cannot listen on {endpoint}: {error.strerror or error}") from error
+        listeners.append(listener)
+    return listeners
+
+
+def _explicit(config: BrokerConfig, name: str) -> int:
+    """Kafka's default of 100 KB slows fast networks down; the kernel's own tuning is used unless somebody asks
+    otherwise.
+    """
+    return int(str(config.get(name))) if name in config.static else -1
+
+
+async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:
+    if is_temporary:
+        from penstock.cluster.store_memory import MemoryStore
+
+        return MemoryStore()
+    from penstock.cluster.store_sqlite import SqliteStore
+
+    return await SqliteStore.open(_metadata_path(config))
+
+
+def _metadata_path(config: BrokerConfig) -> Path:
+    directory = Path(config.log_directories[0])
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / METADATA_FILE
+
+
+async def _open_metadata(
+    config: BrokerConfig, store: Store, listeners: Sequence[TcpListener], clock: Clock
+) -> Metadata:
+    endpoints = config.advertised_endpoints({each.name: each.port for each in listeners}, socket.gethostname())
+    clean = all((Path(path) / names.CLEAN_SHUTDOWN).exists() for path in config.log_directories)
+    return await Metadata.open(store, config, endpoints, clock, was_clean_shutdown=clean)
+
+
+def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:
+    return LogDirectories.open(
+        [Path(path) for path in config.log_directories],
+        node_id=config.node_id,
+        cluster_id=metadata.image.cluster_id,
+        settings_for=metadata.log_settings,
+        clock=clock,
+        files=files,
+    )
+
+
+def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, clock: Clock) -> Broker:
+    config = metadata.config
+    partitions = Partitions(config.node_id, directories, metadata.log_settings, metrics.topics, clock)
+    flusher = Flusher(metrics.logs, clock)
+    coordinator = GroupCoordinator(_group_settings(config), config.offsets_topic_num_partitions)
+    return Broker(
+        node_id=config.node_id,
+        config=config,
+        clock=clock,
+        metrics=metrics,
+        authorizer=AllowEverything(),
+        apis=APIS,
+        metadata=metadata,
+        directories=directories,
+        partitions=partitions,
+        flusher=flusher,
+        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS),
+        producer_ids=ProducerIds(metadata.allocate_producer_id_block),
+        groups=GroupRuntime(coordinator, partitions, flusher, clock),
+        topic_creation=TopicCreation(metadata),
+    )
+
+
+# A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
+_FETCH_SESSION_EVICTION_MS = 120_000
+
+
+def _group_settings(config: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+    )
+
+
+def _remove_strays(broker: Broker) -> None:
+    """Logs of topics that were deleted while the broker was down, or deleted and made anew."""
+    topics = broker.metadata.image.topics
+    for where, log in list(broker.directories.logs.items()):
+        topic = topics.get(where.topic)
+        if topic is None or topic.partition(where.partition) is None:
+            logger.warning("deleting %s: its topic does not exist any more", where)
+            broker.directories.delete(where, broker.clock.now_ms())
+        elif log.topic_id != topic.topic_id:
+            logger.error("%s belongs to another topic of the same name", where)
+
+
+async def _abandon(listeners: Sequence[TcpListener], store: Store | None, directories: LogDirectories | None) -> None:
+    for listener in listeners:
+        await listener.close()
+    if directories is not None:
+        directories.close(clean=False)
+    if store is not None:
+        await store.close()

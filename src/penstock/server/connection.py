@@ -1,0 +1,300 @@
+"""One client's connection: bytes to frames, frames to replies, replies to the socket, in order and within bounds.
+
+A connection serves one request at a time, as Kafka's does: that alone keeps replies in order and bounds what a client
+can have in flight. Requests that arrive meanwhile wait in a short queue; when it is full, reading stops and TCP
+pushes back. A reply that the client is slow to take stays mostly in its files: only about two pieces of it are in
+memory at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Awaitable
+from typing import Protocol, cast
+
+from penstock.broker.session import Reply, Session, UnanswerableError
+from penstock.protocol.message import Buffer, Chunk
+from penstock.server import limits
+
+logger = logging.getLogger("penstock.server.connection")
+
+_SIZE = struct.Struct(">i")
+_IN_MEMORY = (bytes, bytearray, memoryview)
+
+
+class Listener(Protocol):
+    """What a connection needs of the port that accepted it."""
+
+    receive_buffer: memoryview
+    max_frame_size: int
+
+    def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]: ...
+
+    def opened(self, connection: Connection) -> Session | None: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def malformed(self, connection: Connection, kind: str, reason: str) -> None: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Memory: an idle connection holds this object and no buffer, since all connections of a loop share the
+    receive buffer.
+    """
+
+    __slots__ = (
+        "_awaited",
+        "_chunk_position",
+        "_chunks",
+        "_closing",
+        "_filled",
+        "_frame",
+        "_frame_size",
+        "_head",
+        "_listener",
+        "_reading_paused",
+        "_requests",
+        "_transport",
+        "_writing_paused",
+        "idle_rounds",
+        "session",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport | None = None
+        self.session: Session | None = None
+        self.idle_rounds = 0
+        # Receiving: either `_head` holds up to three bytes of a size, or `_frame` is under assembly.
+        self._head = b""
+        self._frame: bytearray | None = None
+        self._frame_size = 0
+        self._filled = 0
+        self._requests: deque[Buffer] = deque()
+        self._reading_paused = False
+        # Replying.
+        self._awaited: asyncio.Future[Reply] | None = None
+        self._chunks: deque[Chunk] = deque()
+        self._chunk_position = 0
+        self._writing_paused = False
+        self._closing = False
+
+    # -------------------------------------------------------------------------------------------- life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=limits.WRITE_PIECE_SIZE)
+        self.session = self._listener.opened(self)
+        if self.session is None:  # the listener has no room for it
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        if self._awaited is not None:
+            self._awaited.cancel()
+        self._requests.clear()
+        self._chunks.clear()
+        self._frame = None
+        self._listener.closed(self)
+
+    def close(self) -> None:
+        """Closes once what was already handed to the transport is out."""
+        if not self._closing and self._transport is not None:
+            self._closing = True
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Closes now; what was not yet sent is lost."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def socket(self) -> socket.socket:
+        assert self._transport is not None
+        sock: socket.socket = self._transport.get_extra_info("socket")
+        return sock
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        assert self._transport is not None
+        name = self._transport.get_extra_info("peername")
+        return (name[0], name[1]) if name else ("unknown", 0)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._awaited is None and not self._chunks and not self._requests
+
+    # -------------------------------------------------------------------------------------------- receiving
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return memoryview(self._frame)[self._filled :]
+        return self._listener.receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Costs one copy of a frame that fits the receive buffer; a larger frame lands where it stays. Tried: a
+        buffer per connection (64 KB for each idle client) and decoding in the shared buffer (a waiting request would
+        see it overwritten). Bench: small requests, pipelined.
+        """
+        self.idle_rounds = 0
+        if self._closing:
+            return
+        if self._frame is not None:
+            self._filled += nbytes
+            self._continue_frame()
+        else:
+            self._split_frames(self._listener.receive_buffer[:nbytes])
+        self._serve()
+
+    def _split_frames(self, data: memoryview) -> None:
+        if self._head:
+            data = memoryview(self._head + bytes(data))
+            self._head = b""
+        position, end = 0, len(data)
+        while end - position >= 4:
+            (size,) = _SIZE.unpack_from(data, position)
+            position += 4
+            if not 0 < size <= self._listener.max_frame_size:
+                self._refuse(
+                    "frame size", f"a frame of {size} bytes; at most {self._listener.max_frame_size} are accepted"
+                )
+                return
+            if position + size > end:
+                self._begin_frame(size, data[position:])
+                return
+            self._requests.append(bytes(data[position : position + size]))
+            position += size
+        self._head = bytes(data[position:])
+
+    def _begin_frame(self, size: int, received: memoryview) -> None:
+        """Memory follows the bytes that have arrived, not the size that was announced."""
+        self._frame_size = size
+        self._filled = len(received)
+        self._frame = bytearray(min(size, max(limits.FIRST_FRAME_ALLOCATION, 2 * self._filled)))
+        self._frame[: self._filled] = received
+
+    def _continue_frame(self) -> None:
+        frame = self._frame
+        assert frame is not None
+        if self._filled == self._frame_size:
+            self._frame = None
+            self._requests.append(frame)
+        elif self._filled == len(frame):
+            frame.extend(bytes(min(self._frame_size - len(frame), 3 * len(frame))))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def _refuse(self, kind: str, reason: str) -> None:
+        self._listener.malformed(self, kind, reason)
+        self._requests.clear()
+        self.close()
+
+    # -------------------------------------------------------------------------------------------- serving
+
+    def _serve(self) -> None:
+        requests = self._requests
+        while requests and self._can_serve():
+            assert self.session is not None
+            try:
+                reply = self._listener.handle(self.session, requests.popleft())
+            except UnanswerableError as error:
+                self._refuse(error.kind, str(error))
+                return
+            if reply is None:
+                continue
+            if isinstance(reply, list):
+                self._send(reply)
+            else:
+                self._awaited = asyncio.ensure_future(reply)
+                self._awaited.add_done_callback(self._on_reply)
+        self._throttle()
+
+    def _can_serve(self) -> bool:
+        return self._awaited is None and not self._chunks and not self._writing_paused and not self._closing
+
+    def _throttle(self) -> None:
+        """Reading goes on only while little is waiting, so a client that does not take its replies stops being read."""
+        if self._closing or self._transport is None:
+            return
+        crowded = len(self._requests) >= limits.QUEUED_REQUESTS
+        if crowded and not self._reading_paused:
+            self._reading_paused = True
+            self._transport.pause_reading()
+        elif self._reading_paused and not self._requests:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    def _on_reply(self, future: asyncio.Future[Reply]) -> None:
+        self._awaited = None
+        if future.cancelled() or self._closing:
+            return
+        error = future.exception()
+        if isinstance(error, UnanswerableError):
+            self._refuse(error.kind, str(error))
+            return
+        if error is not None:
+            raise error  # a bug: dispatch turns every failure into a reply or a UnanswerableError
+        reply = future.result()
+        if reply is not None:
+            self._send(reply)
+        self._serve()
+
+    # -------------------------------------------------------------------------------------------- sending
+
+    def _send(self, chunks: list[Chunk]) -> None:
+        if len(chunks) == 1:
+            assert self._transport is not None
+            self._transport.write(cast("bytes", chunks[0]))
+            return
+        self._chunks.extend(chunks)
+        self._send_pieces()
+
+    def _send_pieces(self) -> None:
+        """Hands over pieces until the transport says stop; `resume_writing` comes back here."""
+        assert self._transport is not None
+        gathered: list[Buffer] = []
+        size = 0
+        while self._chunks and not self._writing_paused:
+            piece = self._next_piece()
+            if piece is None:
+                return
+            gathered.append(piece)
+            size += len(piece)
+            if size >= limits.WRITE_PIECE_SIZE:
+                self._transport.writelines(gathered)
+                gathered, size = [], 0
+        if gathered:
+            self._transport.writelines(gathered)
+
+    def _next_piece(self) -> Buffer | None:
+        chunk = self._chunks[0]
+        if isinstance(chunk, _IN_MEMORY):
+            self._chunks.popleft()
+            return chunk
+        try:
+            piece = chunk.read(self._chunk_position, min(limits.WRITE_PIECE_SIZE, len(chunk) - self._chunk_position))
+        except (OSError, ValueError) as error:
+            # Half a reply is out and cannot be taken back; the client asks again and then gets the error.
+            logger.error("closing %s: reading a segment failed: %s", self.session, error)
+            self.abort()
+            return None
+        self._chunk_position += len(piece)
+        if self._chunk_position == len(chunk):
+            self._chunks.popleft()
+            self._chunk_position = 0
+        return piece
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        if not self._closing:
+            self._send_pieces()
+            self._serve()

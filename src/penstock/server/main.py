@@ -1,0 +1,81 @@
+"""A broker as a process of its own: signals, the ready line, monitoring, exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from penstock.cluster.store import StoreError
+from penstock.core import logs
+from penstock.core.config import BrokerConfig, ConfigError
+from penstock.log.log_directories import LogDirectoryError
+from penstock.server.broker_server import BrokerServer
+from penstock.server.exposition import Exposition
+from penstock.server.loops import new_event_loop
+from penstock.server.monitoring import MonitoringServer
+
+logger = logging.getLogger("penstock.server")
+
+
+def run_broker(properties: Mapping[str, str]) -> int:
+    """Runs until SIGTERM or SIGINT; the exit code."""
+    try:
+        config = BrokerConfig.parse(properties)
+    except ConfigError as error:
+        print(f"penstock: {error.message}", file=sys.stderr)
+        return 2
+    logs.configure(config.penstock_log_format, config.penstock_log_level)
+    _raise_file_limit()
+    loop = new_event_loop()
+    try:
+        return loop.run_until_complete(_serve(config))
+    finally:
+        loop.close()
+
+
+async def _serve(config: BrokerConfig) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        server = await BrokerServer.start(config)
+    except (OSError, LogDirectoryError, StoreError) as error:
+        print(f"penstock: the broker cannot start: {error}", file=sys.stderr)
+        return 1
+    try:
+        monitoring = await _start_monitoring(config, server)
+    except OSError as error:
+        print(f"penstock: cannot serve metrics on {config.penstock_metrics_listen}: {error}", file=sys.stderr)
+        await server.stop()
+        return 1
+    print(f"penstock broker {config.node_id} is ready at {server.bootstrap_servers}", flush=True)
+    await stopping.wait()
+    logger.info("shutting down")
+    await server.stop()
+    if monitoring is not None:
+        await monitoring.stop()
+    logger.info("shut down cleanly")
+    return 0
+
+
+async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> MonitoringServer | None:
+    if not config.penstock_metrics_listen:
+        return None
+    host, _, port = config.penstock_metrics_listen.rpartition(":")
+    exposition = Exposition(server.broker.metrics, version("penstock"))
+    monitoring = MonitoringServer(exposition.render_metrics, server.health)
+    await monitoring.start(host.strip("[]"), int(port))
+    return monitoring
+
+
+def _raise_file_limit() -> None:
+    """Connections and segments are files; the soft limit is often 1,024 where the hard limit allows many more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,333 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from penstock.protocol.messages.metadata import MetadataRequest
+from tests.clients.raw.wire import Topic, Wire, build_batch, create_topic, error_of, errors_of, new_name, produce
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+# Where a value comes from, as DescribeConfigs says it.
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC, DEFAULT = 1, 2, 3, 4, 5
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
+
+
+def describe(wire: Wire, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **more: bool) -> Any:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    return wire(DescribeConfigsRequest(resources=[resource], **more), version).results[0]
+
+
+def config(wire: Wire, kind: int, name: str, key: str, **more: bool) -> Any:
+    (row,) = describe(wire, kind, name, [key], **more).configs
+    return row
+
+
+def value_of(wire: Wire, topic: Topic, key: str) -> tuple[str, int]:
+    row = config(wire, TOPIC, topic.name, key)
+    return row.value, row.config_source
+
+
+def change(wire: Wire, kind: int, name: str, *operations: tuple[str, int, str | None], validate_only: bool = False) -> Any:
+    rows = [
+        incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in operations
+    ]
+    resource = incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=rows)
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    return wire(request).responses[0]
+
+
+def replace(wire: Wire, kind: int, name: str, configs: dict[str, str | None], version: int = 2) -> Any:
+    rows = [alter_configs.AlterableConfig(name=key, value=value) for key, value in configs.items()]
+    resource = alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=rows)
+    return wire(alter_configs.AlterConfigsRequest(resources=[resource]), version).responses[0]
+
+
+@pytest.fixture
+def node(wire: Wire) -> str:
+    return str(wire(MetadataRequest(topics=[])).brokers[0].node_id)
+
+
+class TestDescribe:
+    @pytest.mark.parametrize("version", range(1, 5))
+    def test_every_config_of_a_topic_is_described_when_no_key_is_named(self, wire: Wire, version: int) -> None:
+        topic = create_topic(wire, configs={"retention.ms": "4242"})
+        answer = describe(wire, TOPIC, topic.name, version=version)
+        assert (answer.error_code, answer.resource_type, answer.resource_name) == (0, TOPIC, topic.name)
+        rows = {row.name: row for row in answer.configs}
+        assert (rows["retention.ms"].value, rows["retention.ms"].config_source) == ("4242", DYNAMIC_TOPIC)
+        assert (rows["segment.bytes"].value, rows["segment.bytes"].config_source) == ("1073741824", DEFAULT)
+        assert not rows["retention.ms"].read_only
+        assert not rows["retention.ms"].is_sensitive
+        if version >= 3:
+            assert (rows["retention.ms"].config_type, rows["cleanup.policy"].config_type) == (LONG, LIST)
+            assert (rows["preallocate"].config_type, rows["segment.bytes"].config_type) == (BOOLEAN, INT)
+            assert rows["min.cleanable.dirty.ratio"].config_type == DOUBLE
+
+    def test_topic_has_kafkas_configs_when_described(self, wire: Wire, topic: Topic) -> None:
+        names = {row.name for row in describe(wire, TOPIC, topic.name).configs}
+        assert names >= {
+            "cleanup.policy",
+            "compression.gzip.level",
+            "compression.lz4.level",
+            "compression.type",
+            "compression.zstd.level",
+            "delete.retention.ms",
+            "file.delete.delay.ms",
+            "flush.messages",
+            "flush.ms",
+            "follower.replication.throttled.replicas",
+            "index.interval.bytes",
+            "leader.replication.throttled.replicas",
+            "max.compaction.lag.ms",
+            "max.message.bytes",
+            "message.timestamp.after.max.ms",
+            "message.timestamp.before.max.ms",
+            "message.timestamp.type",
+            "min.cleanable.dirty.ratio",
+            "min.compaction.lag.ms",
+            "min.insync.replicas",
+            "preallocate",
+            "retention.bytes",
+            "retention.ms",
+            "segment.bytes",
+            "segment.index.bytes",
+            "segment.jitter.ms",
+            "segment.ms",
+            "unclean.leader.election.enable",
+        }
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("cleanup.policy", "delete"),
+            ("compression.type", "producer"),
+            ("max.message.bytes", "1048588"),
+            ("retention.ms", "604800000"),
+            ("retention.bytes", "-1"),
+            ("flush.messages", "9223372036854775807"),
+            ("message.timestamp.after.max.ms", "3600000"),
+            ("min.cleanable.dirty.ratio", "0.5"),
+            ("min.insync.replicas", "1"),
+            ("unclean.leader.election.enable", "false"),
+            ("segment.ms", "604800000"),
+            ("delete.retention.ms", "86400000"),
+        ],
+    )
+    def test_default_is_kafkas_when_nothing_is_set(self, wire: Wire, topic: Topic, key: str, value: str) -> None:
+        assert config(wire, TOPIC, topic.name, key).value == value
+
+    def test_only_named_keys_are_described_when_some_are(self, wire: Wire, topic: Topic) -> None:
+        answer = describe(wire, TOPIC, topic.name, ["retention.ms", "no.such.key"])
+        assert [row.name for row in answer.configs] == ["retention.ms"]
+
+    @pytest.mark.parametrize("version", [1, 4])
+    def test_every_config_is_described_when_the_list_is_empty(self, wire: Wire, topic: Topic, version: int) -> None:
+        assert len(describe(wire, TOPIC, topic.name, [], version).configs) > 20
+
+    def test_topic_is_unknown_when_absent(self, wire: Wire) -> None:
+        assert error_of(describe(wire, TOPIC, new_name())) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_topic_is_invalid_when_its_name_is(self, wire: Wire) -> None:
+        assert error_of(describe(wire, TOPIC, "a b")) == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    def test_synonyms_show_every_layer_when_asked_for(self, wire: Wire) -> None:
+        topic = create_topic(wire, configs={"retention.ms": "4242"})
+        row = config(wire, TOPIC, topic.name, "retention.ms", include_synonyms=True)
+        layers = [(one.name, one.value, one.source) for one in row.synonyms]
+        assert layers[0] == ("retention.ms", "4242", DYNAMIC_TOPIC)
+        assert layers[-1] == ("log.retention.hours", "168", DEFAULT)
+
+    def test_synonyms_are_empty_when_not_asked_for(self, wire: Wire, topic: Topic) -> None:
+        assert config(wire, TOPIC, topic.name, "retention.ms").synonyms == []
+
+    def test_documentation_is_told_when_asked_for(self, wire: Wire, topic: Topic) -> None:
+        assert config(wire, TOPIC, topic.name, "retention.ms", include_documentation=True).documentation
+        assert config(wire, TOPIC, topic.name, "retention.ms").documentation is None
+
+    def test_broker_is_described_when_named(self, wire: Wire, node: str) -> None:
+        rows = {row.name: row for row in describe(wire, BROKER, node).configs}
+        assert rows["log.retention.hours"].value == "168"
+        assert rows["log.retention.hours"].config_source == DEFAULT
+        assert rows["node.id"].read_only
+        assert not rows["log.retention.ms"].read_only
+
+    @pytest.mark.parametrize("name", ["4711", "abc"])
+    def test_request_is_invalid_when_the_broker_is_another_or_no_number(self, wire: Wire, name: str) -> None:
+        assert error_of(describe(wire, BROKER, name)) == ErrorCode.INVALID_REQUEST
+
+    def test_cluster_wide_defaults_are_empty_when_none_are_set(self, wire: Wire) -> None:
+        answer = describe(wire, BROKER, "")
+        assert (answer.error_code, answer.configs) == (0, [])
+
+    @pytest.mark.parametrize("kind", [0, 1, 3, 99])
+    def test_request_is_invalid_when_the_resource_type_is_unknown(self, wire: Wire, kind: int) -> None:
+        assert error_of(describe(wire, kind, "x")) == ErrorCode.INVALID_REQUEST
+
+    def test_answers_keep_the_order_of_the_request_when_there_are_several(self, wire: Wire, topic: Topic) -> None:
+        missing = new_name()
+        resources = [
+            DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=["segment.ms"])
+            for name in (missing, topic.name)
+        ]
+        results = wire(DescribeConfigsRequest(resources=resources)).results
+        assert {one.resource_name: error_of(one) for one in results} == {
+            missing: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            topic.name: ErrorCode.NONE,
+        }
+
+
+class TestIncrementalAlter:
+    def test_value_is_set_and_removed_when_changed_step_by_step(self, wire: Wire, topic: Topic) -> None:
+        assert error_of(change(wire, TOPIC, topic.name, ("retention.ms", SET, "777"))) == ErrorCode.NONE
+        assert error_of(change(wire, TOPIC, topic.name, ("segment.ms", SET, "888"))) == ErrorCode.NONE
+        assert value_of(wire, topic, "retention.ms") == ("777", DYNAMIC_TOPIC)
+        assert error_of(change(wire, TOPIC, topic.name, ("retention.ms", DELETE, None))) == ErrorCode.NONE
+        assert value_of(wire, topic, "retention.ms") == ("604800000", DEFAULT)
+        assert value_of(wire, topic, "segment.ms") == ("888", DYNAMIC_TOPIC)
+
+    def test_list_grows_and_shrinks_when_appended_and_subtracted(self, wire: Wire, topic: Topic) -> None:
+        change(wire, TOPIC, topic.name, ("cleanup.policy", APPEND, "compact"))
+        assert value_of(wire, topic, "cleanup.policy") == ("delete,compact", DYNAMIC_TOPIC)
+        change(wire, TOPIC, topic.name, ("cleanup.policy", APPEND, "compact"))
+        assert value_of(wire, topic, "cleanup.policy") == ("delete,compact", DYNAMIC_TOPIC)
+        change(wire, TOPIC, topic.name, ("cleanup.policy", SUBTRACT, "delete"))
+        assert value_of(wire, topic, "cleanup.policy") == ("compact", DYNAMIC_TOPIC)
+
+    def test_config_is_invalid_when_appended_to_what_is_no_list(self, wire: Wire, topic: Topic) -> None:
+        answer = change(wire, TOPIC, topic.name, ("retention.ms", APPEND, "1"))
+        assert error_of(answer) == ErrorCode.INVALID_CONFIG
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("retention.ms", "soon"), ("no.such.key", "1"), ("segment.bytes", "1"), ("cleanup.policy", "shred")],
+    )
+    def test_config_is_invalid_when_key_or_value_is_not_allowed(
+        self, wire: Wire, topic: Topic, key: str, value: str
+    ) -> None:
+        answer = change(wire, TOPIC, topic.name, (key, SET, value))
+        assert error_of(answer) == ErrorCode.INVALID_CONFIG
+        assert answer.error_message
+
+    def test_nothing_changes_when_one_of_several_is_invalid(self, wire: Wire, topic: Topic) -> None:
+        change(wire, TOPIC, topic.name, ("retention.ms", SET, "777"), ("segment.bytes", SET, "1"))
+        assert value_of(wire, topic, "retention.ms")[1] == DEFAULT
+
+    @pytest.mark.parametrize(
+        ("operations", "error"),
+        [
+            ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], ErrorCode.INVALID_REQUEST),
+            ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+            ([("retention.ms", 9, "1")], ErrorCode.INVALID_REQUEST),
+        ],
+        ids=["key twice", "null value", "unknown operation"],
+    )
+    def test_request_is_invalid_when_it_makes_no_sense(
+        self, wire: Wire, topic: Topic, operations: list[tuple[str, int, str | None]], error: ErrorCode
+    ) -> None:
+        assert error_of(change(wire, TOPIC, topic.name, *operations)) == error
+
+    def test_nothing_changes_when_only_validated(self, wire: Wire, topic: Topic) -> None:
+        answer = change(wire, TOPIC, topic.name, ("retention.ms", SET, "777"), validate_only=True)
+        assert error_of(answer) == ErrorCode.NONE
+        assert value_of(wire, topic, "retention.ms")[1] == DEFAULT
+        bad = change(wire, TOPIC, topic.name, ("retention.ms", SET, "x"), validate_only=True)
+        assert error_of(bad) == ErrorCode.INVALID_CONFIG
+
+    def test_topic_is_unknown_when_absent(self, wire: Wire) -> None:
+        answer = change(wire, TOPIC, new_name(), ("retention.ms", SET, "777"))
+        assert error_of(answer) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_request_is_invalid_when_a_resource_is_named_twice(self, wire: Wire, topic: Topic) -> None:
+        resource = incremental_alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name=topic.name, configs=[])
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource] * 2)
+        assert set(errors_of(wire(request).responses)) == {ErrorCode.INVALID_REQUEST}
+
+    def test_new_limit_holds_at_once_when_a_topic_is_changed(self, wire: Wire, topic: Topic) -> None:
+        batch = build_batch([b"x" * 500])
+        assert error_of(produce(wire, topic, batch)) == ErrorCode.NONE
+        change(wire, TOPIC, topic.name, ("max.message.bytes", SET, "200"))
+        assert error_of(produce(wire, topic, batch)) == ErrorCode.MESSAGE_TOO_LARGE
+        change(wire, TOPIC, topic.name, ("max.message.bytes", DELETE, None))
+        assert error_of(produce(wire, topic, batch)) == ErrorCode.NONE
+
+
+class TestBrokerConfigs:
+    @pytest.fixture(autouse=True)
+    def clean(self, wire: Wire, node: str) -> Iterator[None]:
+        yield
+        for name in (node, ""):
+            change(wire, BROKER, name, ("log.retention.ms", DELETE, None))
+
+    @pytest.mark.parametrize(("own", "source"), [(True, DYNAMIC_BROKER), (False, DYNAMIC_DEFAULT_BROKER)])
+    def test_value_is_changed_when_dynamic(self, wire: Wire, node: str, own: bool, source: int) -> None:
+        answer = change(wire, BROKER, node if own else "", ("log.retention.ms", SET, "123456789"))
+        assert error_of(answer) == ErrorCode.NONE
+        row = config(wire, BROKER, node, "log.retention.ms")
+        assert (row.value, row.config_source) == ("123456789", source)
+
+    def test_topics_follow_when_the_default_of_the_brokers_changes(self, wire: Wire, topic: Topic) -> None:
+        change(wire, BROKER, "", ("log.retention.ms", SET, "123456789"))
+        assert value_of(wire, topic, "retention.ms") == ("123456789", DYNAMIC_DEFAULT_BROKER)
+
+    @pytest.mark.parametrize("key", ["node.id", "log.dirs", "listeners.no.such", "num.partitions"])
+    def test_request_is_refused_when_the_config_is_not_dynamic(self, wire: Wire, node: str, key: str) -> None:
+        answer = change(wire, BROKER, node, (key, SET, "7"))
+        assert error_of(answer) in {ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG}
+
+    def test_broker_is_unknown_when_another_is_named(self, wire: Wire) -> None:
+        answer = change(wire, BROKER, "4711", ("log.retention.ms", SET, "1"))
+        assert error_of(answer) == ErrorCode.INVALID_REQUEST
+
+
+class TestAlter:
+    @pytest.mark.parametrize("version", range(3))
+    def test_other_values_go_when_the_configs_are_replaced(self, wire: Wire, version: int) -> None:
+        topic = create_topic(wire, configs={"retention.ms": "1000", "segment.ms": "2000"})
+        answer = replace(wire, TOPIC, topic.name, {"segment.ms": "3000"}, version)
+        assert (answer.error_code, answer.resource_type, answer.resource_name) == (0, TOPIC, topic.name)
+        assert value_of(wire, topic, "segment.ms") == ("3000", DYNAMIC_TOPIC)
+        assert value_of(wire, topic, "retention.ms") == ("604800000", DEFAULT)
+
+    def test_config_is_invalid_when_the_value_is_not_allowed(self, wire: Wire, topic: Topic) -> None:
+        assert error_of(replace(wire, TOPIC, topic.name, {"segment.ms": "x"})) == ErrorCode.INVALID_CONFIG
+
+    def test_request_is_invalid_when_a_value_is_null(self, wire: Wire, topic: Topic) -> None:
+        assert error_of(replace(wire, TOPIC, topic.name, {"segment.ms": None})) == ErrorCode.INVALID_REQUEST
+
+    def test_topic_is_unknown_when_absent(self, wire: Wire) -> None:
+        assert error_of(replace(wire, TOPIC, new_name(), {})) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestListConfigResources:
+    def listed(self, wire: Wire, kinds: list[int], version: int = 1) -> tuple[ErrorCode, set[tuple[int, str]]]:
+        answer = wire(ListConfigResourcesRequest(resource_types=kinds), version)
+        return error_of(answer), {(one.resource_type, one.resource_name) for one in answer.config_resources}
+
+    def test_topics_and_brokers_are_listed_when_asked_for(self, wire: Wire, topic: Topic, node: str) -> None:
+        error, resources = self.listed(wire, [TOPIC, BROKER])
+        assert error == ErrorCode.NONE
+        assert resources >= {(TOPIC, topic.name), (BROKER, node)}
+
+    def test_every_kind_is_listed_when_none_is_named(self, wire: Wire, topic: Topic, node: str) -> None:
+        error, resources = self.listed(wire, [])
+        assert error == ErrorCode.NONE
+        assert resources >= {(TOPIC, topic.name), (BROKER, node), (BROKER_LOGGER, node)}
+
+    def test_only_client_metrics_are_listed_when_the_version_is_0(self, wire: Wire, topic: Topic) -> None:
+        error, resources = self.listed(wire, [], 0)
+        assert error == ErrorCode.NONE
+        assert {kind for kind, _ in resources} <= {CLIENT_METRICS}
+
+    @pytest.mark.parametrize("kind", [0, 1, 77])
+    def test_kind_is_unsupported_when_unknown(self, wire: Wire, kind: int) -> None:
+        assert self.listed(wire, [kind])[0] == ErrorCode.UNSUPPORTED_VERSION

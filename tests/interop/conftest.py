@@ -1,0 +1,69 @@
+"""Fixtures for the tests with Kafka's own software.
+
+Every test that takes `broker` runs twice: against Apache Kafka, which shows that the test asks for what Kafka does, and against
+Penstock, which shows that we do the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Protocol, cast
+
+import pytest
+
+from apache_kafka.commands import ToolResult, run_command
+from apache_kafka.node import ApacheKafkaNode
+from penstock.testing.processes import BrokerProcess, ServerProcess
+
+# Groups form at once instead of after Kafka's three seconds; everything else is as it comes.
+BROKER_CONFIG = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
+
+_topic_numbers = itertools.count(1)
+
+
+class KafkaTool(Protocol):
+    """Runs one of Kafka's command-line tools against the broker under test."""
+
+    def __call__(
+        self, name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True
+    ) -> ToolResult: ...
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaNode]:
+    with ApacheKafkaNode(tmp_path_factory.mktemp("apache-kafka") / "node", config=BROKER_CONFIG) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def penstock_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("penstock") / "data", config=BROKER_CONFIG) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session", params=["apache_kafka", "penstock_broker"])
+def broker(request: pytest.FixtureRequest) -> ServerProcess:
+    return cast(ServerProcess, request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name of its own for each test; the topic is not created."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    return f"{words[:60].strip('-')}-{next(_topic_numbers)}"
+
+
+@pytest.fixture
+def kafka_tool(broker: ServerProcess) -> KafkaTool:
+    def run(name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True) -> ToolResult:
+        return run_command(
+            name,
+            *("--bootstrap-server", broker.bootstrap_servers),
+            *arguments,
+            standard_input=standard_input,
+            must_succeed=must_succeed,
+        )
+
+    return run

@@ -1,0 +1,147 @@
+"""Kafka's own reader over the files of a stopped broker: it checks every batch and every index entry against the log."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+
+from apache_kafka.commands import run_command
+from apache_kafka.node import ApacheKafkaNode
+from penstock.testing.processes import BrokerProcess, ServerProcess
+
+TOPIC = "dumped"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+RECORDS_PER_CODEC = 4000
+# What the tool prints when an index does not fit its log.
+COMPLAINTS = (
+    "Mismatches",
+    "Found timestamp mismatch",
+    "Found out of order",
+    "Non-consecutive",
+    "Index position",
+    "does not match",
+)
+
+Stop = Callable[[ServerProcess], object]
+
+
+def make_apache_kafka(directory: Path) -> tuple[ServerProcess, Path]:
+    node = ApacheKafkaNode(directory)
+    return node, node.data_dir
+
+
+def make_penstock(directory: Path) -> tuple[ServerProcess, Path]:
+    broker = BrokerProcess(directory / "data")
+    return broker, broker.data_dir
+
+
+def stop_cleanly(server: ServerProcess) -> None:
+    server.terminate()
+
+
+def crash_and_recover(server: ServerProcess) -> None:
+    server.kill()
+    server.start()
+    server.terminate()
+
+
+def fill(server: ServerProcess) -> None:
+    """Several small segments, each codec, keys and headers, and one committed group."""
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    settings = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "4096"}
+    admin.create_topics([confluent_kafka.admin.NewTopic(TOPIC, 1, 1, config=settings)])[TOPIC].result(30)
+    filler = random.Random(1)  # hardly compressible, so that every codec fills a segment
+    for codec in CODECS:
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": server.bootstrap_servers,
+                "compression.type": codec,
+                "enable.idempotence": True,
+                "batch.num.messages": 50,
+                "queue.buffering.max.messages": 10_000,
+            }
+        )
+        for number in range(RECORDS_PER_CODEC):
+            producer.produce(
+                TOPIC, f"{codec} {number} {filler.randbytes(200).hex()}", key=str(number), headers={"codec": codec}
+            )
+        assert producer.flush(60) == 0
+    group = {"group.id": "dumped-group", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": server.bootstrap_servers, **group})
+    consumer.subscribe([TOPIC])
+    assert consumer.poll(30) is not None, "the group did not form"
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(TOPIC, 0, 42)], asynchronous=False)
+    consumer.close()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(make, stop) for make in (make_apache_kafka, make_penstock) for stop in (stop_cleanly, crash_and_recover)],
+    ids=lambda pair: f"{pair[0].__name__}-{pair[1].__name__}",
+)
+def data_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    make, stop = request.param
+    server, directory = make(tmp_path_factory.mktemp("dump") / "broker")
+    with server:
+        fill(server)
+        stop(server)
+    return Path(directory)
+
+
+def files(data_directory: Path, suffix: str, topic: str = f"{TOPIC}-0") -> str:
+    return ",".join(str(path) for path in sorted((data_directory / topic).glob(f"*{suffix}")))
+
+
+def test_every_record_is_read_when_the_log_is_dumped(data_directory: Path) -> None:
+    arguments = ("--files", files(data_directory, ".log"), "--deep-iteration", "--print-data-log")
+    dumped = run_command("kafka-dump-log", *arguments).stdout
+    assert dumped.count("Log starting offset:") > 2
+    assert "isvalid: false" not in dumped
+    offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE)]
+    assert offsets == list(range(len(CODECS) * RECORDS_PER_CODEC))
+    for codec in CODECS:
+        assert f"compresscodec: {codec} " in dumped
+        assert f"headerKeys: [codec] key: 7 payload: {codec} 7 " in dumped
+
+
+@pytest.mark.parametrize("check", ["--index-sanity-check", "--verify-index-only"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_index_fits_its_log_when_checked(data_directory: Path, suffix: str, check: str) -> None:
+    checked = run_command("kafka-dump-log", "--files", files(data_directory, suffix), check).output
+    assert [complaint for complaint in COMPLAINTS if complaint in checked] == []
+    if check == "--index-sanity-check":
+        assert checked.count("passed sanity check.") == checked.count("Dumping ")
+
+
+def test_index_has_entries_when_dumped(data_directory: Path) -> None:
+    dumped = run_command("kafka-dump-log", "--files", files(data_directory, ".index")).stdout
+    assert len(re.findall(r"^offset: \d+ position: \d+$", dumped, re.MULTILINE)) > 10
+    dumped = run_command("kafka-dump-log", "--files", files(data_directory, ".timeindex")).stdout
+    assert len(re.findall(r"^timestamp: \d+ offset: \d+$", dumped, re.MULTILINE)) > 10
+
+
+def test_producer_state_is_read_when_the_snapshots_are_dumped(data_directory: Path) -> None:
+    dumped = run_command("kafka-dump-log", "--files", files(data_directory, ".snapshot")).stdout
+    states = re.findall(
+        r"producerId: \d+ producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty", dumped
+    )
+    assert len(states) >= len(CODECS)
+    last = len(CODECS) * RECORDS_PER_CODEC - 1
+    assert f"lastOffset: {last}" in dumped
+    assert f"lastSequence: {RECORDS_PER_CODEC - 1}" in dumped
+
+
+def test_committed_offset_is_read_when_the_offsets_topic_is_decoded(data_directory: Path) -> None:
+    decoded = ""
+    for directory in sorted(data_directory.glob("__consumer_offsets-*")):
+        logs = [path for path in directory.glob("*.log") if path.stat().st_size]
+        if logs:
+            arguments = ("--files", ",".join(map(str, logs)), "--offsets-decoder")
+            decoded += run_command("kafka-dump-log", *arguments).stdout
+    assert re.search(r'"group":"dumped-group","topic":"dumped","partition":0\}.*"offset":42,', decoded)

@@ -1,0 +1,106 @@
+"""The official Java client, run by the scenarios in java/ClientScenario.java."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from apache_kafka.jars import fetch_jars, find_java, java_command
+from penstock.testing.processes import ServerProcess
+from tests.interop.conftest import KafkaTool
+
+SOURCE = Path(__file__).parent / "java" / "ClientScenario.java"
+SCENARIO_TIMEOUT_S = 150
+
+RunScenario = Callable[..., dict[str, str]]
+
+
+@pytest.fixture(scope="session")
+def scenario_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("scenario-classes")
+    command = [
+        find_java("javac"),
+        "-Xlint:all",
+        "-Werror",
+        "-cp",
+        f"{fetch_jars()}/*",
+        "-d",
+        str(directory),
+        str(SOURCE),
+    ]
+    compiled = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
+    return directory
+
+
+@pytest.fixture
+def run_scenario(broker: ServerProcess, kafka_tool: KafkaTool, topic: str, scenario_classes: Path) -> RunScenario:
+    """Runs a scenario on a new topic and returns what it printed."""
+
+    def run(name: str, *arguments: str, partitions: int) -> dict[str, str]:
+        kafka_tool("kafka-topics", "--create", "--topic", topic, "--partitions", str(partitions))
+        command = java_command(
+            "ClientScenario", broker.bootstrap_servers, name, topic, *arguments, classes=scenario_classes
+        )
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=SCENARIO_TIMEOUT_S, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return dict(line.split("=", 1) for line in ended.stdout.splitlines())
+
+    return run
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_come_back_whole_when_the_producer_compresses(run_scenario: RunScenario, codec: str) -> None:
+    assert run_scenario("produce-and-consume", codec, partitions=4) == {
+        "last-offsets": "{0=249, 1=249, 2=249, 3=249}",
+        "distinct": "1000",
+    }
+
+
+def test_position_is_found_when_the_consumer_seeks(run_scenario: RunScenario) -> None:
+    assert run_scenario("seek", partitions=1) == {
+        "at-42": "42",
+        "by-time": "50",
+        "past-the-end": "null",
+        "end": "100",
+        "beginning": "0",
+        "out-of-range": "0",
+        "lag": "true",
+    }
+
+
+def test_changed_partitions_are_fetched_when_the_session_is_incremental(run_scenario: RunScenario) -> None:
+    assert run_scenario("fetch-sessions", partitions=50) == {"records": "20", "partitions": "20", "fetches": "true"}
+
+
+@pytest.mark.parametrize(
+    "assignor", ["RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor"]
+)
+def test_partitions_move_without_loss_when_members_come_and_go(run_scenario: RunScenario, assignor: str) -> None:
+    assert run_scenario("rebalance", f"org.apache.kafka.clients.consumer.{assignor}", partitions=4) == {
+        "alone": "4",
+        "first": "2",
+        "second": "2",
+        "disjoint": "true",
+        "distinct": "800",
+        "read": "800",
+        "alone-again": "4",
+        "group": "true",
+        "revoked-from-first": "true",
+        "lost": "0",
+    }
+
+
+def test_static_member_keeps_its_partitions_when_it_restarts(run_scenario: RunScenario) -> None:
+    assert run_scenario("static-membership", partitions=2) == {
+        "same-partitions": "true",
+        "same-generation": "true",
+        "other-kept-its-own": "true",
+    }
+
+
+def test_offset_and_metadata_come_back_when_committed(run_scenario: RunScenario) -> None:
+    assert run_scenario("commit-metadata", partitions=1) == {"before": "null", "after": "7/seven", "next": "7"}

@@ -1,0 +1,278 @@
+"""Both connections against a small scripted server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.client.connection import BlockingConnection, Connection, ConnectionClosedError
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.framing import (
+    decode_client_id,
+    decode_request_header,
+    encode_response_header,
+)
+from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+# Takes one frame, answers the bytes to send back; None closes the connection.
+Script = Callable[[bytes], bytes | None]
+
+
+def frame(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+def list_groups_answer(request: bytes, group: str = "g") -> bytes:
+    header = decode_request_header(request)
+    flexible = header.api_version >= ListGroupsRequest.FLEXIBLE_FROM
+    _, position = decode_client_id(request, flexible)
+    decode(ListGroupsRequest, request, header.api_version, position)
+    body = encode(ListGroupsResponse(groups=[ListedGroup(group_id=group)]), header.api_version)
+    return frame(encode_response_header(header.correlation_id, flexible) + body)
+
+
+@contextmanager
+def serving(script: Script) -> Iterator[int]:
+    """The port of a server that runs in a thread of its own and ends with its first connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client:
+            stream = client.makefile("rb")
+            while prefix := stream.read(4):
+                answer = script(stream.read(struct.unpack(">i", prefix)[0]))
+                if answer is None:
+                    return
+                client.sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.close()
+
+
+class TestBlocking:
+    @pytest.mark.parametrize("version", range(ListGroupsRequest.MAX_VERSION + 1))
+    def test_response_is_decoded_when_the_version_is_plain_or_flexible(self, version: int) -> None:
+        with serving(list_groups_answer) as port, BlockingConnection("127.0.0.1", port) as connection:
+            assert connection.request(ListGroupsRequest(), version).groups[0].group_id == "g"
+
+    def test_answers_reach_their_requests_when_pipelined(self) -> None:
+        requests: list[bytes] = []
+
+        def answer_every_second_in_reverse(request: bytes) -> bytes:
+            requests.append(request)
+            if len(requests) % 2:
+                return b""
+            first, second = requests[-2:]
+            return list_groups_answer(second, "second") + list_groups_answer(first, "first")
+
+        with serving(answer_every_second_in_reverse) as port, BlockingConnection("127.0.0.1", port) as connection:
+            first, second = (connection.send(ListGroupsRequest(), 0) for _ in range(2))
+            assert connection.receive(first).groups[0].group_id == "first"
+            assert connection.receive(second).groups[0].group_id == "second"
+
+    def test_client_id_is_sent_when_given(self) -> None:
+        seen: list[str | None] = []
+
+        def remember(request: bytes) -> bytes:
+            seen.append(decode_client_id(request, flexible=False)[0])
+            return list_groups_answer(request)
+
+        for client_id in ("me", None, ""):
+            with serving(remember) as port, BlockingConnection("127.0.0.1", port, client_id=client_id) as connection:
+                connection.request(ListGroupsRequest(), 0)
+        assert seen == ["me", None, ""]
+
+    def test_versions_answer_is_read_as_version_0_when_the_broker_refuses_the_version(self) -> None:
+        def refuse(request: bytes) -> bytes:
+            body = encode(ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, max_version=3)]), 0)
+            return frame(encode_response_header(decode_request_header(request).correlation_id, False) + body)
+
+        with serving(refuse) as port, BlockingConnection("127.0.0.1", port) as connection:
+            answer = connection.request(ApiVersionsRequest(), 4)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert answer.api_keys[0].max_version == 3
+
+    def test_versions_answer_has_a_plain_header_when_the_version_is_flexible(self) -> None:
+        def answer(request: bytes) -> bytes:
+            body = encode(ApiVersionsResponse(api_keys=[ApiVersion(api_key=18, max_version=4)]), 4)
+            return frame(encode_response_header(decode_request_header(request).correlation_id, False) + body)
+
+        with serving(answer) as port, BlockingConnection("127.0.0.1", port) as connection:
+            assert connection.request(ApiVersionsRequest(), 4).api_keys[0].max_version == 4
+
+    def test_nothing_is_read_when_a_request_has_no_answer(self) -> None:
+        seen: list[int] = []
+
+        def answer_the_second(request: bytes) -> bytes:
+            seen.append(decode_request_header(request).correlation_id)
+            return list_groups_answer(request) if len(seen) == 2 else b""
+
+        with serving(answer_the_second) as port, BlockingConnection("127.0.0.1", port) as connection:
+            connection.send(ListGroupsRequest(), 0, is_answered=False)
+            assert connection.request(ListGroupsRequest(), 0).groups[0].group_id == "g"
+        assert seen == [0, 1]
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (None, "closed the connection"),
+            (b"\x7f\xff\xff\xff", "at most"),
+            (b"\xff\xff\xff\xff", "at most"),
+            (struct.pack(">i", 3), "at most"),
+            (frame(struct.pack(">i", 77) + b"\0\0"), "nobody sent"),
+            (frame(struct.pack(">i", 0) + b"\0"), "cannot be decoded"),
+            (struct.pack(">i", 0)[:2], "closed the connection"),
+        ],
+        ids=["closed", "huge", "negative", "tiny", "unknown id", "malformed", "half a length"],
+    )
+    def test_connection_is_closed_when_the_answer_is_broken(self, answer: bytes | None, message: str) -> None:
+        answers = iter([answer, None])
+        with serving(lambda _: next(answers)) as port, BlockingConnection("127.0.0.1", port) as connection:
+            first = connection.send(ListGroupsRequest(), 0)
+            connection.send(ListGroupsRequest(), 0)  # lets the server go on to its second answer and close
+            with pytest.raises(ConnectionClosedError, match=message):
+                connection.receive(first)
+            assert not connection.is_open
+            with pytest.raises(ConnectionClosedError):
+                connection.request(ListGroupsRequest(), 0)
+
+    def test_connection_is_closed_when_the_answer_does_not_come_in_time(self) -> None:
+        with serving(lambda _: b"") as port, BlockingConnection("127.0.0.1", port) as connection:
+            with pytest.raises(TimeoutError):
+                connection.request(ListGroupsRequest(), 0, timeout_s=0.01)
+            assert not connection.is_open
+
+
+async def open_to(port: int) -> Connection:
+    return await Connection.open("127.0.0.1", port)
+
+
+class TestAsync:
+    def test_answers_reach_their_requests_when_pipelined(self) -> None:
+        requests: list[bytes] = []
+
+        def answer_every_third_in_reverse(request: bytes) -> bytes:
+            requests.append(request)
+            if len(requests) % 3:
+                return b""
+            return b"".join(
+                list_groups_answer(one, str(decode_request_header(one).correlation_id))
+                for one in reversed(requests[-3:])
+            )
+
+        async def run(port: int) -> list[str]:
+            async with await open_to(port) as connection:
+                answers = await asyncio.gather(*(connection.request(ListGroupsRequest(), 4) for _ in range(3)))
+            return [answer.groups[0].group_id for answer in answers]
+
+        with serving(answer_every_third_in_reverse) as port:
+            assert asyncio.run(run(port)) == ["0", "1", "2"]
+
+    def test_every_outstanding_request_fails_when_the_broker_closes(self) -> None:
+        answers = iter([b"", b"", None])
+
+        async def run(port: int) -> None:
+            async with await open_to(port) as connection:
+                outcomes = await asyncio.gather(
+                    *(connection.request(ListGroupsRequest(), 0) for _ in range(3)), return_exceptions=True
+                )
+                assert [type(outcome) for outcome in outcomes] == [ConnectionClosedError] * 3
+                assert not connection.is_open
+                with pytest.raises(ConnectionClosedError):
+                    await connection.request(ListGroupsRequest(), 0)
+                with pytest.raises(ConnectionClosedError):
+                    await connection.send(ListGroupsRequest(), 0)
+
+        with serving(lambda _: next(answers)) as port:
+            asyncio.run(run(port))
+
+    def test_other_requests_fail_as_well_when_one_times_out(self) -> None:
+        async def run(port: int) -> None:
+            async with await open_to(port) as connection:
+                patient = asyncio.create_task(connection.request(ListGroupsRequest(), 0))
+                with pytest.raises(TimeoutError, match="ListGroupsRequest"):
+                    await connection.request(ListGroupsRequest(), 0, timeout_s=0.01)
+                with pytest.raises(ConnectionClosedError):
+                    await patient
+
+        with serving(lambda _: b"") as port:
+            asyncio.run(run(port))
+
+    def test_later_requests_work_when_one_was_cancelled(self) -> None:
+        requests: list[bytes] = []
+
+        def answer_both_at_the_second(request: bytes) -> bytes:
+            requests.append(request)
+            return b"" if len(requests) == 1 else b"".join(map(list_groups_answer, requests))
+
+        async def run(port: int) -> str:
+            async with await open_to(port) as connection:
+                first = asyncio.create_task(connection.request(ListGroupsRequest(), 0))
+                await asyncio.sleep(0)
+                first.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await first
+                answer = await connection.request(ListGroupsRequest(), 0)
+                return str(answer.groups[0].group_id)
+
+        with serving(answer_both_at_the_second) as port:
+            assert asyncio.run(run(port)) == "g"
+
+    @pytest.mark.parametrize("answer", [b"\x7f\xff\xff\xff", frame(struct.pack(">i", 77) + b"\0\0")])
+    def test_connection_is_closed_when_the_answer_is_broken(self, answer: bytes) -> None:
+        async def run(port: int) -> None:
+            async with await open_to(port) as connection:
+                with pytest.raises(ConnectionClosedError):
+                    await connection.request(ListGroupsRequest(), 0)
+                assert not connection.is_open
+
+        with serving(lambda _: answer) as port:
+            asyncio.run(run(port))
+
+    def test_nothing_is_awaited_when_a_request_has_no_answer(self) -> None:
+        seen: list[bytes] = []
+
+        def answer_the_second(request: bytes) -> bytes:
+            seen.append(request)
+            return list_groups_answer(request) if len(seen) == 2 else b""
+
+        async def run(port: int) -> None:
+            async with await open_to(port) as connection:
+                await connection.send(ListGroupsRequest(), 0)
+                await connection.request(ListGroupsRequest(), 0)
+
+        with serving(answer_the_second) as port:
+            asyncio.run(run(port))
+        assert len(seen) == 2
+
+    def test_outstanding_request_fails_when_closed_by_its_owner(self) -> None:
+        async def run(port: int) -> None:
+            connection = await open_to(port)
+            pending = asyncio.create_task(connection.request(ListGroupsRequest(), 0))
+            await asyncio.sleep(0)
+            await connection.close()
+            await connection.close()
+            with pytest.raises(ConnectionClosedError):
+                await pending
+
+        with serving(lambda _: b"") as port:
+            asyncio.run(run(port))
+
+    def test_opening_fails_when_nobody_listens(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        with pytest.raises(OSError, match=str(port)):
+            asyncio.run(open_to(port))

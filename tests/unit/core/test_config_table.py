@@ -1,0 +1,106 @@
+"""The table against what Kafka 4.3.1 says of itself (recorded from its ConfigDef)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.config import BrokerConfig
+from penstock.core.config_keys import BROKER_KEYS, BROKER_SECTIONS, IGNORED, TOPIC_KEYS_BY_NAME, reason_ignored
+from penstock.core.config_types import ConfigKey, Range, RangeOr, format_value
+
+FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "kafka_config_facts.json").read_text())
+
+# Where we differ, and why.
+DIFFERENT_DEFAULT = {
+    "node.id": "Kafka has none and demands it",
+    "log.dir": "/tmp does not survive a reboot",
+    "controller.listener.names": "Kafka has none and demands it",
+}
+DIFFERENT_MODE = {"listeners": "we listen at start only", "listener.security.protocol.map": "we listen at start only"}
+NOT_SERVED_TOPIC_KEYS = {
+    "remote.storage.enable",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "internal.segment.bytes",
+}
+
+OURS = [("broker", key) for key in BROKER_KEYS.values() if not key.name.startswith("penstock.")]
+OURS += [("topic", key) for key in TOPIC_KEYS_BY_NAME.values()]
+
+
+@pytest.mark.parametrize(("scope", "key"), OURS, ids=lambda each: each if isinstance(each, str) else each.name)
+def test_key_agrees_with_kafka_when_kafka_has_it(scope: str, key: ConfigKey) -> None:
+    fact = FACTS[scope][key.name]
+    assert key.kind.name == fact["kind"]
+    assert key.importance == fact["importance"]
+    if key.name not in DIFFERENT_MODE:
+        assert key.mode == fact["mode"]
+    if key.name not in DIFFERENT_DEFAULT:
+        assert format_value(key.default) == fact["default"]
+    assert _range_text(key) == fact["range"]
+
+
+def _range_text(key: ConfigKey) -> str | None:
+    match key.rule:
+        case Range(low, None):
+            return f"[{low},...]"
+        case Range(low, high):
+            return f"[{low},...,{high}]"
+        case RangeOr(low, high, other):
+            return f"[{low},...,{high}] or {other}"
+        case _:
+            return None
+
+
+def test_every_topic_key_of_kafka_is_there_when_it_is_not_about_remote_storage() -> None:
+    assert FACTS["topic"].keys() - TOPIC_KEYS_BY_NAME.keys() == NOT_SERVED_TOPIC_KEYS
+
+
+def test_every_broker_key_of_kafka_is_known_when_it_has_no_effect() -> None:
+    unexplained = [name for name in FACTS["broker"] if name not in BROKER_KEYS and reason_ignored(name) is None]
+    assert unexplained == []
+
+
+def test_synonyms_are_kafkas_when_a_topic_key_has_a_broker_default() -> None:
+    ours = {name: [each.name for each in key.synonyms] for name, key in TOPIC_KEYS_BY_NAME.items() if key.synonyms}
+    theirs = {name: names for name, names in FACTS["synonyms"].items() if name in TOPIC_KEYS_BY_NAME}
+    assert ours == theirs
+
+
+def test_every_synonym_is_a_broker_key_when_looked_up() -> None:
+    missing = [
+        each.name for key in TOPIC_KEYS_BY_NAME.values() for each in key.synonyms if each.name not in BROKER_KEYS
+    ]
+    assert missing == []
+
+
+def test_topic_defaults_are_those_of_the_topic_table_when_nothing_is_configured() -> None:
+    defaults = BrokerConfig.parse({}).topic_config({})
+    assert {name: defaults[name] for name in TOPIC_KEYS_BY_NAME} == {
+        name: key.default for name, key in TOPIC_KEYS_BY_NAME.items()
+    }
+
+
+@pytest.mark.parametrize("key", [key for _, key in OURS], ids=lambda key: key.name)
+def test_default_is_accepted_when_written_out(key: ConfigKey) -> None:
+    text = format_value(key.default)
+    if text is not None:
+        assert key.parse(text) == key.default
+
+
+def test_documentation_is_a_sentence_when_shown_to_a_user() -> None:
+    for key in (*BROKER_KEYS.values(), *TOPIC_KEYS_BY_NAME.values()):
+        assert key.documentation.endswith("."), key.name
+        assert key.documentation[0].isupper() or key.documentation[0] == "`", key.name
+
+
+def test_no_key_is_both_served_and_ignored_when_named_in_full() -> None:
+    ignored = {name for reason in IGNORED for name in reason.names}
+    assert ignored & BROKER_KEYS.keys() == set()
+    assert sum(len(keys) for _, keys in BROKER_SECTIONS) == len(BROKER_KEYS)

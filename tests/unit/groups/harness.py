@@ -1,0 +1,201 @@
+"""A runtime small enough to see through: appends to a list, replays, answers, keeps time by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TypeVar
+
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.outcome import GroupRecord, Outcome, TimerKey
+from penstock.groups.requests import (
+    HeartbeatRequest,
+    JoinRequest,
+    LeaveRequest,
+    LeavingMember,
+    MemberAssignment,
+    OffsetCommitRequest,
+    OffsetToCommit,
+    Protocol,
+    SyncRequest,
+)
+from penstock.groups.results import (
+    HeartbeatResult,
+    JoinResult,
+    LeaveResult,
+    OffsetCommitResult,
+    Result,
+    SyncResult,
+)
+from penstock.groups.settings import GroupSettings
+from penstock.protocol.codec import encode
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+R = TypeVar("R")
+
+GROUP = "g"
+
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+START_MS = 1_700_000_000_000
+
+
+def subscription(*topics: str, version: int = 1) -> bytes:
+    return version.to_bytes(2, "big") + encode(ConsumerProtocolSubscription(topics=list(topics)), version)
+
+
+def subscribed(*topics: str) -> Protocol:
+    return Protocol("range", subscription(*topics))
+
+
+RANGE = subscribed("orders")
+
+
+class Runtime:
+    def __init__(
+        self,
+        settings: GroupSettings | None = None,
+        partition_count: int = 1,
+        log: list[GroupRecord] | None = None,
+        suffixes: Iterator[int] | None = None,
+    ) -> None:
+        self.suffixes = suffixes or itertools.count(1)
+        self.now_ms = START_MS
+        self.log: list[GroupRecord] = []
+        self.replies: dict[object, Result] = {}
+        self.timers: dict[TimerKey, int] = {}
+        self.fail_appends_with: ErrorCode | None = None
+        self.fail_next_append_with: ErrorCode | None = None
+        self.groups = GroupCoordinator(settings or GroupSettings(), partition_count, lambda: str(next(self.suffixes)))
+        self._tokens = itertools.count(1)
+        for partition in range(partition_count):
+            self.groups.begin_loading(partition)
+            for offset, record in enumerate(log or ()):
+                self.groups.replay(partition, *record, offset)
+            self.run(self.groups.finish_loading(partition, self.now_ms))
+        self.log += log or ()
+
+    def run(self, outcome: Outcome) -> None:
+        for change in outcome.timers:
+            if change.delay_ms is None:
+                self.timers.pop(change.key, None)
+            else:
+                self.timers[change.key] = self.now_ms + change.delay_ms
+        error = self.fail_next_append_with or self.fail_appends_with
+        if outcome.records and error is not None:
+            self.fail_next_append_with = None
+            self.run(self.groups.on_append_failed(outcome, error, self.now_ms))
+            return
+        for record in outcome.records:
+            self.log.append(record)
+            self.groups.replay(outcome.partition, *record, len(self.log) - 1)
+        for token, result in outcome.replies:
+            assert token not in self.replies, "answered twice"
+            self.replies[token] = result
+
+    def advance(self, milliseconds: int) -> None:
+        end_ms = self.now_ms + milliseconds
+        while due := [(deadline, key) for key, deadline in self.timers.items() if deadline <= end_ms]:
+            deadline, key = min(due, key=lambda entry: entry[0])
+            self.now_ms = deadline
+            del self.timers[key]
+            self.run(self.groups.on_timer(key, self.now_ms))
+        self.now_ms = end_ms
+
+    def token(self) -> int:
+        return next(self._tokens)
+
+    def answer(self, token: object, kind: type[R]) -> R:
+        result = self.replies[token]
+        assert isinstance(result, kind)
+        return result
+
+    def is_parked(self, token: object) -> bool:
+        return token not in self.replies
+
+    # ------------------------------------------------------------------------------------- operations
+
+    def join(
+        self, member_id: str = "", *, protocols: tuple[Protocol, ...] = (RANGE,), group_id: str = GROUP, **more: object
+    ) -> int:
+        token = self.token()
+        values: dict[str, object] = {
+            "protocol_type": "consumer",
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "client_id": "client",
+            "client_host": "/127.0.0.1",
+        }
+        request = JoinRequest(group_id=group_id, member_id=member_id, protocols=protocols, **{**values, **more})  # type: ignore[arg-type]
+        self.run(self.groups.join_group(token, request, self.now_ms))
+        return token
+
+    def joined(self, token: object) -> JoinResult:
+        return self.answer(token, JoinResult)
+
+    def sync(
+        self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **more: object
+    ) -> int:
+        token = self.token()
+        pairs = tuple(MemberAssignment(*entry) for entry in (assignments or {}).items())
+        request = SyncRequest(GROUP, member_id, generation_id, assignments=pairs, **more)  # type: ignore[arg-type]
+        self.run(self.groups.sync_group(token, request, self.now_ms))
+        return token
+
+    def synced(self, token: object) -> SyncResult:
+        return self.answer(token, SyncResult)
+
+    def heartbeat(
+        self, member_id: str, generation_id: int, instance: str | None = None, group_id: str = GROUP
+    ) -> ErrorCode:
+        token = self.token()
+        self.run(
+            self.groups.heartbeat(token, HeartbeatRequest(group_id, member_id, generation_id, instance), self.now_ms)
+        )
+        return self.answer(token, HeartbeatResult).error
+
+    def leave(self, *members: LeavingMember) -> LeaveResult:
+        token = self.token()
+        self.run(self.groups.leave_group(token, LeaveRequest(GROUP, members), self.now_ms))
+        return self.answer(token, LeaveResult)
+
+    def commit(self, *offsets: OffsetToCommit, group_id: str = GROUP, **more: object) -> tuple[ErrorCode, ...]:
+        token = self.token()
+        request = OffsetCommitRequest(group_id, offsets, **more)  # type: ignore[arg-type]
+        self.run(self.groups.commit_offsets(token, request, self.now_ms))
+        return tuple(entry.error for entry in self.answer(token, OffsetCommitResult).partitions)
+
+    def state(self, group_id: str = GROUP) -> str:
+        return self.groups.describe_group(group_id).state
+
+    # -------------------------------------------------------------------------------------- scenarios
+
+    def new_member_id(self, **more: object) -> str:
+        """The id that a new dynamic member is told to join with."""
+        result = self.joined(self.join(**more))  # type: ignore[arg-type]
+        assert result.error is ErrorCode.MEMBER_ID_REQUIRED
+        return result.member_id
+
+    def stable_group(self, size: int = 2, protocols: tuple[Protocol, ...] = (RANGE,), **more: object) -> list[str]:
+        """Members of a Stable group, the leader first; the assignment of each is its number."""
+        members = [self.new_member_id(protocols=protocols, **more) for _ in range(size)]
+        tokens = [self.join(member, protocols=protocols, **more) for member in members]  # type: ignore[arg-type]
+        self.advance(6_000)
+        self.finish(members, self.joined(tokens[0]).generation_id)
+        return members
+
+    def static_group(self, *instances: str, protocols: tuple[Protocol, ...] = (RANGE,), **more: object) -> list[str]:
+        tokens = [self.join(group_instance_id=instance, protocols=protocols, **more) for instance in instances]  # type: ignore[arg-type]
+        self.advance(6_000)
+        members = [self.joined(token).member_id for token in tokens]
+        self.finish(members, self.joined(tokens[0]).generation_id)
+        return members
+
+    def finish(self, members: list[str], generation_id: int) -> None:
+        """The leader is the first; everybody asks for the assignment."""
+        for number, member in enumerate(members):
+            given = {name: str(index).encode() for index, name in enumerate(members)} if number == 0 else {}
+            token = self.sync(member, generation_id, given)
+            assert self.synced(token).assignment == str(number).encode()
+        assert self.state() == "Stable"

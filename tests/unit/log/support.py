@@ -1,0 +1,122 @@
+"""What the tests of the log share: a partition on disk, batches to put into it, and ways to look at the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.core.log_settings import LogSettings
+from penstock.core.types import TopicPartition
+from penstock.log.delayed_deletes import DelayedDeletes
+from penstock.log.files import Files, FileSlice
+from penstock.log.loading import LoadRequest, create_log, load_log
+from penstock.log.open_files import OpenResources
+from penstock.log.partition_log import PartitionLog
+from penstock.protocol.batch import iterate_batches
+from penstock.protocol.records import Record, build_batch, iterate_records
+
+PARTITION = TopicPartition("orders", 0)
+TOPIC_ID = bytes(range(16))
+NOW = 1_700_000_000_000
+SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=100)
+
+
+def batch(*values: str, timestamp: int = NOW, key: bytes | None = b"k", **fields: int | bool) -> bytes:
+    records = [Record(key, value.encode(), (), timestamp) for value in values or ("v",)]
+    return build_batch(records, **fields)  # type: ignore[arg-type]
+
+
+def sequenced(sequence: int, count: int = 1, producer_id: int = 7, epoch: int = 0, timestamp: int = NOW) -> bytes:
+    return batch(
+        *(f"s{sequence + index}" for index in range(count)),
+        timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+
+
+class Disk:
+    """One partition directory that can be created, closed, crashed and opened again."""
+
+    def __init__(self, directory: Path, files: Files | None = None, settings: LogSettings = SMALL) -> None:
+        self.directory = directory
+        self.files = files or Files()
+        self.settings = settings
+        self.deletes = DelayedDeletes(self.files)
+        self.recovery_point = 0
+        self.log_start_offset = 0
+
+    def request(self, is_clean: bool, now_ms: int = NOW) -> LoadRequest:
+        return LoadRequest(
+            topic_partition=PARTITION,
+            directory=str(self.directory),
+            settings=self.settings,
+            resources=OpenResources(self.files),
+            now_ms=now_ms,
+            is_clean=is_clean,
+            recovery_point=self.recovery_point,
+            log_start_offset=self.log_start_offset,
+        )
+
+    def create(self) -> PartitionLog:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        request = self.request(is_clean=True)
+        return PartitionLog(request, create_log(request, TOPIC_ID), self.deletes, 0)
+
+    def open(self, is_clean: bool = True, now_ms: int = NOW) -> PartitionLog:
+        request = self.request(is_clean, now_ms)
+        return PartitionLog(request, load_log(request), self.deletes, 0)
+
+    def reopen(self, log: PartitionLog) -> PartitionLog:
+        log.close(clean=True)
+        return self.open(is_clean=True)
+
+    def crash(self, log: PartitionLog) -> PartitionLog:
+        """As after kill -9: nothing is written on the way down."""
+        log.close(clean=False)
+        return self.open(is_clean=False)
+
+    def names(self, suffix: str) -> list[str]:
+        return sorted(path.name for path in self.directory.iterdir() if path.name.endswith(suffix))
+
+    def log_file(self, base_offset: int = 0) -> Path:
+        return self.directory / f"{base_offset:020d}.log"
+
+
+def append(log: PartitionLog, *batches: bytes, leader_epoch: int = 0, now_ms: int = NOW) -> list[int]:
+    """The base offsets; the high watermark follows, as on a broker that is its own in-sync set."""
+    offsets = [log.append_as_leader(data, leader_epoch, now_ms).base_offset for data in batches]
+    log.advance_high_watermark(log.log_end_offset)
+    return offsets
+
+
+def append_many(log: PartitionLog, count: int, timestamp: int = NOW) -> None:
+    append(log, *(batch(f"value-{index:06d}", timestamp=timestamp) for index in range(count)))
+
+
+def contents(slice_: FileSlice | None) -> bytes:
+    return b"" if slice_ is None else slice_.read(0, len(slice_))
+
+
+def whole_batches(data: bytes) -> Iterable[bytes]:
+    """The batches of a fetch answer without the one that was cut off."""
+    while len(data) >= 61:
+        size = int.from_bytes(data[8:12], "big") + 12
+        if size > len(data):
+            return
+        yield data[:size]
+        data = data[size:]
+
+
+def read_all(log: PartitionLog, start: int | None = None) -> list[tuple[int, str]]:
+    """(offset, value) of every record, read as a consumer would."""
+    found: list[tuple[int, str]] = []
+    offset = log.log_start_offset if start is None else start
+    while (slice_ := log.read(offset, 300, log.log_end_offset, at_least_one=True)) is not None:
+        for data in whole_batches(contents(slice_)):
+            for _, header in iterate_batches(data):
+                if not header.is_control:
+                    found += [(record.offset, (record.value or b"").decode()) for record in iterate_records(data)]
+                offset = header.next_offset
+    return [(number, value) for number, value in found if number >= log.log_start_offset]

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import tidy
+
+
+def findings(text: str, path: str = "src/penstock/log/segment.py") -> list[str]:
+    return [finding.text for finding in tidy.check(tidy.Source.parse(path, text))]
+
+
+def test_repository_is_tidy() -> None:
+    sources = list(tidy.read_sources())
+    found = [str(finding) for source in sources for finding in tidy.check(source)]
+    assert found + [str(finding) for finding in tidy.find_slack(sources)] == []
+
+
+def test_nothing_is_found_when_the_code_is_plain() -> None:
+    assert findings("def read() -> bytes:\n    return b''\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\n" * 501, "501 lines"),
+        ("def read():\n" + "    x = 1\n" * 60, "read has 61 lines"),
+        ("class Log:\n" + "    x = 1\n" * 350, "Log has 351 lines"),
+        ("class Log:\n    async def read(self):\n" + "        x = 1\n" * 60, "Log.read has 61 lines"),
+        ("import unittest.mock\n", "unittest.mock"),
+        ("from unittest import mock\n", "unittest.mock"),
+        ("from unittest.mock import Mock\n", "unittest.mock"),
+        ("def test_it(monkeypatch): ...\n", "monkeypatches"),
+        ("x = y  # type: ignore\n", "without an error code"),
+        ("x = 1  # TODO later\n", "unfinished"),
+        ("# FIXME\n", "unfinished"),
+        ("def read():\n    try:\n        x()\n    except Exception:\n        pass\n", "broad except in read"),
+        ("try:\n    x()\nexcept:\n    pass\n", "broad except in the module"),
+        ("try:\n    x()\nexcept (ValueError, BaseException):\n    pass\n", "broad except"),
+        ("class OffsetManager: ...\n", "OffsetManager says nothing"),
+        ("class LogUtils: ...\n", "LogUtils says nothing"),
+        ("class StoreImpl: ...\n", "StoreImpl says nothing"),
+    ],
+)
+def test_habit_is_found_when_the_code_has_it(text: str, expected: str) -> None:
+    assert [finding for finding in findings(text) if expected in finding] != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\n" * 500,
+        "def read():\n" + "    x = 1\n" * 59,
+        "x = y  # type: ignore[attr-defined]\n",
+        "x = '# TODO'\n",
+        "class Utility: ...\n",
+        "class Implementation: ...\n",
+        "try:\n    x()\nexcept BaseException:\n    close()\n    raise\n",
+        "try:\n    x()\nexcept OSError:\n    pass\n",
+    ],
+)
+def test_nothing_is_found_when_the_code_only_resembles_a_habit(text: str) -> None:
+    assert findings(text) == []
+
+
+def test_module_name_is_found_when_it_says_nothing() -> None:
+    assert findings("x = 1\n", "src/penstock/log/file_utils.py") != []
+
+
+def test_sleep_is_found_when_a_unit_test_sleeps() -> None:
+    text = "import time\ntime.sleep(1)\n"
+    assert findings(text, "tests/unit/test_segment.py") != []
+    assert findings(text, "tests/integration/test_crash.py") == []
+
+
+def test_monkeypatch_is_allowed_when_the_command_line_is_tested() -> None:
+    assert findings("def test_it(monkeypatch): ...\n", "tests/unit/cli/test_topics.py") == []
+
+
+@pytest.mark.parametrize(("lock", "with_extras"), [("dev.lock", True), ("runtime.lock", False)])
+def test_lock_satisfies_every_declared_dependency(lock: str, with_extras: bool) -> None:
+    project = tomllib.loads((tidy.REPOSITORY / "pyproject.toml").read_text())["project"]
+    declared = project["dependencies"] + (project["optional-dependencies"]["dev"] if with_extras else [])
+    text = (tidy.REPOSITORY / "requirements" / lock).read_text()
+    pins = re.findall(r"^([A-Za-z0-9._-]+)==([^ ;]+)", text, re.MULTILINE)
+    locked = {canonicalize_name(name): version for name, version in pins}
+    for requirement in map(Requirement, declared):
+        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+
+
+@pytest.mark.parametrize("lock", ["dev.lock", "runtime.lock"])
+def test_lock_has_a_hash_for_every_line_and_names_no_host(lock: str) -> None:
+    text = (tidy.REPOSITORY / "requirements" / lock).read_text()
+    for block in re.split(r"\n(?=[A-Za-z0-9])", text.partition("make lock\n")[2].strip()):
+        assert "--hash=sha256:" in block
+    assert "http" not in text

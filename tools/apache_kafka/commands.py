@@ -1,0 +1,68 @@
+"""Kafka's command-line tools, named as the scripts of its distribution, run from the jars."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+
+from apache_kafka.jars import java_command
+
+# Script name -> the class that it starts.
+COMMANDS = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+
+# A tool that hangs on an unanswered request gives up by itself after a minute; this is beyond that.
+TOOL_TIMEOUT_S = 100
+
+
+class ToolFailedError(Exception):
+    """A tool ended with an error; the text holds all that it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    return_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in self.stdout.splitlines() if line.strip()]
+
+    @property
+    def output(self) -> str:
+        """Both streams: the tools are not consistent about which one carries an error."""
+        return self.stdout + self.stderr
+
+
+def run_command(name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True) -> ToolResult:
+    finished = subprocess.run(
+        java_command(COMMANDS[name], *arguments),
+        input=standard_input,
+        capture_output=True,
+        text=True,
+        timeout=TOOL_TIMEOUT_S,
+        check=False,
+    )
+    result = ToolResult(finished.returncode, finished.stdout, finished.stderr)
+    if must_succeed and result.return_code != 0:
+        raise ToolFailedError(f"{name} {' '.join(arguments)} ended with {result.return_code}:\n{result.output}")
+    return result

@@ -1,0 +1,70 @@
+"""A real single-node Apache Kafka (KRaft, broker and controller in one process), with Kafka's defaults."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from apache_kafka.jars import SERVER_OPTIONS, PeerUnavailableError, java_command
+from penstock.testing.processes import ServerProcess, find_free_port
+
+CLUSTER_ID = "cGVuc3RvY2stcGVlci0wMA"
+START_TIMEOUT_S = 120.0
+
+# What a single node needs; everything else is left to Kafka's defaults.
+SINGLE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class ApacheKafkaNode(ServerProcess):
+    def __init__(self, directory: Path, *, config: Mapping[str, str] | None = None, port: int | None = None) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.properties_path = directory / "server.properties"
+        chosen_port = find_free_port() if port is None else port
+        controller_port = find_free_port()
+        self.properties = {
+            **SINGLE_NODE,
+            "listeners": f"PLAINTEXT://127.0.0.1:{chosen_port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{chosen_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(self.data_dir),
+            **(config or {}),
+        }
+        super().__init__(
+            "Apache Kafka",
+            java_command("kafka.Kafka", str(self.properties_path), options=SERVER_OPTIONS, logging="server.properties"),
+            port=chosen_port,
+            log_path=directory / "process.log",
+            start_timeout_s=START_TIMEOUT_S,
+        )
+
+    def format(self) -> None:
+        """Write server.properties and format the data directory; once per directory."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.properties_path.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        arguments = ("format", "--cluster-id", CLUSTER_ID, "--config", str(self.properties_path))
+        formatted = subprocess.run(
+            java_command("kafka.tools.StorageTool", *arguments),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if formatted.returncode != 0:
+            raise PeerUnavailableError(f"kafka-storage format failed:\n{formatted.stdout}\n{formatted.stderr}")
+
+    def spawn(self) -> None:
+        if not self.data_dir.exists():
+            self.format()
+        super().spawn()
