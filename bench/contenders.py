@@ -25,7 +25,7 @@ CONTENDERS = (PENSTOCK, APACHE_KAFKA)
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of the process, all threads, since it started."""
-    # The second field is the command's name in parentheses and may hold spaces; the numbers follow the last parenthesis.
+    # The second field is the command's name and may hold spaces; the numbers follow its closing parenthesis.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""Prints the seconds from `penstock.Broker()` until its first record is acknowledged, in an interpreter that has just imported it."""
+"""Prints the seconds from `penstock.Broker()`, just imported, until its first record is acknowledged."""
 
 from __future__ import annotations
 

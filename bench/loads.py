@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import confluent_kafka
 import confluent_kafka.admin
+from confluent_kafka.cimpl import NewTopic
 
 from bench.contenders import CpuMeter
 from bench.errors import BenchError
@@ -49,10 +50,15 @@ FULL = Scale(megabytes_large=512, megabytes_small=100, single_records=5000, pipe
 QUICK = Scale(megabytes_large=64, megabytes_small=10, single_records=1000, pipelined_requests=5000)
 
 
+def client_settings(server: ServerProcess) -> dict[str, str | int | float | bool]:
+    # Silent: librdkafka would log every broker that is stopped on purpose.
+    return {"bootstrap.servers": server.bootstrap_servers, "log_level": 0}
+
+
 def create_topic(server: ServerProcess, partitions: int = 1) -> str:
     name = f"bench-{next(_topic_numbers)}"
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
-    admin.create_topics([confluent_kafka.admin.NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
+    admin = confluent_kafka.admin.AdminClient(client_settings(server))
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
     # A created topic may still be on its way to the partition's leader: ask until a record goes in.
     request = produce_request(name, 0, record_batch(b"first", now_ms()))
     deadline = time.monotonic() + PATIENCE_S
@@ -68,7 +74,7 @@ def create_topic(server: ServerProcess, partitions: int = 1) -> str:
 def topic_of(server: ServerProcess, partitions: int = 1) -> Iterator[str]:
     name = create_topic(server, partitions)
     yield name
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin = confluent_kafka.admin.AdminClient(client_settings(server))
     admin.delete_topics([name])[name].result(PATIENCE_S)
 
 
@@ -81,7 +87,7 @@ def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> 
     failures: list[str] = []
     producer = confluent_kafka.Producer(
         {
-            "bootstrap.servers": server.bootstrap_servers,
+            **client_settings(server),
             "acks": "all",
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
@@ -112,7 +118,7 @@ def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> 
 def consume(server: ServerProcess, topic: str, count: int) -> float:
     """Seconds from the first to the last of `count` records, through librdkafka."""
     settings = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": server.bootstrap_servers, **settings})
+    consumer = confluent_kafka.Consumer({**client_settings(server), **settings})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     deadline = time.monotonic() + PATIENCE_S
     first = consumer.consume(1, PATIENCE_S)

@@ -1,6 +1,6 @@
-"""A client that costs next to nothing: requests are encoded once and sent over a bare socket, so that what is measured is the broker.
+"""A client that costs next to nothing: requests are encoded once and sent over a bare socket.
 
-Only what the benchmark sends is here, at the versions that librdkafka uses.
+So what is measured is the broker. Only what the benchmark sends is here, at the versions that librdkafka uses.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def produce_request(topic: str, partition: int, batch: bytes) -> bytes:
 
 
 def produce_error(response: bytes, topic: str) -> int:
-    """The error code of the only partition: after correlation id, header tags, topic count, name, partition count and index."""
+    """The error code: after correlation id, header tags, topic count, name, partition count and partition index."""
     position = 4 + 1 + 1 + len(compact_bytes(topic.encode())) + 1 + 4
     return int.from_bytes(response[position : position + 2], "big", signed=True)
 

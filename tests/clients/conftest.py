@@ -1,4 +1,4 @@
-"""One broker process for all client tests; PENSTOCK_TEST_BOOTSTRAP points them at any other Kafka broker instead."""
+"""The broker of the client tests; PENSTOCK_TEST_BOOTSTRAP points them at any other Kafka broker instead."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import pytest
 
 from penstock.testing.processes import BrokerProcess
 
+# Kafka's least session timeout by default, for a broker that is not ours to configure; ours may be quicker.
+DEFAULT_MIN_SESSION_TIMEOUT_MS = 6_000
+QUICK_SESSION_TIMEOUT_MS = 1_000
+
 
 class RunningBroker(NamedTuple):
     bootstrap_servers: str
+    session_timeout_ms: int = DEFAULT_MIN_SESSION_TIMEOUT_MS
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +29,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     config = {"group.initial.rebalance.delay.ms": "0"}
     with BrokerProcess(tmp_path_factory.mktemp("broker"), config=config) as process:
         yield RunningBroker(process.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    """For tests that wait until a silent member is dropped: its least session timeout is far below Kafka's default."""
+    given = os.environ.get("PENSTOCK_TEST_BOOTSTRAP")
+    if given:
+        yield RunningBroker(given)
+        return
+    config = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": str(QUICK_SESSION_TIMEOUT_MS),
+    }
+    with BrokerProcess(tmp_path_factory.mktemp("group-broker"), config=config) as process:
+        yield RunningBroker(process.bootstrap_servers, QUICK_SESSION_TIMEOUT_MS)

@@ -1,7 +1,7 @@
 """Fixtures for the tests with Kafka's own software.
 
-Every test that takes `broker` runs twice: against Apache Kafka, which shows that the test asks for what Kafka does, and against
-Penstock, which shows that we do the same.
+Every test that takes `broker` runs twice: against Apache Kafka, which shows that the test asks for what Kafka does, and
+against Penstock, which shows that we do the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Protocol, cast
 
+import confluent_kafka.admin
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
 from apache_kafka.commands import ToolResult, run_command
 from apache_kafka.node import ApacheKafkaNode
@@ -31,6 +33,12 @@ class KafkaTool(Protocol):
     ) -> ToolResult: ...
 
 
+class MakeTopic(Protocol):
+    """Creates a topic without the second that a tool needs to start; settings have `_` for `.`."""
+
+    def __call__(self, name: str, partitions: int = 1, **config: str) -> None: ...
+
+
 @pytest.fixture(scope="session")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaNode]:
     with ApacheKafkaNode(tmp_path_factory.mktemp("apache-kafka") / "node", config=BROKER_CONFIG) as node:
@@ -45,7 +53,7 @@ def penstock_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker
 
 @pytest.fixture(scope="session", params=["apache_kafka", "penstock_broker"])
 def broker(request: pytest.FixtureRequest) -> ServerProcess:
-    return cast(ServerProcess, request.getfixturevalue(request.param))
+    return cast("ServerProcess", request.getfixturevalue(request.param))
 
 
 @pytest.fixture
@@ -53,6 +61,16 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A topic name of its own for each test; the topic is not created."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
     return f"{words[:60].strip('-')}-{next(_topic_numbers)}"
+
+
+@pytest.fixture
+def make_topic(broker: ServerProcess) -> MakeTopic:
+    def make(name: str, partitions: int = 1, **config: str) -> None:
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+
+    return make
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import re
 
 from apache_kafka.commands import run_command
 from penstock.testing.processes import ServerProcess
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import KafkaTool, MakeTopic
 
 # What every client of the last years relies on; the rest of the list grows with the broker.
 NEEDED_APIS = (
@@ -40,8 +40,10 @@ def test_endpoints_are_listed_when_asked(broker: ServerProcess) -> None:
     assert re.search(rf"^1\s+127\.0\.0\.1\s+{broker.port}\s", listed, re.MULTILINE)
 
 
-def test_producers_are_shown_when_a_partition_is_described(kafka_tool: KafkaTool, topic: str) -> None:
-    kafka_tool("kafka-topics", "--create", "--topic", topic)
+def test_producers_are_shown_when_a_partition_is_described(
+    kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str
+) -> None:
+    make_topic(topic)
     kafka_tool("kafka-console-producer", "--topic", topic, standard_input="a\nb\n")
     rows = kafka_tool("kafka-transactions", "describe-producers", "--topic", topic, "--partition", "0").lines
     header, row = rows[0].split(), rows[1].split()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import KafkaTool, MakeTopic
 
 
 def alter(kafka_tool: KafkaTool, entity: tuple[str, ...], *arguments: str) -> str:
@@ -14,8 +14,8 @@ def describe(kafka_tool: KafkaTool, entity: tuple[str, ...], *arguments: str) ->
 
 
 @pytest.fixture
-def topic_entity(kafka_tool: KafkaTool, topic: str) -> tuple[str, ...]:
-    kafka_tool("kafka-topics", "--create", "--topic", topic)
+def topic_entity(make_topic: MakeTopic, topic: str) -> tuple[str, ...]:
+    make_topic(topic)
     return ("--entity-type", "topics", "--entity-name", topic)
 
 
@@ -79,10 +79,11 @@ def test_alteration_is_refused_when_the_topic_does_not_exist(kafka_tool: KafkaTo
 
 
 def test_broker_setting_is_shown_when_altered_for_one_broker(kafka_tool: KafkaTool) -> None:
-    alter(kafka_tool, BROKER, "--add-config", "log.cleaner.threads=2")
-    assert "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:" in describe(kafka_tool, BROKER)
-    alter(kafka_tool, BROKER, "--delete-config", "log.cleaner.threads")
-    assert "log.cleaner.threads" not in describe(kafka_tool, BROKER)
+    alter(kafka_tool, BROKER, "--add-config", "log.index.interval.bytes=8192")
+    described = describe(kafka_tool, BROKER)
+    assert "log.index.interval.bytes=8192 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:" in described
+    alter(kafka_tool, BROKER, "--delete-config", "log.index.interval.bytes")
+    assert "log.index.interval.bytes" not in describe(kafka_tool, BROKER)
 
 
 def test_topics_inherit_when_a_setting_is_altered_for_every_broker(

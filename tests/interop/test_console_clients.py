@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import KafkaTool, MakeTopic
 
 READ_ALL = ("--from-beginning", "--timeout-ms", "20000")
 
@@ -30,8 +30,10 @@ def test_keys_headers_and_timestamps_come_back_when_written(kafka_tool: KafkaToo
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_records_arrive_when_sent_with_acks(kafka_tool: KafkaTool, topic: str, acks: str) -> None:
-    kafka_tool("kafka-topics", "--create", "--topic", topic)
+def test_records_arrive_when_sent_with_acks(
+    kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str, acks: str
+) -> None:
+    make_topic(topic)
     idempotence = ("--command-property", "enable.idempotence=false")
     arguments = ("--topic", topic, "--request-required-acks", acks, *idempotence)
     kafka_tool("kafka-console-producer", *arguments, standard_input="a\nb\nc\n")
@@ -58,8 +60,10 @@ def test_all_topics_of_a_pattern_are_read_when_it_matches(kafka_tool: KafkaTool,
     assert sorted(kafka_tool("kafka-console-consumer", *arguments).lines) == ["from x", "from y"]
 
 
-def test_record_that_is_too_large_is_refused_when_the_topic_has_a_limit(kafka_tool: KafkaTool, topic: str) -> None:
-    kafka_tool("kafka-topics", "--create", "--topic", topic, "--config", "max.message.bytes=1000")
+def test_record_that_is_too_large_is_refused_when_the_topic_has_a_limit(
+    kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str
+) -> None:
+    make_topic(topic, max_message_bytes="1000")
     refused = kafka_tool(
         "kafka-console-producer", "--topic", topic, standard_input="x" * 2000 + "\n", must_succeed=False
     )

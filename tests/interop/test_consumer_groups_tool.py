@@ -7,7 +7,7 @@ import confluent_kafka
 import pytest
 
 from penstock.testing.processes import ServerProcess
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import KafkaTool, MakeTopic
 
 
 @pytest.fixture
@@ -16,9 +16,9 @@ def group(topic: str) -> str:
 
 
 @pytest.fixture
-def filled_topic(broker: ServerProcess, kafka_tool: KafkaTool, topic: str) -> str:
+def filled_topic(broker: ServerProcess, make_topic: MakeTopic, topic: str) -> str:
     """Two partitions with ten records each, at one record a second from time 1_000_000 on."""
-    kafka_tool("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
+    make_topic(topic, 2)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         for partition in range(2):
@@ -33,7 +33,7 @@ def consuming(broker: ServerProcess, topic: str, group: str, count: int) -> Iter
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({**settings, "enable.auto.commit": False, "client.id": "reader"})
     consumer.subscribe([topic])
-    messages = []
+    messages: list[confluent_kafka.Message] = []
     while len(messages) < count:
         messages += consumer.consume(count - len(messages), timeout=30)
     consumer.commit(asynchronous=False)
@@ -82,8 +82,8 @@ def test_members_and_state_are_shown_when_the_group_is_active(
         assert state[0] == group
         assert "Stable" in state
         assert "range" in state
-    state = kafka_tool("kafka-consumer-groups", "--describe", "--group", group, "--state").output
-    assert "Empty" in state or "has no active members" in state
+    emptied = kafka_tool("kafka-consumer-groups", "--describe", "--group", group, "--state").output
+    assert "Empty" in emptied
 
 
 def test_group_is_listed_with_its_state_when_it_exists(

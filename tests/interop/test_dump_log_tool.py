@@ -1,4 +1,4 @@
-"""Kafka's own reader over the files of a stopped broker: it checks every batch and every index entry against the log."""
+"""Kafka's own reader over the files of a stopped broker: it checks every batch and every index entry."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
 from apache_kafka.commands import run_command
 from apache_kafka.node import ApacheKafkaNode
@@ -55,7 +56,7 @@ def fill(server: ServerProcess) -> None:
     """Several small segments, each codec, keys and headers, and one committed group."""
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
     settings = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "4096"}
-    admin.create_topics([confluent_kafka.admin.NewTopic(TOPIC, 1, 1, config=settings)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=settings)])[TOPIC].result(30)
     filler = random.Random(1)  # hardly compressible, so that every codec fills a segment
     for codec in CODECS:
         producer = confluent_kafka.Producer(

@@ -10,7 +10,7 @@ import pytest
 
 from apache_kafka.jars import fetch_jars, find_java, java_command
 from penstock.testing.processes import ServerProcess
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import MakeTopic
 
 SOURCE = Path(__file__).parent / "java" / "ClientScenario.java"
 SCENARIO_TIMEOUT_S = 150
@@ -37,11 +37,11 @@ def scenario_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_scenario(broker: ServerProcess, kafka_tool: KafkaTool, topic: str, scenario_classes: Path) -> RunScenario:
+def run_scenario(broker: ServerProcess, make_topic: MakeTopic, topic: str, scenario_classes: Path) -> RunScenario:
     """Runs a scenario on a new topic and returns what it printed."""
 
     def run(name: str, *arguments: str, partitions: int) -> dict[str, str]:
-        kafka_tool("kafka-topics", "--create", "--topic", topic, "--partitions", str(partitions))
+        make_topic(topic, partitions)
         command = java_command(
             "ClientScenario", broker.bootstrap_servers, name, topic, *arguments, classes=scenario_classes
         )

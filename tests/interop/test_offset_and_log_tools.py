@@ -7,13 +7,13 @@ import confluent_kafka
 import pytest
 
 from penstock.testing.processes import ServerProcess
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import KafkaTool, MakeTopic
 
 
 @pytest.fixture
-def filled_topic(broker: ServerProcess, kafka_tool: KafkaTool, topic: str) -> str:
-    """Two partitions with ten records each, at one record a second from time 1_000_000 on; the newest is not the last."""
-    kafka_tool("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
+def filled_topic(broker: ServerProcess, make_topic: MakeTopic, topic: str) -> str:
+    """Two partitions with ten records each, a second apart from time 1_000_000 on; the newest is not the last."""
+    make_topic(topic, 2)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in [0, 1, 2, 3, 4, 5, 6, 9, 7, 8]:
         for partition in range(2):

@@ -10,7 +10,7 @@ import pytest
 
 from apache_kafka.commands import ToolResult, run_command
 from penstock.testing.processes import ServerProcess
-from tests.interop.conftest import KafkaTool
+from tests.interop.conftest import KafkaTool, MakeTopic
 
 RECORD_COUNT = 20_000
 
@@ -30,12 +30,14 @@ def consume(kafka_tool: KafkaTool, topic: str) -> int:
     return int(dict(zip(rows[0], rows[-1], strict=False))["data.consumed.in.nMsg"])
 
 
-@pytest.mark.parametrize("idempotence", ["true", "false"])
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    ("codec", "idempotence"),
+    [("none", "true"), ("none", "false"), ("gzip", "true"), ("snappy", "true"), ("lz4", "true"), ("zstd", "true")],
+)
 def test_every_record_is_read_when_a_load_is_written(
-    broker: ServerProcess, kafka_tool: KafkaTool, topic: str, codec: str, idempotence: str
+    broker: ServerProcess, kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str, codec: str, idempotence: str
 ) -> None:
-    kafka_tool("kafka-topics", "--create", "--topic", topic, "--partitions", "3")
+    make_topic(topic, 3)
     written = produce(broker, topic, f"compression.type={codec}", f"enable.idempotence={idempotence}", "acks=all")
     assert f"{RECORD_COUNT} records sent" in written.lines[-1]
     assert "Exception" not in written.output
@@ -44,27 +46,26 @@ def test_every_record_is_read_when_a_load_is_written(
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_every_record_is_read_when_the_topic_asks_for_another_codec(
-    broker: ServerProcess, kafka_tool: KafkaTool, topic: str, codec: str
+    broker: ServerProcess, kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str, codec: str
 ) -> None:
-    settings = ("--config", f"compression.type={codec}", "--config", "message.timestamp.type=LogAppendTime")
-    kafka_tool("kafka-topics", "--create", "--topic", topic, *settings)
+    make_topic(topic, compression_type=codec, message_timestamp_type="LogAppendTime")
     produce(broker, topic, "compression.type=lz4" if codec != "lz4" else "compression.type=gzip")
     assert consume(kafka_tool, topic) >= RECORD_COUNT
 
 
 def test_round_trips_are_measured_when_records_go_one_by_one(
-    broker: ServerProcess, kafka_tool: KafkaTool, topic: str
+    broker: ServerProcess, kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str
 ) -> None:
-    kafka_tool("kafka-topics", "--create", "--topic", topic)
+    make_topic(topic)
     arguments = ("--topic", topic, "--num-records", "200", "--producer-acks", "all", "--record-size", "100")
     measured = kafka_tool("kafka-e2e-latency", *arguments).stdout
     assert re.search(r"Percentiles: 50th = \d+", measured)
 
 
 def test_each_send_is_confirmed_when_the_verifiable_clients_run(
-    broker: ServerProcess, kafka_tool: KafkaTool, topic: str, tmp_path: Path
+    broker: ServerProcess, kafka_tool: KafkaTool, make_topic: MakeTopic, topic: str, tmp_path: Path
 ) -> None:
-    kafka_tool("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
+    make_topic(topic, 2)
     sent = kafka_tool("kafka-verifiable-producer", "--topic", topic, "--max-messages", "500", "--acks", "-1")
     events = [json.loads(line) for line in sent.lines]
     confirmed = {(event["partition"], event["offset"]) for event in events if event["name"] == "producer_send_success"}

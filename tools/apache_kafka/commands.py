@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
-from apache_kafka.jars import java_command
+from apache_kafka.jars import TOOL_OPTIONS, class_archive, java_command
 
 # Script name -> the class that it starts.
 COMMANDS = {
@@ -55,7 +55,7 @@ class ToolResult:
 
 def run_command(name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True) -> ToolResult:
     finished = subprocess.run(
-        java_command(COMMANDS[name], *arguments),
+        java_command(COMMANDS[name], *arguments, options=(*TOOL_OPTIONS, _archive_option())),
         input=standard_input,
         capture_output=True,
         text=True,
@@ -66,3 +66,9 @@ def run_command(name: str, *arguments: str, standard_input: str = "", must_succe
     if must_succeed and result.return_code != 0:
         raise ToolFailedError(f"{name} {' '.join(arguments)} ended with {result.return_code}:\n{result.output}")
     return result
+
+
+def _archive_option() -> str:
+    """The first run writes the archive of classes, at its end; the ones after it read it."""
+    archive = class_archive()
+    return f"-XX:{'SharedArchiveFile' if archive.exists() else 'ArchiveClassesAtExit'}={archive}"

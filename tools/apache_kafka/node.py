@@ -27,6 +27,9 @@ SINGLE_NODE = {
 
 
 class ApacheKafkaNode(ServerProcess):
+    # The Java runtime ends a program that finished its shutdown hooks with 128 + SIGTERM.
+    clean_exit_codes = frozenset({0, 143})
+
     def __init__(self, directory: Path, *, config: Mapping[str, str] | None = None, port: int | None = None) -> None:
         self.directory = directory
         self.data_dir = directory / "data"

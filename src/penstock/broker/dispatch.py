@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError
 from penstock.core.metrics import ApiMetrics, RequestMetrics
-from penstock.protocol.codec import decode, encode_chunks
+from penstock.protocol.codec import decode_prefix, encode_chunks
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header
 from penstock.protocol.message import Buffer, Message
@@ -66,7 +66,9 @@ class Dispatcher:
             if not api.min_version <= version <= api.max_version:
                 return self._refuse_version(header, api)
             client_id, position = decode_client_id(frame, version >= api.request.FLEXIBLE_FROM)
-            request = decode(api.request, frame, version, position)
+            # Bytes after the request are ignored, as Kafka does: librdkafka leaves three of them in a metadata request
+            # for all topics, which every consumer with a pattern sends.
+            request, _ = decode_prefix(api.request, frame, version, position)
         except ApiError as error:
             raise UnanswerableError("request", error.message) from error
         metrics = self._metrics[header.api_key]
@@ -75,12 +77,12 @@ class Dispatcher:
         context = RequestContext(session, header.api_key, version, client_id)
         try:
             response = api.handler(self._broker, context, request)
+            if response is None or isinstance(response, Message):
+                return self._reply(header, response, metrics, started)
         except UnanswerableError:
             raise
         except Exception as error:
-            response = self._error_response(api, context, error)
-        if response is None or isinstance(response, Message):
-            return self._reply(header, api, response, metrics, started)
+            return self._reply(header, self._error_response(api, context, error), metrics, started)
         return self._wait(response, header, api, context, metrics, started)
 
     async def _wait(
@@ -93,48 +95,53 @@ class Dispatcher:
         started: float,
     ) -> Reply:
         try:
-            response = await waiting
+            return self._reply(header, await waiting, metrics, started)
         except UnanswerableError:
             raise
         except Exception as error:
-            response = self._error_response(api, context, error)
-        return self._reply(header, api, response, metrics, started)
+            return self._reply(header, self._error_response(api, context, error), metrics, started)
 
-    def _reply(
-        self, header: RequestHeader, api: Api, response: Message | None, metrics: ApiMetrics, started: float
-    ) -> Reply:
+    def _reply(self, header: RequestHeader, response: Message | None, metrics: ApiMetrics, started: float) -> Reply:
+        """Fails like a handler if the handler's answer cannot be encoded."""
         if response is None:
             metrics.total_time_ms.observe((time.perf_counter() - started) * 1000)
             return None
-        error_code = getattr(response, "error_code", 0)
-        metrics.count_error(error_code)
         reply = _encode_reply(header, response, header.api_version)
+        metrics.count_error(getattr(response, "error_code", 0))
         metrics.total_time_ms.observe((time.perf_counter() - started) * 1000)
         return reply
 
     def _refuse_version(self, header: RequestHeader, api: Api) -> Reply:
         if header.api_key != ApiVersionsRequest.API_KEY:
             raise UnanswerableError("api version", f"{api.name} version {header.api_version} is not served")
-        response = api_versions_response(self._apis)
+        response = api_versions_response({header.api_key: api})
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
         return _encode_reply(header, response, 0)
 
     def _error_response(self, api: Api, context: RequestContext, error: Exception) -> Message:
-        """The whole request failed. An answer needs a top-level error code; where there is none, the connection is
-        closed.
+        """The whole request failed. An answer needs a top-level error code; where the response has none in this
+        version, the connection is closed: an answer would look like success.
         """
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, describe(ErrorCode.UNKNOWN_SERVER_ERROR)
         if isinstance(error, ApiError):
             code, message = error.code, error.message
         else:
             logger.error("%s v%d from %s failed", api.name, context.api_version, context.session, exc_info=error)
-        response = api.request.RESPONSE()
-        if not hasattr(response, "error_code"):
+        response: Any = api.request.RESPONSE()
+        if not _has_error_code(type(response), context.api_version):
             raise UnanswerableError("failure", f"{api.name} failed: {message}") from error
         response.error_code = code
         if hasattr(response, "error_message"):
             response.error_message = message
-        return response
+        failed: Message = response
+        return failed
+
+
+def _has_error_code(response: type[Message], version: int) -> bool:
+    return any(
+        name == "error_code" and versions is not None and versions[0] <= version <= versions[1]
+        for name, _, versions, *_ in response.FIELDS
+    )
 
 
 def api_versions_response(apis: dict[int, Api]) -> ApiVersionsResponse:

@@ -1,12 +1,15 @@
 """Incremental fetch sessions (KIP-227): the broker remembers what a client fetches, so that a request names only
 changes.
 
-Rules. A request carries (session id, epoch):
-    epoch -1         one full fetch without a session; a named session ends epoch 0          a full fetch that asks
-    for a new session; a named session ends; with no room the answer is session 0 epoch n > 0      changes to session
-    `id`; n must be the epoch that follows the last one, else INVALID_FETCH_SESSION_EPOCH
-An incremental answer names a partition only if it has records, an error, or a moved high watermark or log start. What
-was answered with records goes to the end of the order, so that no partition starves behind a busy one.
+Rules. A request carries a session id and an epoch.
+- Epoch -1: one full fetch without a session. A session that is named ends.
+- Epoch 0: a full fetch that asks for a new session. A session that is named ends. Without room the answer is session 0.
+- Epoch n > 0: changes to the session. n must follow the epoch before it, else INVALID_FETCH_SESSION_EPOCH. A session
+  that is left without partitions ends, and the answer is session 0.
+
+An incremental answer names a partition only if it has something to say: records, an error, an epoch that diverges, or
+a moved high watermark or log start. What was answered with records goes to the end of the order, so that no partition
+starves behind a busy one.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.core.metrics import PurgatoryMetrics
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 
@@ -24,6 +28,10 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
+
+# Partitions of all sessions together: about 100 MB. A client may name any number, existing or not. Without room it
+# gets no session and says everything in every request, which works as well.
+MAX_PARTITIONS = 200_000
 
 # (topic id or name, partition): requests from version 13 on know topics by id alone.
 PartitionKey = tuple[TopicId | str, int]
@@ -73,15 +81,22 @@ class FetchSession:
             self.targets[target.key] = target
 
     def must_answer(
-        self, key: PartitionKey, error_code: int, high_watermark: int, log_start_offset: int, size: int
+        self,
+        key: PartitionKey,
+        error_code: int,
+        high_watermark: int,
+        log_start_offset: int,
+        size: int,
+        is_diverging: bool = False,
     ) -> bool:
         """Decides whether an incremental answer names the partition, and remembers what it says if so."""
         told = Answered(high_watermark, log_start_offset)
-        if error_code:
+        if error_code or is_diverging:
             self.answered.pop(key, None)  # so that recovery is told, too
             return True
         if size:
-            self.targets.move_to_end(key)
+            if key in self.targets:  # a later request of the session may have dropped it while this one waited
+                self.targets.move_to_end(key)
         elif self.answered.get(key, _NEVER) == told:
             return False
         self.answered[key] = told
@@ -98,21 +113,28 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """All sessions of a broker. Bounded: `slots` sessions; an old one makes room only if unused for `eviction_ms`."""
+    """All sessions of a broker. Bounded in sessions and in partitions; an old session makes room only if unused for
+    `eviction_ms`.
+    """
 
-    def __init__(self, slots: int, eviction_ms: int, choose_id: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        slots: int,
+        eviction_ms: int,
+        metrics: PurgatoryMetrics,
+        choose_id: random.Random | None = None,
+        max_partitions: int = MAX_PARTITIONS,
+    ) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
+        self._metrics = metrics
         self._random = choose_id or random.Random()
+        self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self.evictions = 0
+        self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partition_count(self) -> int:
-        return sum(len(session.targets) for session in self._sessions.values())
 
     def plan(
         self,
@@ -124,12 +146,20 @@ class FetchSessions:
         now_ms: int,
     ) -> FetchPlan:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
-            if epoch == FINAL_EPOCH or not targets:
+            self._remove(session_id)
+            if epoch == FINAL_EPOCH:
                 return FetchPlan(targets)
             return FetchPlan(targets, self._create(targets, uses_topic_ids, now_ms))
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
+        size_before = len(session.targets)
         session.update(targets, forgotten)
+        self.partition_count += len(session.targets) - size_before
+        if not session.targets:
+            self._remove(session_id)
+            return FetchPlan([])
+        if self.partition_count > self._max_partitions and len(session.targets) > size_before:
+            self._remove(session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client starts anew with a full fetch
         return FetchPlan(list(session.targets.values()), session, is_incremental=True)
 
     def _continue(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
@@ -148,18 +178,26 @@ class FetchSessions:
     def _create(self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
             return None
+        if self.partition_count + len(targets) > self._max_partitions:
+            return None
         session_id = self._random.randint(1, _MAX_EPOCH)
         while session_id in self._sessions:
             session_id = self._random.randint(1, _MAX_EPOCH)
         session = FetchSession(session_id, uses_topic_ids, targets, now_ms)
         self._sessions[session_id] = session
+        self.partition_count += len(session.targets)
         return session
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.targets)
 
     def _evict_oldest(self, now_ms: int) -> bool:
         """The order is by last use, so only the first needs a look."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
             return False
-        del self._sessions[oldest.id]
-        self.evictions += 1
+        self._remove(oldest.id)
+        self._metrics.session_evictions += 1
         return True

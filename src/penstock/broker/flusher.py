@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.broker.partition import Partition
@@ -46,11 +47,13 @@ class Flusher:
         """An fsync under way may miss a later append, so whoever joins meanwhile waits for the next round."""
         try:
             while waiting := self._waiting.pop(partition, None):
-                is_durable = await self._sync(partition)
-                for future in waiting:
-                    if not future.done():
-                        future.set_result(is_durable)
+                is_durable = False  # also if the fsync ends in a way that nobody foresaw
+                try:
+                    is_durable = await self._sync(partition)
+                finally:
+                    _release(waiting, is_durable)
         finally:
+            _release(self._waiting.pop(partition, ()), False)
             del self._workers[partition]
 
     async def _sync(self, partition: Partition) -> bool:
@@ -68,5 +71,13 @@ class Flusher:
         self._metrics.flush_time_ms.observe((time.perf_counter() - started) * 1000)
         return log.offline_reason is None
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Whoever waits gets an answer first."""
+        await asyncio.gather(*self._workers.values(), return_exceptions=True)
         self._executor.shutdown(wait=True)
+
+
+def _release(waiting: Iterable[asyncio.Future[bool]], is_durable: bool) -> None:
+    for future in waiting:
+        if not future.done():  # the client may be gone
+            future.set_result(is_durable)

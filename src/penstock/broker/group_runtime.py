@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from penstock.broker.flusher import Flusher
@@ -121,7 +121,7 @@ class GroupRuntime:
         self._timers.pop(key, None)
         self._perform(self.coordinator.on_timer(key, self._clock.now_ms()))
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -152,19 +152,22 @@ class GroupRuntime:
         for partition in partitions:
             try:
                 await self._load(partition)
-            except ApiError as error:
+            except (ApiError, OSError, ValueError) as error:
                 # Its groups stay unavailable: serving them without their state would lose offsets.
                 logger.error("groups of %s cannot be loaded: %s", partition.topic_partition, error)
 
     async def _load(self, partition: Partition) -> None:
         log = partition.log
         offset, end = log.log_start_offset, log.log_end_offset
+        index = partition.topic_partition.partition
         while offset < end:
             found = log.read(offset, _LOAD_PIECE_SIZE, end, at_least_one=True)
             if found is None or not len(found):
                 break
-            offset = self._replay(partition.topic_partition.partition, found.read(0, len(found)), offset)
+            offset = self._replay(index, found.read(0, len(found)), offset)
             await asyncio.sleep(0)
+            if self._partitions.find(CONSUMER_OFFSETS, index) is not partition:
+                return  # the topic was deleted meanwhile
         self._finish_loading(partition)
 
     def _replay(self, index: int, data: bytes, offset: int) -> int:
@@ -201,11 +204,14 @@ class GroupRuntime:
         for partition in range(count):
             self._perform(self.coordinator.unload(partition, self._clock.now_ms()))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        for task in self._tasks:
+        self._timers.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _release(replies: Iterable[Reply]) -> None:

@@ -17,6 +17,8 @@ logger = logging.getLogger("penstock.broker.housekeeping")
 _PARTITIONS_PER_TURN = 50
 # Files of deleted segments and topics wait for file.delete.delay.ms; this is how exactly.
 _FILE_REMOVAL_INTERVAL_MS = 5_000
+# Kafka's number, which nobody can set there either.
+_PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 _MIN_FLUSH_INTERVAL_MS = 100
 # A sealed segment is synced soon after the roll, so that a crash has little to recover.
 _MAX_FLUSH_INTERVAL_MS = 1_000
@@ -32,6 +34,7 @@ class Housekeeping:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
         config = broker.config
         self._chores = (
             Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),
@@ -39,7 +42,7 @@ class Housekeeping:
             # changed.
             Chore("checkpoints", lambda: config.replica_high_watermark_checkpoint_interval_ms, self._write_checkpoints),
             Chore("offset expiry", lambda: config.offsets_retention_check_interval_ms, self._expire_offsets),
-            Chore("producer expiry", lambda: config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
             Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
             Chore("flush", self._flush_interval_ms, self._flush_old),
         )
@@ -49,18 +52,25 @@ class Housekeeping:
         self._tasks = [loop.create_task(self._repeat(chore), name=f"chore {chore.name}") for chore in self._chores]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""
+        self._stopping.set()
+        await asyncio.gather(*self._tasks)
 
     async def _repeat(self, chore: Chore) -> None:
         """A supervisor: a chore that fails is logged and tried again next time."""
-        while True:
-            await asyncio.sleep(chore.interval_ms() / 1000)
+        while not await self._stops_within(chore.interval_ms()):
             try:
                 await chore.run()
             except Exception:
                 logger.exception("%s failed and will be tried again", chore.name)
+
+    async def _stops_within(self, interval_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(interval_ms / 1000):
+                await self._stopping.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def _each_partition(self, action: Callable[[Partition], object]) -> None:
         for count, partition in enumerate(self._broker.partitions):

@@ -54,5 +54,11 @@ class Partition:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet."""
+        if leader_epoch == self.state.leader_epoch:
+            return leader_epoch, self.log.log_end_offset
+        return self.log.end_offset_for_epoch(leader_epoch)
+
     def readable_end(self, is_read_committed: bool) -> int:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.protocol.message import Chunk
@@ -41,7 +41,6 @@ class Session:
     principal: Principal = ANONYMOUS
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    fetch_session_ids: set[int] = field(default_factory=set)
 
     def __str__(self) -> str:
         return f"{self.connection_id} ({self.principal}, {self.client_software_name})"

@@ -12,7 +12,11 @@ class Watched(Protocol):
 
 
 class Waiter:
-    """Waits until `needed` bytes more have arrived on the partitions it watches."""
+    """Waits until `needed` bytes more have arrived on the partitions it watches.
+
+    It watches from the call of `wait` on, not from the turn of the loop in which somebody awaits the result: whoever
+    looks and then waits misses nothing that arrives between.
+    """
 
     __slots__ = ("_future", "_needed")
 
@@ -29,17 +33,19 @@ class Waiter:
         if not self._future.done():
             self._future.set_result(None)
 
-    async def wait(self, watched: Iterable[Watched], timeout_ms: int) -> None:
-        """Returns when woken or when time is up: the caller looks again either way. Nothing is left behind, even
-        on cancellation.
+    def wait(self, watched: Iterable[Watched], timeout_ms: int) -> asyncio.Future[None]:
+        """Done when woken or when time is up: the caller looks again either way. Nothing is left behind, even on
+        cancellation.
         """
         partitions = list(watched)
         for partition in partitions:
             partition.waiters.add(self)
         timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.wake)
-        try:
-            await self._future
-        finally:
+
+        def leave(_: asyncio.Future[None]) -> None:
             timer.cancel()
             for partition in partitions:
                 partition.waiters.discard(self)
+
+        self._future.add_done_callback(leave)
+        return self._future

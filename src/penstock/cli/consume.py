@@ -57,40 +57,43 @@ class Limits:
     exit_at_end: bool
 
 
+Topics = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TOPIC",
+        autocompletion=complete_topic,
+        help="With --group, ^... is a regular expression.",
+        show_default=False,
+    ),
+]
+StartFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="PLACE",
+        help=f"beginning, end (default), an offset, -N for the last N, or a time: {TIME_FORMS}.",
+    ),
+]
+Format = Annotated[str | None, typer.Option("--format", metavar="FORMAT", help=r"E.g. '%t %p %o %k: %s\n'; see above.")]
+IsolationLevel = Annotated[Isolation, typer.Option(help="Whether records of open and aborted transactions are read.")]
+Timeout = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Stop when nothing came for so long.")]
+MaxMessages = Annotated[int | None, typer.Option("--max-messages", "-n", min=0, help="Stop after so many.")]
+
+
 @app.command()
 @on_cluster
 def consume(
     cluster: Cluster,
-    topics: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TOPIC",
-            autocompletion=complete_topic,
-            help="With --group, ^... is a regular expression.",
-            show_default=False,
-        ),
-    ],
-    start_from: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            help=f"beginning, end (default), an offset, -N for the last N, or a time: {TIME_FORMS}.",
-        ),
-    ] = None,
+    topics: Topics,
+    start_from: StartFrom = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Same as --from beginning.")] = False,
+    offset: Annotated[str | None, typer.Option("--offset", "-o", metavar="PLACE", help="Same as --from.")] = None,
     partition: Annotated[str | None, typer.Option("--partition", "-p", metavar="P,...", help="Only these.")] = None,
-    offset: Annotated[str | None, typer.Option("--offset", "-o", help="Same as --from.")] = None,
     group: Annotated[str | None, typer.Option("--group", "-g", help="Read as a member of this group.")] = None,
-    max_messages: Annotated[int | None, typer.Option("--max-messages", "-n", min=0, help="Stop after so many.")] = None,
-    timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="Stop when nothing came for so long.")
-    ] = None,
+    max_messages: MaxMessages = None,
+    timeout: Timeout = None,
     follow: Annotated[bool, typer.Option("--follow/--exit", "-f/-e", help="Wait for more, or stop at the end.")] = True,
-    record_format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help=r"E.g. '%t %p %o %k: %s\n'; see below."),
-    ] = None,
+    record_format: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     print_key: Annotated[bool, typer.Option("--print-key")] = False,
     print_headers: Annotated[bool, typer.Option("--print-headers")] = False,
@@ -99,9 +102,7 @@ def consume(
     print_partition: Annotated[bool, typer.Option("--print-partition")] = False,
     key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between what is printed.")] = r"\t",
     null_marker: Annotated[str, typer.Option(help="Printed for null.")] = "null",
-    isolation: Annotated[
-        Isolation, typer.Option(help="Whether records of open and aborted transactions are read.")
-    ] = Isolation.UNCOMMITTED,
+    isolation: IsolationLevel = Isolation.UNCOMMITTED,
 ) -> None:
     """Print the records of topics, newest as they come.
 
@@ -112,14 +113,8 @@ def consume(
       %o offset       %h headers      %% percent sign   \\n \\t \\0 \\xNN \\uNNNN
     """
     start = _choose_start(start_from, offset, from_beginning)
-    check_options(
-        topics=len(topics),
-        group=group,
-        partitions=partition,
-        start=start,
-        as_json=as_json,
-        has_format=record_format is not None,
-    )
+    has_format = record_format is not None
+    check_options(len(topics), group, partition, start, as_json=as_json, has_format=has_format)
     printed = PrintOptions(print_timestamp, print_partition, print_offset, print_headers, print_key)
     chosen_format = record_format if record_format is not None else build_format(printed, key_separator)
     writer = write_json if as_json else compile_format(chosen_format, null_marker.encode())

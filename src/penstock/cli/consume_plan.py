@@ -116,7 +116,7 @@ class GroupEnds:
 
 
 def check_options(
-    *, topics: int, group: str | None, partitions: str | None, start: Start | None, as_json: bool, has_format: bool
+    topics: int, group: str | None, partitions: str | None, start: Start | None, *, as_json: bool, has_format: bool
 ) -> None:
     if group is not None and partitions is not None:
         raise UsageError("a group shares out the partitions itself", "Drop --group or --partition.")

@@ -72,10 +72,10 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Show a group's state, its members, its offsets and lag."""
+    if not groups and not every:
+        raise UsageError("name a group", "Or describe all of them with --all.")
     admin = cluster.admin()
     names = list_group_ids(admin) if every else groups
-    if not names and not every:
-        raise UsageError("name a group", "Or describe all of them with --all.")
     described = [read_group(admin, name) for name in names or ()]
     lags = [read_lags(admin, group) for group in described]
     if as_json:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from penstock.cli.broker_options import parse_start_arguments
-from penstock.cli.errors import CliError, report
+from penstock.cli.errors import CliError, ExitCode, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CliError as error:
         report(error)
         return int(error.exit_code)
+    except OSError as error:  # a file that cannot be read or written, a time that ran out; anything else is our mistake
+        report(CliError(str(error)))
+        return int(ExitCode.UNREACHABLE if isinstance(error, TimeoutError) else ExitCode.FAILURE)
 
 
 def _run(arguments: list[str]) -> int:

@@ -78,9 +78,6 @@ def _spec(place: Place) -> Any:
 
     if isinstance(place, int):
         return OffsetSpec.for_timestamp(place)
-    specs = {
-        "earliest": OffsetSpec.earliest(),
-        "latest": OffsetSpec.latest(),
-        "max-timestamp": OffsetSpec.max_timestamp(),
-    }
-    return specs[place]
+    untyped: Any = OffsetSpec
+    edges = {"earliest": untyped.earliest, "latest": untyped.latest, "max-timestamp": untyped.max_timestamp}
+    return edges[place]()

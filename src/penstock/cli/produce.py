@@ -92,9 +92,7 @@ def produce(
     value: Annotated[str | None, typer.Option("--value", "-v", help="Send this one value.")] = None,
     tombstone: Annotated[bool, typer.Option("--tombstone", help="Send one null value for --key.")] = False,
     file: Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read records from a file.")] = None,
-    input_format: Annotated[
-        InputFormat, typer.Option("--format", help="One value a line, or one JSON object a line.")
-    ] = InputFormat.TEXT,
+    input_format: Annotated[InputFormat, typer.Option("--format", help="What a line is.")] = InputFormat.TEXT,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", "-K", help=r"Splits a line into key and value; \t is a tab.")
@@ -121,12 +119,7 @@ def produce(
     """
     now_ms = time.time_ns() // 1_000_000
     fixed = InputRecord(None, None, (), partition, parse_time_ms(timestamp, now_ms) if timestamp else None)
-    text_format = TextFormat(
-        key.encode("utf-8", "surrogateescape") if key is not None else None,
-        unescape(key_separator) if key_separator is not None else None,
-        null_marker.encode() if null_marker is not None else None,
-        tuple((name, content.encode()) for name, content in (parse_pair(pair, "header") for pair in header or ())),
-    )
+    text_format = choose_text_format(key, key_separator, null_marker, header)
     settings = producer_settings(compression.value, acks.value, idempotent)
     check_sources(value, tombstone, file, input_format, text_format)
     single = _single_record(value, tombstone, text_format)
@@ -151,6 +144,23 @@ def produce(
         raise delivery.first_failure
 
 
+def choose_text_format(
+    key: str | None, key_separator: str | None, null_marker: str | None, headers: list[str] | None
+) -> TextFormat:
+    pairs = [parse_pair(text, "header") for text in headers or ()]
+    return TextFormat(
+        None if key is None else _to_bytes(key),
+        None if key_separator is None else unescape(key_separator),
+        None if null_marker is None else _to_bytes(null_marker),
+        tuple((name, _to_bytes(value)) for name, value in pairs),
+    )
+
+
+def _to_bytes(argument: str) -> bytes:
+    """The bytes the shell gave us, even where they are not text."""
+    return argument.encode("utf-8", "surrogateescape")
+
+
 def check_sources(
     value: str | None, tombstone: bool, file: Path | None, input_format: str, text_format: TextFormat
 ) -> None:
@@ -167,7 +177,7 @@ def check_sources(
 def _single_record(value: str | None, tombstone: bool, text_format: TextFormat) -> InputRecord | None:
     if tombstone:
         return InputRecord(text_format.key, None, text_format.headers)
-    return None if value is None else text_format.parse(value.encode("utf-8", "surrogateescape"))
+    return None if value is None else text_format.parse(_to_bytes(value))
 
 
 def _open_input(file: Path | None, wanted: bool) -> BinaryIO:

@@ -6,9 +6,6 @@ lost, which costs nothing: there are 2^63.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 from penstock.cluster import znodes
 from penstock.cluster.store import Store, StoreError, StoreErrorKind
 from penstock.cluster.znodes import ProducerIdBlock
@@ -39,20 +36,3 @@ async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBl
         else:
             return block
     raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "other brokers keep claiming producer ids; try again")
-
-
-class ProducerIds:
-    """Hands out single ids, and claims the next block when one is used up."""
-
-    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
-        self._allocate = allocate
-        self._block = ProducerIdBlock(0, 0)
-        self._turn = asyncio.Lock()
-
-    async def next(self) -> int:
-        async with self._turn:
-            if self._block.size == 0:
-                self._block = await self._allocate()
-            first, size = self._block
-            self._block = ProducerIdBlock(first + 1, size - 1)
-            return first

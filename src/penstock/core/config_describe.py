@@ -47,7 +47,7 @@ def describe_topic(
     config: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
     """The topic's keys, or those of `names` that exist; an empty or missing `names` is all, as in the request."""
-    values = config.topic_config(overrides)
+    values = config.stored_topic_config(overrides)
     entries = []
     for name, key in TOPIC_KEYS_BY_NAME.items():
         if names and name not in names:

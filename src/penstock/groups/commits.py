@@ -26,6 +26,7 @@ from penstock.protocol.errors import ErrorCode
 
 # The record's string field holds no more, whatever offset.metadata.max.bytes allows.
 _MAX_STRING_BYTES = 32_767
+_MAX_TIMESTAMP = 2**63 - 1
 
 # ---------------------------------------------------------------------------------------------------- OffsetCommit
 
@@ -41,9 +42,9 @@ def commit_offsets(shard: GroupShard, token: object, request: OffsetCommitReques
     if group is not None and member is not None:
         # Committing is a sign of life.
         shard.rebalance(group, outcome, now_ms).expect_heartbeat(member)
-    expire_timestamp_ms = (
-        NO_TIMESTAMP if request.retention_time_ms == DEFAULT_RETENTION else now_ms + request.retention_time_ms
-    )
+    expire_timestamp_ms = NO_TIMESTAMP
+    if request.retention_time_ms != DEFAULT_RETENTION:
+        expire_timestamp_ms = min(now_ms + request.retention_time_ms, _MAX_TIMESTAMP)
     results = []
     for offset in request.offsets:
         if _is_too_large(offset.metadata or "", shard.settings.offset_metadata_max_bytes):

@@ -134,7 +134,8 @@ def _replace_static_member(rebalance: Rebalance, token: object, request: JoinReq
     group, outcome = rebalance.group, rebalance.outcome
     old = group.members[old_id]
     old_leader = group.leader or ""
-    new = replace(_with_request(old, request), member_id=new_id)
+    # Its successor knows the instance is a member, so it is waited for like any member that rejoins.
+    new = replace(_with_request(old, request), member_id=new_id, is_new=False)
     rebalance.answer_parked(old_id, old_id, ErrorCode.FENCED_INSTANCE_ID)
     group.replace(old_id, new)
     outcome.cancel_timer(TimerKind.SESSION, group.group_id, old_id)
@@ -167,7 +168,7 @@ def _with_request(member: Member, request: JoinRequest) -> Member:
 
 
 def _rebalance_timeout_ms(request: JoinRequest) -> int:
-    return request.session_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
+    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 
 
 # ---------------------------------------------------------------------------------------------------- SyncGroup

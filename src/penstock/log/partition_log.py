@@ -342,6 +342,7 @@ class PartitionLog:
             self._remove_files(segment)
         self._segments.replace_all([Segment.create(self._path, offset, self.settings, self._resources, now_ms)])
         self.log_start_offset = offset
+        self._snapshots.remove_after(-1)
         self._note_new_end(offset, now_ms)
 
     def _remove_files(self, segment: Segment) -> None:
@@ -360,9 +361,7 @@ class PartitionLog:
         context = LoadRequest(
             self.topic_partition, self._path, self.settings, self._resources, now_ms, False, 0, self.log_start_offset
         )
-        rebuild_producer_state(
-            self._producers, self._snapshots, self._segments, self.log_start_offset, end_offset, context
-        )
+        rebuild_producer_state(self._producers, self._snapshots, self._segments, end_offset, context)
 
     # ---- retention
 

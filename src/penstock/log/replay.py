@@ -26,17 +26,18 @@ class ReplayContext(Protocol):
 
 
 def rebuild_producer_state(
-    state: ProducerState,
-    snapshots: Snapshots,
-    segments: Segments,
-    log_start_offset: int,
-    log_end_offset: int,
-    context: ReplayContext,
+    state: ProducerState, snapshots: Snapshots, segments: Segments, log_end_offset: int, context: ReplayContext
 ) -> None:
-    """Headers are read, records are not, but for control batches."""
+    """Headers are read, records are not, but for control batches.
+
+    Replay begins where the snapshot was taken, be it before the log start: deleted records still stand in their
+    segment, and a producer whose last batch was one of them goes on. A snapshot from before the first segment has a gap
+    after it and would know less than the producer does, so it is not used.
+    """
+    snapshots.remove_before(segments.first.base_offset)
     found = snapshots.load_newest()
-    offset, entries = found or (log_start_offset, [])
-    state.load(entries, max(offset, log_start_offset), context.now_ms, context.settings.producer_id_expiration_ms)
+    offset, entries = found or (segments.first.base_offset, [])
+    state.load(entries, offset, context.now_ms, context.settings.producer_id_expiration_ms)
     if state.end_offset >= log_end_offset:
         state.end_offset = log_end_offset
         return

@@ -54,9 +54,8 @@ class Snapshots:
     def remove_after(self, offset: int) -> None:
         self._remove([taken for taken in self.offsets if taken > offset])
 
-    def remove_up_to(self, offset: int) -> None:
-        """Snapshots below the log start say nothing that the log could add to."""
-        self._remove([taken for taken in self.offsets if taken <= offset])
+    def remove_before(self, offset: int) -> None:
+        self._remove([taken for taken in self.offsets if taken < offset])
 
     def remove_at(self, offsets: Collection[int]) -> None:
         self._remove([taken for taken in self.offsets if taken in offsets])

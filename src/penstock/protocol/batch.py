@@ -26,6 +26,7 @@ LOG_OVERHEAD = 12  # base offset and batch length: what comes before the bytes t
 MAGIC = 2
 PREFIX_SIZE = 16  # base offset, batch length, leader epoch: all that the broker rewrites, and outside the CRC
 CRC_START = 21
+_CRC_PIECE_SIZE = 64 * 1024
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
@@ -37,6 +38,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qii")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
+_BATCH_LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
@@ -104,6 +106,12 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(data, position))
 
 
+def read_batch_size(data: Buffer, position: int = 0) -> int:
+    """The size that the batch at `position` claims, LOG_OVERHEAD bytes of which are there."""
+    size: int = _BATCH_LENGTH.unpack_from(data, position + 8)[0]
+    return size + LOG_OVERHEAD
+
+
 def pack_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> bytes:
     """The first PREFIX_SIZE bytes anew, so that a read-only batch is stored with other offsets and not copied."""
     return _PREFIX.pack(base_offset, batch_length, leader_epoch)
@@ -140,8 +148,16 @@ def is_crc_valid(data: Buffer, position: int, header: BatchHeader) -> bool:
 
 
 def compute_crc(data: Buffer, position: int, size: int) -> int:
-    """Costs one copy, since google_crc32c takes only `bytes`: 1 MB is copied in about 70 us and summed in 70 us."""
-    crc: int = google_crc32c.value(bytes(memoryview(data)[position + CRC_START : position + size]))
+    """Costs one copy, since google_crc32c takes only `bytes`, in pieces that stay in the cache and below the size at which
+    the allocator maps fresh pages (tried whole: a third slower at 1 MB, most of it page faults). Bench: produce 1 KiB.
+    """
+    view = memoryview(data)[position + CRC_START : position + size]
+    if len(view) <= _CRC_PIECE_SIZE:
+        crc: int = google_crc32c.value(bytes(view))
+        return crc
+    crc = 0
+    for start in range(0, len(view), _CRC_PIECE_SIZE):
+        crc = google_crc32c.extend(crc, bytes(view[start : start + _CRC_PIECE_SIZE]))
     return crc
 
 

@@ -162,10 +162,10 @@ class BrokerServer:
         await self._housekeeping.stop()
         for listener in self._listeners:
             await listener.close()
-        self.broker.groups.close()
-        self.broker.flusher.close()
+        await self.broker.metadata.close()  # a change under way may still create or delete logs
+        await self.broker.groups.close()
+        await self.broker.flusher.close()
         self.broker.directories.close()
-        await self.broker.metadata.close()
         await self._store.close()
 
 
@@ -248,7 +248,9 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         directories=directories,
         partitions=partitions,
         flusher=flusher,
-        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS),
+        fetch_sessions=FetchSessions(
+            config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory
+        ),
         producer_ids=ProducerIds(metadata.allocate_producer_id_block),
         groups=GroupRuntime(coordinator, partitions, flusher, clock),
         topic_creation=TopicCreation(metadata),

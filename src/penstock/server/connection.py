@@ -1,9 +1,10 @@
 """One client's connection: bytes to frames, frames to replies, replies to the socket, in order and within bounds.
 
 A connection serves one request at a time, as Kafka's does: that alone keeps replies in order and bounds what a client
-can have in flight. Requests that arrive meanwhile wait in a short queue; when it is full, reading stops and TCP
-pushes back. A reply that the client is slow to take stays mostly in its files: only about two pieces of it are in
-memory at any time.
+can have in flight. Requests that arrive meanwhile wait in a short queue; when it is full, in number or in bytes,
+reading stops and TCP pushes back. A reply that the client is slow to take stays mostly in its files: only about two
+pieces of it are in memory at any time. A client that sends many requests at once is served some of them in each turn
+of the loop, so that others get theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Awaitable
 from typing import Protocol, cast
 
 from penstock.broker.session import Reply, Session, UnanswerableError
+from penstock.core.metrics import SocketMetrics
 from penstock.protocol.message import Buffer, Chunk
 from penstock.server import limits
 
@@ -31,6 +33,7 @@ class Listener(Protocol):
 
     receive_buffer: memoryview
     max_frame_size: int
+    metrics: SocketMetrics
 
     def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]: ...
 
@@ -60,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         "_requests",
         "_transport",
         "_writing_paused",
+        "_yielded",
         "idle_rounds",
         "session",
     )
@@ -76,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._requests: deque[Buffer] = deque()
         self._reading_paused = False
+        self._yielded = False  # there is more to serve, in a later turn of the loop
         # Replying.
         self._awaited: asyncio.Future[Reply] | None = None
         self._chunks: deque[Chunk] = deque()
@@ -105,6 +110,8 @@ class Connection(asyncio.BufferedProtocol):
         """Closes once what was already handed to the transport is out."""
         if not self._closing and self._transport is not None:
             self._closing = True
+            self._requests.clear()
+            self._chunks.clear()  # a reply cut short is of no use to anybody
             self._transport.close()
 
     def abort(self) -> None:
@@ -126,8 +133,9 @@ class Connection(asyncio.BufferedProtocol):
         return (name[0], name[1]) if name else ("unknown", 0)
 
     @property
-    def is_idle(self) -> bool:
-        return self._awaited is None and not self._chunks and not self._requests
+    def awaited(self) -> asyncio.Future[Reply] | None:
+        """The request that waits inside the broker. While there is one, the client has a reason to be silent."""
+        return self._awaited
 
     # -------------------------------------------------------------------------------------------- receiving
 
@@ -160,6 +168,7 @@ class Connection(asyncio.BufferedProtocol):
             (size,) = _SIZE.unpack_from(data, position)
             position += 4
             if not 0 < size <= self._listener.max_frame_size:
+                self._serve()  # what came before it is in order
                 self._refuse(
                     "frame size", f"a frame of {size} bytes; at most {self._listener.max_frame_size} are accepted"
                 )
@@ -175,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         """Memory follows the bytes that have arrived, not the size that was announced."""
         self._frame_size = size
         self._filled = len(received)
-        self._frame = bytearray(min(size, max(limits.FIRST_FRAME_ALLOCATION, 2 * self._filled)))
+        self._frame = bytearray(min(size, max(limits.FIRST_FRAME_ALLOCATION, 4 * self._filled)))
         self._frame[: self._filled] = received
 
     def _continue_frame(self) -> None:
@@ -185,27 +194,39 @@ class Connection(asyncio.BufferedProtocol):
             self._frame = None
             self._requests.append(frame)
         elif self._filled == len(frame):
-            frame.extend(bytes(min(self._frame_size - len(frame), 3 * len(frame))))
+            # A new buffer, not a longer one: the event loop still holds the view that it has just filled, and a
+            # bytearray with a view on it cannot grow. Growing fourfold copies a third of the frame at most.
+            self._frame = bytearray(min(self._frame_size, 4 * len(frame)))
+            self._frame[: self._filled] = frame
 
     def eof_received(self) -> bool:
         return False
 
     def _refuse(self, kind: str, reason: str) -> None:
-        self._listener.malformed(self, kind, reason)
-        self._requests.clear()
-        self.close()
+        if not self._closing:
+            self._listener.malformed(self, kind, reason)
+            self.close()
 
     # -------------------------------------------------------------------------------------------- serving
 
     def _serve(self) -> None:
         requests = self._requests
+        left = limits.REQUESTS_PER_TURN
         while requests and self._can_serve():
+            if left <= 0 and len(requests) >= limits.QUEUED_REQUESTS:
+                self._yielded = True
+                asyncio.get_running_loop().call_soon(self._go_on)
+                break
+            left -= 1
             assert self.session is not None
             try:
                 reply = self._listener.handle(self.session, requests.popleft())
             except UnanswerableError as error:
                 self._refuse(error.kind, str(error))
                 return
+            except BaseException:  # a bug; going on would answer the next request in place of this one
+                self.abort()
+                raise
             if reply is None:
                 continue
             if isinstance(reply, list):
@@ -215,31 +236,58 @@ class Connection(asyncio.BufferedProtocol):
                 self._awaited.add_done_callback(self._on_reply)
         self._throttle()
 
+    def _go_on(self) -> None:
+        self._yielded = False
+        self._serve()
+
     def _can_serve(self) -> bool:
-        return self._awaited is None and not self._chunks and not self._writing_paused and not self._closing
+        return (
+            self._awaited is None
+            and not self._chunks
+            and not self._writing_paused
+            and not self._yielded
+            and not self._closing
+            and self._transport is not None
+            and not self._transport.is_closing()
+        )
 
     def _throttle(self) -> None:
         """Reading goes on only while little is waiting, so a client that does not take its replies stops being read."""
         if self._closing or self._transport is None:
             return
-        crowded = len(self._requests) >= limits.QUEUED_REQUESTS
-        if crowded and not self._reading_paused:
+        is_crowded = self._is_crowded()
+        if is_crowded and not self._reading_paused:
             self._reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and not self._requests:
+        elif self._reading_paused and not is_crowded and not self._requests:
             self._reading_paused = False
             self._transport.resume_reading()
 
+    def _is_crowded(self) -> bool:
+        """A frame still under assembly counts only while it would have to wait: else it could never be completed."""
+        requests = self._requests
+        if len(requests) >= limits.QUEUED_REQUESTS:
+            return True
+        if self._frame is None:
+            return bool(requests) and sum(map(len, requests)) >= limits.QUEUED_BYTES
+        return self._filled + sum(map(len, requests)) >= limits.QUEUED_BYTES and not self._can_serve()
+
     def _on_reply(self, future: asyncio.Future[Reply]) -> None:
         self._awaited = None
-        if future.cancelled() or self._closing:
+        if self._closing:
+            if not future.cancelled():
+                future.exception()  # nobody is left to hear of it
+            return
+        if future.cancelled():
+            self.abort()  # the client would wait for ever
             return
         error = future.exception()
         if isinstance(error, UnanswerableError):
             self._refuse(error.kind, str(error))
             return
-        if error is not None:
-            raise error  # a bug: dispatch turns every failure into a reply or a UnanswerableError
+        if error is not None:  # a bug: dispatch turns every failure into a reply or an UnanswerableError
+            self.abort()
+            raise error
         reply = future.result()
         if reply is not None:
             self._send(reply)
@@ -250,6 +298,7 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, chunks: list[Chunk]) -> None:
         if len(chunks) == 1:
             assert self._transport is not None
+            self._listener.metrics.bytes_out += len(chunks[0])
             self._transport.write(cast("bytes", chunks[0]))
             return
         self._chunks.extend(chunks)
@@ -267,10 +316,15 @@ class Connection(asyncio.BufferedProtocol):
             gathered.append(piece)
             size += len(piece)
             if size >= limits.WRITE_PIECE_SIZE:
-                self._transport.writelines(gathered)
+                self._hand_over(gathered, size)
                 gathered, size = [], 0
         if gathered:
-            self._transport.writelines(gathered)
+            self._hand_over(gathered, size)
+
+    def _hand_over(self, pieces: list[Buffer], size: int) -> None:
+        assert self._transport is not None
+        self._listener.metrics.bytes_out += size
+        self._transport.writelines(pieces)
 
     def _next_piece(self) -> Buffer | None:
         chunk = self._chunks[0]
@@ -295,6 +349,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self.idle_rounds = 0  # the client takes its replies, slowly as it may be
         if not self._closing:
             self._send_pieces()
             self._serve()

@@ -46,7 +46,7 @@ class TcpListener:
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
         self._handle: Handle | None = None
-        self._metrics = metrics
+        self.metrics = metrics
         self._connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._accepted = 0
@@ -88,15 +88,17 @@ class TcpListener:
         self.stop_accepting()
         for connection in list(self._connections):
             connection.abort()
+        waiting = [connection.awaited for connection in self._connections if connection.awaited is not None]
         if self._connections:  # connection_lost comes with the next turns of the loop
             self._emptied = asyncio.Event()
             await self._emptied.wait()
+        await asyncio.gather(*waiting, return_exceptions=True)  # cancelled by then, but not ended yet
 
     # -------------------------------------------------------------------------------------------- for connections
 
     def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
-        self._metrics.requests += 1
-        self._metrics.bytes_in += len(frame) + 4
+        self.metrics.requests += 1
+        self.metrics.bytes_in += len(frame) + 4
         assert self._handle is not None
         return self._handle(session, frame)
 
@@ -105,20 +107,22 @@ class TcpListener:
         if len(self._connections) >= self._bounds.max_connections or (
             self._by_address[host] >= self._bounds.max_connections_per_address
         ):
-            self._metrics.refused += 1
-            if self._metrics.refused == 1:
+            self.metrics.refused += 1
+            if self.metrics.refused == 1:
                 logger.warning(
                     "refusing connections: the limit is reached", extra={"client": host, "open": len(self._connections)}
                 )
             return None
-        self._set_buffer_sizes(connection.socket)
+        self._set_options(connection.socket)
         self._connections.add(connection)
         self._by_address[host] += 1
-        self._metrics.created += 1
+        self.metrics.created += 1
         self._accepted += 1
         return Session(f"{host}:{port}-{self._accepted}", host, self.name)
 
-    def _set_buffer_sizes(self, sock: socket.socket) -> None:
+    def _set_options(self, sock: socket.socket) -> None:
+        # A client that vanished without a word is found out even while its request waits.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self._bounds.send_buffer_size > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._bounds.send_buffer_size)
         if self._bounds.receive_buffer_size > 0:
@@ -133,13 +137,13 @@ class TcpListener:
         self._by_address[host] -= 1
         if not self._by_address[host]:
             del self._by_address[host]
-        self._metrics.closed += 1
+        self.metrics.closed += 1
         if self._emptied is not None and not self._connections:
             self._emptied.set()
 
     def malformed(self, connection: Connection, kind: str, reason: str) -> None:
         """Once per connection, since the connection ends with it."""
-        self._metrics.count_malformed(kind)
+        self.metrics.count_malformed(kind)
         logger.warning("closing a connection: %s", reason, extra={"client": str(connection.session)})
 
     # -------------------------------------------------------------------------------------------- idle connections
@@ -147,14 +151,18 @@ class TcpListener:
     def _schedule_sweep(self) -> None:
         if self._bounds.max_idle_ms > 0:
             delay = self._bounds.max_idle_ms / _IDLE_ROUNDS / 1000
-            self._sweeper = asyncio.get_running_loop().call_later(delay, self._sweep)
+            self._sweeper = asyncio.get_running_loop().call_later(delay, self._on_sweep_due)
 
-    def _sweep(self) -> None:
+    def _on_sweep_due(self) -> None:
+        self.sweep()
+        self._schedule_sweep()
+
+    def sweep(self) -> None:
+        """Idle is also who does not take its replies: what it was sent is dropped with it."""
         for connection in list(self._connections):
-            if not connection.is_idle:
+            if connection.awaited is not None:
                 continue
             connection.idle_rounds += 1
             if connection.idle_rounds > _IDLE_ROUNDS:
-                self._metrics.expired += 1
-                connection.close()
-        self._schedule_sweep()
+                self.metrics.expired += 1
+                connection.abort()

@@ -31,11 +31,8 @@ def run_broker(properties: Mapping[str, str]) -> int:
         return 2
     logs.configure(config.penstock_log_format, config.penstock_log_level)
     _raise_file_limit()
-    loop = new_event_loop()
-    try:
-        return loop.run_until_complete(_serve(config))
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_serve(config))
 
 
 async def _serve(config: BrokerConfig) -> int:

@@ -1,7 +1,7 @@
 """A disk that fails on demand.
 
-`FaultyFiles` is the real disk with a list of `Fault`s in front of it. Every operation is counted and named; a fault says which
-ones fail and how. Tests use it to try a full disk at each single operation of a sequence.
+`FaultyFiles` is the real disk with a list of `Fault`s in front of it. Every operation is counted and named; a fault
+says which ones fail and how. Tests use it to try a full disk at each single operation of a sequence.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ class Fault:
 
     @classmethod
     def on(cls, name: str, path_contains: str = "", error: int = errno.EIO, partial_bytes: int = 0) -> Fault:
-        return cls(
-            lambda operation: operation.name == name and path_contains in operation.path, error, partial_bytes
-        )
+        return cls(lambda operation: operation.name == name and path_contains in operation.path, error, partial_bytes)
 
 
 class FaultyFiles(Files):

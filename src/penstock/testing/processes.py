@@ -48,7 +48,12 @@ def find_free_port(host: str = "127.0.0.1") -> int:
 
 
 class ServerProcess:
-    """One listening server as a child process, its output appended to one log file across restarts."""
+    """One listening server as a child process, its output appended to one log file across restarts.
+
+    An end that nobody asked for, or with an unexpected exit code, is an error when the server is stopped or its block is left.
+    """
+
+    clean_exit_codes: frozenset[int] = frozenset({0})
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class ServerProcess:
         self.environment = environment
         self.start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._end_is_known = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -99,6 +105,7 @@ class ServerProcess:
         if self.is_running:
             raise ServerProcessError(f"{self.name} is already running as process {self.pid}")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._end_is_known = False
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command,
@@ -128,20 +135,23 @@ class ServerProcess:
 
     def terminate(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """SIGTERM, wait, and return the exit code; a server that ignores it is killed and reported."""
-        if not self.is_running:
-            return self.process.returncode
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(timeout_s)
+            return_code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerProcessError(self._describe(f"did not end within {timeout_s} s of SIGTERM")) from None
+        self._end_is_known = True
+        if return_code not in self.clean_exit_codes:
+            raise ServerProcessError(self._describe(f"was stopped and ended with {_describe_exit(return_code)}"))
+        return return_code
 
     def kill(self) -> None:
         """SIGKILL: what a crash looks like to the files and to the clients."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._end_is_known = True
 
     def restart(self) -> Self:
         """A clean stop, then a start on the same port and data."""
@@ -162,14 +172,15 @@ class ServerProcess:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self.is_running:
+        if self._process is None or self._end_is_known:
             return
         try:
             self.terminate()
-        except ServerProcessError:
-            # The failure that is already under way says more than the slow stop that follows from it.
+        except ServerProcessError as error:
+            # The failure that is already under way comes first; how the server ended may be its cause.
             if exception is None:
                 raise
+            exception.add_note(str(error))
 
     def _accepts_connections(self) -> bool:
         try:

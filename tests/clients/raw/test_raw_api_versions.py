@@ -51,7 +51,9 @@ ADVERTISED = {
 VERSION_OF_TOMORROW = 99
 
 
-def raw_frame(api_key: int, version: int, body: bytes = b"", *, flexible: bool = False, correlation_id: int = 7) -> bytes:
+def raw_frame(
+    api_key: int, version: int, body: bytes = b"", *, flexible: bool = False, correlation_id: int = 7
+) -> bytes:
     payload = encode_request_header(api_key, version, correlation_id, "raw", flexible) + body
     return struct.pack(">i", len(payload)) + payload
 
@@ -95,7 +97,16 @@ def test_connection_still_serves_when_the_version_was_unknown(wire: Wire) -> Non
 
 @pytest.mark.parametrize(
     ("name", "version"),
-    [("", "1.0"), ("raw", ""), ("-raw", "1"), ("raw-", "1"), ("r aw", "1"), ("räw", "1"), ("raw", "1.0!"), ("raw\n", "1")],
+    [
+        ("", "1.0"),
+        ("raw", ""),
+        ("-raw", "1"),
+        ("raw-", "1"),
+        ("r aw", "1"),
+        ("räw", "1"),
+        ("raw", "1.0!"),
+        ("raw\n", "1"),
+    ],
 )
 def test_request_is_invalid_when_the_software_name_breaks_its_pattern(wire: Wire, name: str, version: str) -> None:
     answer = ask_versions(wire, 3, name, version)

@@ -145,7 +145,9 @@ class TestLimits:
         batch = build_batch([b"x" * 1000])
         wire(produce_request(topic, {0: batch, 1: batch, 2: batch}))
         wanted = [
-            FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=limits.get("partition_max_bytes", 1 << 20))
+            FetchPartition(
+                partition=index, fetch_offset=0, partition_max_bytes=limits.get("partition_max_bytes", 1 << 20)
+            )
             for index in (2, 0, 1)
         ]
         request = FetchRequest(
@@ -169,6 +171,17 @@ class TestLongPoll:
         waiting = reader.connection.send(fetch_request(topic, 0, max_wait_ms=FOREVER_MS, min_bytes=1), 18)
         produce_ok(writer, topic, build_batch())
         assert offsets(reader.connection.receive(waiting).responses[0].partitions[0]) == [0]
+
+    def test_no_poll_is_forgotten_when_records_arrive_in_the_same_moment(
+        self, connect: Callable[[], Wire], topic: Topic
+    ) -> None:
+        """A poll that is about to wait must not miss what is appended just then."""
+        reader, writer = connect(), connect()
+        for offset in range(200):
+            request = fetch_request(topic, offset, max_wait_ms=FOREVER_MS, min_bytes=1)
+            waiting = reader.connection.send(request, 18)
+            produce_ok(writer, topic, build_batch())
+            assert offsets(reader.connection.receive(waiting).responses[0].partitions[0]) == [offset]
 
     def test_poll_waits_on_when_there_are_fewer_bytes_than_wanted(
         self, connect: Callable[[], Wire], topic: Topic
@@ -218,7 +231,9 @@ class TestSessions:
     def open(self, wire: Wire, topic: Topic, *, version: int = 18, partitions: tuple[int, ...] = (0,)) -> Any:
         wanted = [FetchPartition(partition=one, fetch_offset=0, partition_max_bytes=1 << 20) for one in partitions]
         topics = [FetchTopic(topic=topic.name, topic_id=topic.id, partitions=wanted)]
-        return wire(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=0, topics=topics), version)
+        return wire(
+            FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=0, topics=topics), version
+        )
 
     def go_on(self, wire: Wire, session_id: int, epoch: int, version: int = 18, **more: Any) -> Any:
         asked = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "topics": [], **more}

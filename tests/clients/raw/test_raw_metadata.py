@@ -86,7 +86,11 @@ class TestMetadata:
     def test_topic_is_created_when_absent_and_to_be_created(self, wire: Wire, version: int) -> None:
         name = new_name()
         (described,) = ask(wire, by_name(name), version=version, auto_create=True).topics
-        assert error_of(described) in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE}
+        assert error_of(described) in {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            ErrorCode.NONE,
+        }
         wait_for_leaders(wire, name, 1)
 
     @pytest.mark.parametrize("name", INVALID_NAMES)
@@ -136,7 +140,9 @@ class TestDescribeCluster:
     @pytest.mark.parametrize(
         ("endpoint_type", "error"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (9, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
     )
-    def test_endpoint_is_refused_when_it_is_not_a_broker(self, wire: Wire, endpoint_type: int, error: ErrorCode) -> None:
+    def test_endpoint_is_refused_when_it_is_not_a_broker(
+        self, wire: Wire, endpoint_type: int, error: ErrorCode
+    ) -> None:
         assert error_of(wire(DescribeClusterRequest(endpoint_type=endpoint_type))) == error
 
     def test_operations_are_told_when_asked_for(self, wire: Wire) -> None:

@@ -108,7 +108,9 @@ class TestListOffsets:
     ) -> None:
         assert found(list_offset(wire, topic.name, MAX_TIMESTAMP)) == (-1, -1, -1)
 
-    @pytest.mark.parametrize(("special", "lowest_version"), [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9)])
+    @pytest.mark.parametrize(
+        ("special", "lowest_version"), [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9)]
+    )
     def test_special_timestamp_is_unsupported_when_the_version_does_not_know_it(
         self, wire: Wire, filled: Topic, special: int, lowest_version: int
     ) -> None:
@@ -150,7 +152,9 @@ class TestListOffsets:
 
 
 def delete_records(wire: Wire, topic: str, offset: int, partition: int = 0, version: int | None = None) -> Any:
-    wanted = DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)])
+    wanted = DeleteRecordsTopic(
+        name=topic, partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)]
+    )
     return wire(DeleteRecordsRequest(topics=[wanted], timeout_ms=10_000), version).topics[0].partitions[0]
 
 
@@ -169,9 +173,7 @@ class TestDeleteRecords:
         assert (answer.error_code, answer.low_watermark) == (0, 4)
 
     @pytest.mark.parametrize("offset", [7, -2])
-    def test_offset_is_out_of_range_when_past_the_end_or_negative(
-        self, wire: Wire, filled: Topic, offset: int
-    ) -> None:
+    def test_offset_is_out_of_range_when_past_the_end_or_negative(self, wire: Wire, filled: Topic, offset: int) -> None:
         answer = delete_records(wire, filled.name, offset)
         assert (error_of(answer), answer.low_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 

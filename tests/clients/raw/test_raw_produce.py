@@ -87,7 +87,9 @@ def test_partition_is_unknown_when_the_topic_has_fewer(wire: Wire, topic: Topic,
 
 def test_other_partitions_are_written_when_one_is_refused(wire: Wire) -> None:
     topic = create_topic(wire, partitions=3)
-    answer = wire(produce_request(topic, {0: build_batch(), 7: build_batch(), 2: build_batch(crc_error=1), 1: build_batch()}))
+    answer = wire(
+        produce_request(topic, {0: build_batch(), 7: build_batch(), 2: build_batch(crc_error=1), 1: build_batch()})
+    )
     by_partition = {one.index: error_of(one) for one in answer.responses[0].partition_responses}
     assert by_partition == {
         0: ErrorCode.NONE,
@@ -137,9 +139,13 @@ class TestMalformedBatches:
             pytest.param(build_batch()[:12], ErrorCode.INVALID_RECORD, id="only a length"),
             pytest.param(build_batch()[:5], ErrorCode.INVALID_RECORD, id="five bytes"),
             pytest.param(build_batch(attributes=CONTROL), ErrorCode.INVALID_RECORD, id="control batch"),
-            pytest.param(build_batch([], record_count=0, last_offset_delta=0), ErrorCode.INVALID_RECORD, id="no records"),
+            pytest.param(
+                build_batch([], record_count=0, last_offset_delta=0), ErrorCode.INVALID_RECORD, id="no records"
+            ),
             pytest.param(build_batch(record_count=2), ErrorCode.INVALID_RECORD, id="record count too high"),
-            pytest.param(build_batch([b"a", b"b"], record_count=1), ErrorCode.INVALID_RECORD, id="record count too low"),
+            pytest.param(
+                build_batch([b"a", b"b"], record_count=1), ErrorCode.INVALID_RECORD, id="record count too low"
+            ),
             pytest.param(build_batch(record_count=-1), ErrorCode.INVALID_RECORD, id="negative record count"),
             pytest.param(build_batch(last_offset_delta=4), ErrorCode.INVALID_RECORD, id="last offset delta too high"),
             pytest.param(build_batch(last_offset_delta=-1), ErrorCode.INVALID_RECORD, id="negative last offset delta"),
@@ -191,7 +197,11 @@ class TestTimestamps:
 
     def test_timestamp_is_refused_when_older_than_the_topic_allows(self, wire: Wire) -> None:
         topic = create_topic(wire, configs={"message.timestamp.before.max.ms": "1000"})
-        rows = [Record(b"new"), Record(b"old", timestamp=now_ms() - DAY_MS), Record(b"older", timestamp=now_ms() - DAY_MS)]
+        rows = [
+            Record(b"new"),
+            Record(b"old", timestamp=now_ms() - DAY_MS),
+            Record(b"older", timestamp=now_ms() - DAY_MS),
+        ]
         answer = produce(wire, topic, build_batch(rows))
         assert error_of(answer) == ErrorCode.INVALID_TIMESTAMP
         assert [one.batch_index for one in answer.record_errors] == [1, 2]

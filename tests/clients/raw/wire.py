@@ -176,7 +176,7 @@ def view_batches(data: bytes | memoryview | None) -> list[BatchView]:
         assert magic == 2
         assert google_crc32c.value(rest[position + 21 : end]) == crc
         fields = struct.unpack_from(">hiqqqhii", rest, position + 21)
-        found.append(BatchView(base_offset, leader_epoch, *fields, length + 12))
+        found.append(BatchView._make((base_offset, leader_epoch, *fields, length + 12)))
         position = end
     return found
 
@@ -211,6 +211,14 @@ def init_producer_id(wire: Wire, version: int | None = None) -> Any:
     return until_settled(lambda: wire(request, version), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
+def eventually(read: Callable[[], Any], expected: Any) -> None:
+    """Changes of configuration reach Kafka's broker a moment after they are acknowledged; ours are there at once."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while (value := read()) != expected:
+        assert time.monotonic() < deadline, value
+        time.sleep(0.02)
+
+
 def until_settled(ask: Callable[[], Any], *passing: ErrorCode) -> Any:
     """The first answer whose error is not one of those that pass by themselves."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
@@ -227,7 +235,9 @@ def fetch_request(topic: Topic, offset: int = 0, **bent: Any) -> FetchRequest:
     own = {name: bent.pop(name) for name in tuple(bent) if name in FetchRequest.__slots__}
     partition = FetchPartition(partition=0, fetch_offset=offset, **{"partition_max_bytes": 1 << 20, **bent})
     topics = [FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[partition])]
-    return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "session_epoch": -1, "topics": topics, **own})
+    return FetchRequest(
+        **{"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "session_epoch": -1, "topics": topics, **own}
+    )
 
 
 def fetch(wire: Wire, topic: Topic, offset: int = 0, version: int | None = None, **bent: Any) -> Any:

@@ -48,7 +48,7 @@ def test_list_operation_is_refused_when_the_key_is_no_list(name: str, operation:
 
 
 def test_brokers_words_differ_when_a_list_operation_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Config value append is not allowed for config key: log.retention.ms"):
+    with pytest.raises(ConfigError, match=r"Config value append is not allowed for config key: log\.retention\.ms"):
         check_broker_list_changes([ConfigChange("log.retention.ms", APPEND, "5")])
     with pytest.raises(ConfigError, match=r"Unknown config name: foo\.baz"):
         check_broker_list_changes([ConfigChange("foo.baz", SUBTRACT, "5")])

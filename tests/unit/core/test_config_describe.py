@@ -60,8 +60,14 @@ def test_override_is_shown_as_parsed_when_it_has_blanks() -> None:
     assert entry.value == "delete,compact"
 
 
+def test_topic_is_described_when_a_stored_override_is_no_longer_valid() -> None:
+    entries = describe_topic(CONFIG, {"segment.bytes": "1", "key.of.tomorrow": "x"})
+    assert {entry.name: entry.value for entry in entries}["segment.bytes"] == "1073741824"
+
+
 def test_every_key_is_there_with_documentation_when_no_names_are_given() -> None:
-    for names in (None, []):
+    no_names: tuple[list[str] | None, ...] = (None, [])
+    for names in no_names:
         entries = describe_topic(CONFIG, {}, names)
         assert [entry.name for entry in entries] == list(TOPIC_KEYS_BY_NAME)
         assert all(entry.documentation for entry in entries)

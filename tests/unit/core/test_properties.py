@@ -40,7 +40,7 @@ def test_properties_are_read_as_java_reads_them_when_well_formed(text: str, expe
 
 
 def test_line_is_named_when_an_escape_is_broken() -> None:
-    with pytest.raises(ValueError, match="line 2: .*four hexadecimal digits"):
+    with pytest.raises(ValueError, match=r"line 2: .*four hexadecimal digits"):
         parse_properties("a=1\nb=\\u00g0")
 
 
@@ -58,7 +58,7 @@ def test_file_is_refused_with_its_name_when_it_cannot_be_understood(tmp_path: Pa
     with pytest.raises(ConfigError, match="not UTF-8"):
         read_properties(path)
     path.write_bytes(b"a=\\u12")
-    with pytest.raises(ConfigError, match="server.properties: line 1"):
+    with pytest.raises(ConfigError, match=r"server\.properties: line 1"):
         read_properties(path)
     path.write_bytes(b"#" * (MAX_PROPERTIES_FILE_BYTES + 1))
     with pytest.raises(ConfigError, match="larger than"):

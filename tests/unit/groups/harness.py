@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import GroupRecord, Outcome, TimerKey
@@ -117,29 +117,27 @@ class Runtime:
     # ------------------------------------------------------------------------------------- operations
 
     def join(
-        self, member_id: str = "", *, protocols: tuple[Protocol, ...] = (RANGE,), group_id: str = GROUP, **more: object
+        self, member_id: str = "", *, protocols: tuple[Protocol, ...] = (RANGE,), group_id: str = GROUP, **more: Any
     ) -> int:
         token = self.token()
-        values: dict[str, object] = {
+        values: dict[str, Any] = {
             "protocol_type": "consumer",
             "session_timeout_ms": SESSION_MS,
             "rebalance_timeout_ms": REBALANCE_MS,
             "client_id": "client",
             "client_host": "/127.0.0.1",
         }
-        request = JoinRequest(group_id=group_id, member_id=member_id, protocols=protocols, **{**values, **more})  # type: ignore[arg-type]
+        request = JoinRequest(group_id=group_id, member_id=member_id, protocols=protocols, **{**values, **more})
         self.run(self.groups.join_group(token, request, self.now_ms))
         return token
 
     def joined(self, token: object) -> JoinResult:
         return self.answer(token, JoinResult)
 
-    def sync(
-        self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **more: object
-    ) -> int:
+    def sync(self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **more: Any) -> int:
         token = self.token()
         pairs = tuple(MemberAssignment(*entry) for entry in (assignments or {}).items())
-        request = SyncRequest(GROUP, member_id, generation_id, assignments=pairs, **more)  # type: ignore[arg-type]
+        request = SyncRequest(GROUP, member_id, generation_id, assignments=pairs, **more)
         self.run(self.groups.sync_group(token, request, self.now_ms))
         return token
 
@@ -160,9 +158,9 @@ class Runtime:
         self.run(self.groups.leave_group(token, LeaveRequest(GROUP, members), self.now_ms))
         return self.answer(token, LeaveResult)
 
-    def commit(self, *offsets: OffsetToCommit, group_id: str = GROUP, **more: object) -> tuple[ErrorCode, ...]:
+    def commit(self, *offsets: OffsetToCommit, group_id: str = GROUP, **more: Any) -> tuple[ErrorCode, ...]:
         token = self.token()
-        request = OffsetCommitRequest(group_id, offsets, **more)  # type: ignore[arg-type]
+        request = OffsetCommitRequest(group_id, offsets, **more)
         self.run(self.groups.commit_offsets(token, request, self.now_ms))
         return tuple(entry.error for entry in self.answer(token, OffsetCommitResult).partitions)
 
@@ -171,22 +169,22 @@ class Runtime:
 
     # -------------------------------------------------------------------------------------- scenarios
 
-    def new_member_id(self, **more: object) -> str:
+    def new_member_id(self, **more: Any) -> str:
         """The id that a new dynamic member is told to join with."""
-        result = self.joined(self.join(**more))  # type: ignore[arg-type]
+        result = self.joined(self.join(**more))
         assert result.error is ErrorCode.MEMBER_ID_REQUIRED
         return result.member_id
 
-    def stable_group(self, size: int = 2, protocols: tuple[Protocol, ...] = (RANGE,), **more: object) -> list[str]:
+    def stable_group(self, size: int = 2, protocols: tuple[Protocol, ...] = (RANGE,), **more: Any) -> list[str]:
         """Members of a Stable group, the leader first; the assignment of each is its number."""
         members = [self.new_member_id(protocols=protocols, **more) for _ in range(size)]
-        tokens = [self.join(member, protocols=protocols, **more) for member in members]  # type: ignore[arg-type]
+        tokens = [self.join(member, protocols=protocols, **more) for member in members]
         self.advance(6_000)
         self.finish(members, self.joined(tokens[0]).generation_id)
         return members
 
-    def static_group(self, *instances: str, protocols: tuple[Protocol, ...] = (RANGE,), **more: object) -> list[str]:
-        tokens = [self.join(group_instance_id=instance, protocols=protocols, **more) for instance in instances]  # type: ignore[arg-type]
+    def static_group(self, *instances: str, protocols: tuple[Protocol, ...] = (RANGE,), **more: Any) -> list[str]:
+        tokens = [self.join(group_instance_id=instance, protocols=protocols, **more) for instance in instances]
         self.advance(6_000)
         members = [self.joined(token).member_id for token in tokens]
         self.finish(members, self.joined(tokens[0]).generation_id)

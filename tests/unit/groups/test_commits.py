@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.core.types import TopicPartition
@@ -15,8 +17,8 @@ OTHER_0 = TopicPartition("other", 0)
 COMMIT = OffsetToCommit("orders", 0, 42, 5, "note")
 
 
-def fetch(runtime: Runtime, *partitions: TopicPartition, **more: object) -> tuple[FetchedOffset, ...]:
-    result = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, partitions or None, **more))  # type: ignore[arg-type]
+def fetch(runtime: Runtime, *partitions: TopicPartition, **more: Any) -> tuple[FetchedOffset, ...]:
+    result = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, partitions or None, **more))
     assert result.error is ErrorCode.NONE
     return result.partitions
 
@@ -71,7 +73,7 @@ def test_member_commits_when_it_knows_the_generation() -> None:
     ],
 )
 def test_commit_is_refused_when_the_sender_is_not_a_member_of_the_generation(
-    values: dict[str, object], expected: ErrorCode
+    values: dict[str, Any], expected: ErrorCode
 ) -> None:
     runtime = Runtime()
     runtime.stable_group()
@@ -84,7 +86,7 @@ def test_commit_is_refused_when_a_static_member_was_replaced() -> None:
     runtime = Runtime()
     (old,) = runtime.static_group("a")
     runtime.join(group_instance_id="a")
-    values: dict[str, object] = {"member_id": old, "generation_id": 1, "group_instance_id": "a"}
+    values: dict[str, Any] = {"member_id": old, "generation_id": 1, "group_instance_id": "a"}
     assert runtime.commit(COMMIT, **values) == (ErrorCode.FENCED_INSTANCE_ID,)
 
 
@@ -161,6 +163,13 @@ def test_expiry_is_recorded_when_an_old_client_names_a_retention_time() -> None:
     runtime.commit(COMMIT, retention_time_ms=60_000)
     change = decode_record(*runtime.log[-1])
     assert change == OffsetChange(GROUP, "orders", 0, CommittedOffset(42, -1, "note", START_MS, START_MS + 60_000))
+
+
+def test_offset_is_written_when_a_client_wants_it_kept_for_ever() -> None:
+    runtime = Runtime()
+    assert runtime.commit(COMMIT, retention_time_ms=2**63 - 1) == (ErrorCode.NONE,)
+    runtime.run(runtime.groups.expire_offsets(0, 2**62))
+    assert fetch(runtime, ORDERS_0)[0].offset == 42
 
 
 def test_offset_is_not_given_out_when_it_belongs_to_an_earlier_topic_of_the_same_name() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.groups.requests import LeavingMember, Protocol
@@ -21,9 +23,9 @@ STICKY = Protocol("sticky", subscription("orders"))
         ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_join_is_refused_when_a_new_group_cannot_be_made(changed: dict[str, object], expected: ErrorCode) -> None:
+def test_join_is_refused_when_a_new_group_cannot_be_made(changed: dict[str, Any], expected: ErrorCode) -> None:
     runtime = Runtime()
-    assert runtime.joined(runtime.join(**changed)).error is expected  # type: ignore[arg-type]
+    assert runtime.joined(runtime.join(**changed)).error is expected
     assert runtime.log == []
     assert runtime.state() == "Dead"
 
@@ -104,7 +106,7 @@ def test_join_is_refused_when_no_protocol_is_common_to_all() -> None:
     runtime = Runtime()
     runtime.stable_group()
     for changed in ({"protocols": (STICKY,)}, {"protocol_type": "connect"}):
-        assert runtime.joined(runtime.join(**changed)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
+        assert runtime.joined(runtime.join(**changed)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_member_that_does_not_rejoin_is_out_when_the_rebalance_timeout_ends() -> None:

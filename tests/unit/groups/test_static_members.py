@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.groups.requests import LeavingMember, Protocol
@@ -73,6 +75,17 @@ def test_waiting_join_is_fenced_when_a_new_process_takes_the_place() -> None:
     assert [member.member_id for member in runtime.joined(new).members] == ["a-2"]
 
 
+def test_successor_is_waited_for_when_the_rebalance_takes_longer_than_its_session() -> None:
+    runtime = Runtime()
+    runtime.stable_group(1, session_timeout_ms=1_800_000)
+    runtime.join(group_instance_id="a")
+    successor = runtime.join(group_instance_id="a")
+    runtime.advance(REBALANCE_MS - 1)
+    assert runtime.is_parked(successor)
+    runtime.advance(1)
+    assert runtime.joined(successor).error is ErrorCode.NONE
+
+
 def test_waiting_sync_is_fenced_and_the_rebalance_begins_again_when_a_new_process_takes_the_place() -> None:
     runtime = Runtime()
     tokens = [runtime.join(group_instance_id=instance) for instance in ("a", "b", "c")]
@@ -105,15 +118,15 @@ def test_static_member_stays_when_it_does_not_rejoin_in_time() -> None:
 def test_rebalance_goes_on_waiting_when_only_absent_static_members_are_left() -> None:
     runtime = Runtime()
     static, dynamic = runtime.static_group("a")[0], runtime.new_member_id(session_timeout_ms=1_800_000)
-    long = {"session_timeout_ms": 1_800_000}
-    rejoined = runtime.join(static, group_instance_id="a", **long)  # type: ignore[arg-type]
-    runtime.join(dynamic, **long)  # type: ignore[arg-type]
+    long: dict[str, Any] = {"session_timeout_ms": 1_800_000}
+    rejoined = runtime.join(static, group_instance_id="a", **long)
+    runtime.join(dynamic, **long)
     generation = runtime.joined(rejoined).generation_id
     runtime.finish([static, dynamic], generation)
     runtime.leave(LeavingMember(dynamic))
     runtime.advance(3 * REBALANCE_MS)
     assert runtime.state() == "PreparingRebalance"
-    token = runtime.join(static, group_instance_id="a", **long)  # type: ignore[arg-type]
+    token = runtime.join(static, group_instance_id="a", **long)
     assert runtime.joined(token).generation_id == generation + 1
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.groups.requests import LeavingMember
@@ -8,11 +10,11 @@ from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, REBALANCE_MS, SESSION_MS, Runtime
 
 
-def joined_pair(runtime: Runtime, **more: object) -> list[str]:
+def joined_pair(runtime: Runtime, **more: Any) -> list[str]:
     """Two members that know their generation and have not asked for their assignment."""
     members = [runtime.new_member_id(**more) for _ in range(2)]
     for member in members:
-        runtime.join(member, **more)  # type: ignore[arg-type]
+        runtime.join(member, **more)
     runtime.advance(6_000)
     return members
 
@@ -56,11 +58,11 @@ def test_followers_assignments_are_ignored_when_it_sends_some() -> None:
         ({"protocol_type": "consumer", "protocol_name": "range"}, ErrorCode.NONE),
     ],
 )
-def test_sync_is_checked_when_a_member_asks(changed: dict[str, object], expected: ErrorCode) -> None:
+def test_sync_is_checked_when_a_member_asks(changed: dict[str, Any], expected: ErrorCode) -> None:
     runtime = Runtime()
     leader, _ = runtime.stable_group()
-    values = {"member_id": leader, "generation_id": 1, **changed}
-    assert runtime.synced(runtime.sync(**values)).error is expected  # type: ignore[arg-type]
+    values: dict[str, Any] = {"member_id": leader, "generation_id": 1, **changed}
+    assert runtime.synced(runtime.sync(**values)).error is expected
 
 
 def test_sync_is_refused_when_the_group_is_not_there_or_empty() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
 from penstock.broker.authorizer import Operation, ResourceType
@@ -47,7 +48,7 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
     read = _read(broker, context, request, plan.targets)
     if _is_complete(request, read, plan):
         return _respond(plan, read)
-    return _wait(broker, context, request, plan, read)
+    return _wait(broker, context, request, plan, _watch(request, read, request.max_wait_ms))
 
 
 def _plan(broker: Broker, context: RequestContext, request: FetchRequest, now_ms: int) -> FetchPlan:
@@ -89,7 +90,9 @@ def _read(broker: Broker, context: RequestContext, request: FetchRequest, target
             partition = _locate(broker, context, target)
             _read_partition(partition, target, data, read, is_read_committed)
         except ApiError as error:
-            data.error_code = error.code
+            data = PartitionData(
+                partition_index=target.partition, error_code=error.code, high_watermark=-1, records=b""
+            )
             read.at_once = True
         read.answers.append((target, partition, data))
     return read
@@ -136,7 +139,7 @@ def _read_partition(
 
 def _diverges(partition: Partition, target: FetchTarget, data: PartitionData) -> bool:
     """The reader's last epoch ended earlier here than the reader believes (KIP-595): it must cut back first."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
     if epoch == -1:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
@@ -149,18 +152,25 @@ def _is_complete(request: FetchRequest, read: _Read, plan: FetchPlan) -> bool:
     return request.max_wait_ms <= 0 or read.size >= request.min_bytes or read.at_once or not plan.targets
 
 
+def _watch(request: FetchRequest, read: _Read, timeout_ms: int) -> asyncio.Future[None]:
+    watched = [partition for _, partition, _ in read.answers if partition is not None]
+    return Waiter(request.min_bytes - read.size).wait(watched, timeout_ms)
+
+
 async def _wait(
-    broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, read: _Read
+    broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, woken: asyncio.Future[None]
 ) -> FetchResponse:
     deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
-    while not _is_complete(request, read, plan):
+    while True:
+        await woken
+        read = _read(broker, context, request, plan.targets)
         left_ms = deadline_ms - broker.clock.monotonic_ms()
+        if _is_complete(request, read, plan):
+            break
         if left_ms <= 0:
             broker.metrics.purgatory.count_expired("Fetch")
             break
-        watched = [partition for _, partition, _ in read.answers if partition is not None]
-        await Waiter(request.min_bytes - read.size).wait(watched, left_ms)
-        read = _read(broker, context, request, plan.targets)
+        woken = _watch(request, read, left_ms)
     return _respond(plan, read)
 
 
@@ -173,7 +183,14 @@ def _respond(plan: FetchPlan, read: _Read) -> FetchResponse:
             partition.metrics.fetch_requests += 1
             partition.metrics.bytes_out += size
         if session is not None:
-            told = session.must_answer(target.key, data.error_code, data.high_watermark, data.log_start_offset, size)
+            told = session.must_answer(
+                target.key,
+                data.error_code,
+                data.high_watermark,
+                data.log_start_offset,
+                size,
+                data.diverging_epoch is not None,
+            )
             if plan.is_incremental and not told:
                 continue
         topic = topics.get(target.topic)

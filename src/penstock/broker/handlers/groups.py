@@ -36,6 +36,7 @@ _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIP_ASSIGNMENT = 9
 _FIRST_WITH_NULL_PROTOCOL = 7
 _FIRST_BATCHED_LEAVE = 3
+_FIRST_WITH_PROTOCOL_NAMES = 5
 _FIRST_WITH_GROUP_NOT_FOUND = 6
 
 
@@ -140,6 +141,9 @@ async def _join(broker: Broker, context: RequestContext, request: requests.JoinR
 async def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     if not _may(broker, context, Operation.READ, request.group_id):
         return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    is_unnamed = request.protocol_type is None or request.protocol_name is None
+    if is_unnamed and context.api_version >= _FIRST_WITH_PROTOCOL_NAMES:
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     domain = requests.SyncRequest(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -106,7 +106,8 @@ def _metadata(
             if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         ]
     else:
-        response.topics = [_answer_topic(broker, context, request, asked, errors) for asked in request.topics or ()]
+        asked = {(topic.name, topic.topic_id): topic for topic in request.topics or ()}
+        response.topics = [_answer_topic(broker, context, request, topic, errors) for topic in asked.values()]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorized_operations(
             broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME

@@ -38,8 +38,16 @@ _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _LATEST_TIERED = -5
 _EARLIEST_PENDING_UPLOAD = -6
-# The first version that knows each; below it the number is an unknown, hence invalid, timestamp.
-_SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING_UPLOAD: 11}
+# The first version that knows each.
+_SINCE = {
+    _LATEST: 0,
+    _EARLIEST: 0,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+_NEVER = 32767
 _HIGH_WATERMARK = -1  # DeleteRecords: "everything"
 
 
@@ -85,7 +93,7 @@ def _list_offset(
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
     end = partition.readable_end(is_read_committed)
     timestamp = asked.timestamp
-    if version < _SINCE.get(timestamp, 0):
+    if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == _LATEST:
         answer.offset, answer.leader_epoch = end, partition.state.leader_epoch
@@ -114,7 +122,7 @@ def _epoch_end(broker: Broker, context: RequestContext, topic: str, asked: Offse
     try:
         partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
-        answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except ApiError as error:
         answer.error_code = error.code
     return answer

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import NamedTuple
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partition import Partition
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.core.metrics import TopicMetrics
-from penstock.protocol.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, read_header
+from penstock.protocol.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    read_batch_size,
+    read_header,
+)
+from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.message import Buffer
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -22,7 +32,10 @@ from penstock.protocol.messages.produce import (
 )
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_ZSTD = 7
 _VALID_ACKS = (-1, 0, 1)
+# Batches that need a second look: transactional ones and zstd.
+_SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
 # Kafka's own tools write to internal topics under this client id; nobody else may.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -34,12 +47,11 @@ def produce(
     but CRC and write. Tried: a hand-written codec for this request (saves 2 us, not worth a second codec). Bench: one
     record at a time; small requests.
     """
-    now_ms = broker.clock.now_ms()
-    to_flush: list[Partition] = []
+    job = _Job(broker, context, request.acks, request.transactional_id is not None, broker.clock.now_ms(), [])
     responses = []
     failed = False
     for topic in request.topic_data:
-        answer = _produce_topic(broker, context, request.acks, topic, now_ms, to_flush)
+        answer = _produce_topic(job, topic)
         failed = failed or any(partition.error_code for partition in answer.partition_responses)
         responses.append(answer)
     if request.acks == 0:
@@ -47,23 +59,30 @@ def produce(
             raise UnanswerableError("produce without acks", "a produce request with acks=0 failed")
         return None
     response = ProduceResponse(responses=responses)
-    return _after_flush(broker, response, to_flush) if to_flush else response
+    return _after_flush(broker, response, job.to_flush) if job.to_flush else response
 
 
-def _produce_topic(
-    broker: Broker, context: RequestContext, acks: int, topic: TopicProduceData, now_ms: int, to_flush: list[Partition]
-) -> TopicProduceResponse:
+class _Job(NamedTuple):
+    """What all partitions of one request share."""
+
+    broker: Broker
+    context: RequestContext
+    acks: int
+    has_transaction: bool
+    now_ms: int
+    to_flush: list[Partition]
+
+
+def _produce_topic(job: _Job, topic: TopicProduceData) -> TopicProduceResponse:
     name: str | None = topic.name
-    if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-        name = broker.partitions.topic_name(topic.topic_id)
-    refusal = _refuse_topic(broker, context, name, acks)
-    answers = []
-    for data in topic.partition_data:
-        if refusal is not None or name is None:
-            code, message = refusal or (ErrorCode.UNKNOWN_TOPIC_ID, None)
-            answers.append(_error(data.index, code, message))
-        else:
-            answers.append(_produce_partition(broker, name, acks, data, now_ms, to_flush))
+    if job.context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+        name = job.broker.partitions.topic_name(topic.topic_id)
+    refusal = _refuse_topic(job.broker, job.context, name, job.acks)
+    if refusal is not None or name is None:
+        code, message = refusal or (ErrorCode.UNKNOWN_TOPIC_ID, None)
+        answers = [_error(data.index, code, message) for data in topic.partition_data]
+    else:
+        answers = [_produce_partition(job, name, data) for data in topic.partition_data]
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -81,36 +100,57 @@ def _refuse_topic(
     return None
 
 
-def _produce_partition(
-    broker: Broker, topic: str, acks: int, data: PartitionProduceData, now_ms: int, to_flush: list[Partition]
-) -> PartitionProduceResponse:
-    partition = broker.partitions.find(topic, data.index)
+def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+    partition = job.broker.partitions.find(topic, data.index)
     if partition is None:
-        broker.metrics.topics.overflow.failed_produce_requests += 1
+        job.broker.metrics.topics.overflow.failed_produce_requests += 1
         return _error(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     metrics = partition.metrics
     metrics.produce_requests += 1
-    records = data.records
     try:
-        if records is None or len(records) < HEADER_SIZE:
-            raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
+        records = _only_batch(data.records)
         header = read_header(records)
-        if header.attributes & TRANSACTIONAL_FLAG:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served by this broker")
-        result = partition.append(records, acks, now_ms)
+        if header.attributes & _SPECIAL_FLAGS:
+            _check_flags(job, header)
+        result = partition.append(records, job.acks, job.now_ms)
     except ApiError as error:
-        _count_failure(metrics, error, len(records or b""))
+        _count_failure(metrics, error, len(data.records or b""))
         return _append_error(partition, data.index, error)
     metrics.bytes_in += len(records)
     metrics.messages_in += header.record_count
     if result.must_flush:
-        to_flush.append(partition)
+        job.to_flush.append(partition)
     return PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=partition.log.log_start_offset,
     )
+
+
+def _only_batch(records: Buffer | None) -> Buffer:
+    """A request has one whole batch per partition. What follows it and is no whole batch is ignored, as in Kafka."""
+    size = len(records) if records is not None else 0
+    if records is None or size < HEADER_SIZE:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
+    batch_size = read_batch_size(records)
+    if batch_size == size:
+        return records
+    if batch_size > size:
+        raise ApiError(ErrorCode.INVALID_RECORD, "the record batch is cut short")
+    rest = size - batch_size
+    if rest >= LOG_OVERHEAD and read_batch_size(records, batch_size) <= rest:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
+    return memoryview(records)[:batch_size]
+
+
+def _check_flags(job: _Job, header: BatchHeader) -> None:
+    if header.is_transactional:
+        if not job.has_transaction:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served by this broker")
+    if header.compression == Codec.ZSTD and job.context.api_version < _FIRST_VERSION_WITH_ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _count_failure(metrics: TopicMetrics, error: ApiError, size: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -19,17 +20,19 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, I
 async def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    refused = InitProducerIdResponse(producer_id=-1, producer_epoch=-1)
+    code = _refuse(broker, context, request)
+    if code:
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+
+
+def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
     if not broker.authorizer.is_allowed(context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
-        refused.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif request.transactional_id is not None:
-        # Transactions are not served: no coordinator will ever be available for this id.
-        refused.error_code = (
-            ErrorCode.INVALID_REQUEST if not request.transactional_id else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        )
-    else:
-        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
-    return refused
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    # Transactions are not served: a clear refusal instead of retries for a coordinator that will never be there.
+    return ErrorCode.NONE if request.transactional_id is None else ErrorCode.INVALID_REQUEST
 
 
 def describe_producers(

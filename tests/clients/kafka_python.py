@@ -1,0 +1,97 @@
+"""Short words for kafka-python: topics, producers and consumers as the tests need them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+
+from tests.clients.support import PATIENCE_S, new_name
+
+PATIENCE_MS = int(PATIENCE_S * 1_000)
+
+
+@contextlib.contextmanager
+def admin_of(servers: str) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def create_topic(
+    servers: str, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
+) -> str:
+    name = name or new_name("python")
+    options = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config or {})}
+    with admin_of(servers) as admin:
+        admin.create_topics({name: options}, wait_for_metadata=True)
+    return name
+
+
+@contextlib.contextmanager
+def producer_of(servers: str, **config: Any) -> Iterator[KafkaProducer]:
+    producer = KafkaProducer(bootstrap_servers=servers, **config)
+    try:
+        yield producer
+    finally:
+        producer.close(timeout=PATIENCE_S)
+
+
+def produce(servers: str, topic: str, values: Iterable[bytes | None], **config: Any) -> list[Any]:
+    """What the broker said of each record, in order."""
+    options = {name: config.pop(name) for name in ("key", "headers", "partition", "timestamp_ms") if name in config}
+    with producer_of(servers, **config) as producer:
+        futures = [producer.send(topic, value, **options) for value in values]
+        return [future.get(timeout=PATIENCE_S) for future in futures]
+
+
+@contextlib.contextmanager
+def consumer_of(servers: str, *topics: str, **config: Any) -> Iterator[KafkaConsumer]:
+    defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50}
+    consumer = KafkaConsumer(*topics, bootstrap_servers=servers, **(defaults | config))
+    try:
+        yield consumer
+    finally:
+        consumer.close(timeout_ms=5_000)
+
+
+def read(consumer: KafkaConsumer, count: int, patience_s: float = PATIENCE_S) -> list[Any]:
+    """Exactly `count` records."""
+    found: list[Any] = []
+    deadline = time.monotonic() + patience_s
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} records arrived"
+        for records in consumer.poll(timeout_ms=200, max_records=count - len(found)).values():
+            found += records
+    return found
+
+
+def read_topic(servers: str, topic: str, count: int, partition: int = 0, **config: Any) -> list[Any]:
+    with consumer_of(servers, **config) as consumer:
+        where = TopicPartition(topic, partition)
+        consumer.assign([where])
+        consumer.seek_to_beginning(where)
+        return read(consumer, count)
+
+
+def poll_until(
+    consumers: Sequence[KafkaConsumer], is_done: Callable[[], bool], what: str, patience_s: float = PATIENCE_S
+) -> list[Any]:
+    """Gives each consumer a turn until `is_done`: how several members of a group live in one thread."""
+    found: list[Any] = []
+    deadline = time.monotonic() + patience_s
+    while not is_done():
+        assert time.monotonic() < deadline, f"{what} did not happen: {[one.assignment() for one in consumers]}"
+        for consumer in consumers:
+            for records in consumer.poll(timeout_ms=20).values():
+                found += records
+    return found
+
+
+def values(records: Iterable[Any]) -> list[bytes | None]:
+    return [record.value for record in records]

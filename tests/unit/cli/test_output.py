@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.cli.output import Table, print_fields, print_json, print_table, render_plain
+
+
+def test_columns_are_aligned_and_numbers_flush_right_when_rendered_plain() -> None:
+    table = Table(("NAME", ">SIZE", "NOTE"))
+    table.add("a", 5, "x")
+    table.add("longer", 12345, "")
+    assert render_plain(table) == "NAME     SIZE  NOTE\na           5  x\nlonger  12345\n"
+
+
+def test_missing_cell_is_a_dash_when_added() -> None:
+    table = Table(("A", "B"))
+    table.add(None, 0)
+    assert table.rows == [("-", "0")]
+
+
+def test_only_stderr_speaks_when_table_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(Table(("A",)), "There is nothing.")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "There is nothing.\n")
+
+
+def test_json_is_one_line_when_output_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": "é", "list": [1, None]})
+    written = capsys.readouterr().out
+    assert written.count("\n") == 1
+    assert "é" in written
+    assert json.loads(written) == {"name": "é", "list": [1, None]}
+
+
+def test_values_stand_in_one_column_when_fields_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_fields([("Topic", "orders"), ("Replication", 3), ("Id", None)])
+    assert capsys.readouterr().out == "Topic        orders\nReplication  3\nId           -\n"

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from penstock.cluster.placement import place_replicas
+from penstock.protocol.errors import ApiError, ErrorCode
+from tests.unit.cluster.harness import broker
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_everything_goes_to_the_one_broker_when_there_is_one(seed: int) -> None:
+    assert place_replicas([broker(7)], 3, 1, Random(seed)) == [(7,), (7,), (7,)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("replication_factor", [1, 2, 3, 5])
+def test_leaders_and_replicas_are_even_when_brokers_are_alike(seed: int, replication_factor: int) -> None:
+    brokers = [broker(node_id) for node_id in range(5)]
+    placed = place_replicas(brokers, 100, replication_factor, Random(seed))
+    assert all(len(set(replicas)) == replication_factor for replicas in placed)
+    assert set(Counter(replicas[0] for replicas in placed).values()) == {20}
+    assert set(Counter(node for replicas in placed for node in replicas).values()) == {20 * replication_factor}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_broker_led_is_spread_over_the_others_when_it_fails(seed: int) -> None:
+    placed = place_replicas([broker(node_id) for node_id in range(5)], 100, 3, Random(seed))
+    heirs = Counter(replicas[1] for replicas in placed if replicas[0] == 0)
+    assert heirs.keys() == {1, 2, 3, 4}
+    assert max(heirs.values()) - min(heirs.values()) <= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_rack_gets_a_replica_when_there_are_as_many_racks_as_replicas(seed: int) -> None:
+    brokers = [broker(node_id, f"rack{node_id % 3}") for node_id in range(6)]
+    racks = {each.node_id: each.rack for each in brokers}
+    placed = place_replicas(brokers, 60, 3, Random(seed))
+    assert all({racks[node] for node in replicas} == {"rack0", "rack1", "rack2"} for replicas in placed)
+    assert set(Counter(replicas[0] for replicas in placed).values()) == {10}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_rack_gets_a_second_replica_before_each_has_one_when_racks_differ_in_size(seed: int) -> None:
+    brokers = [broker(0, "small"), *(broker(node_id, "large") for node_id in range(1, 5))]
+    placed = place_replicas(brokers, 20, 3, Random(seed))
+    assert all(0 in replicas and len(set(replicas)) == 3 for replicas in placed)
+
+
+def test_placement_is_refused_when_there_are_too_few_brokers() -> None:
+    with pytest.raises(ApiError, match=r"Unable to replicate the partition 2 time\(s\).*only 1 broker") as error:
+        place_replicas([broker(1)], 1, 2, Random(0))
+    assert error.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    with pytest.raises(ApiError, match="only 0 broker"):
+        place_replicas([], 1, 1, Random(0))

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from penstock.broker.session import Reply, Session
+from penstock.core.metrics import SocketMetrics
+from penstock.protocol.message import Buffer
+from penstock.server.connection import Connection
+from penstock.server.listener import ConnectionLimits, TcpListener
+from penstock.testing.transports import FakeTransport
+
+LIMITS = ConnectionLimits(max_frame_size=1 << 20, max_connections=3, max_connections_per_address=2, max_idle_ms=600_000)
+PING = b"\0\0\0\x01x"
+# A connection is closed in the round after the tenth silent one.
+ROUNDS = 11
+
+
+class Port:
+    """A listener, and clients of it that have no sockets."""
+
+    def __init__(self) -> None:
+        self.metrics = SocketMetrics()
+        self.listener = TcpListener("PLAINTEXT", LIMITS, self.metrics)
+        self.transports: list[FakeTransport] = []
+        self.sessions: list[Session] = []
+        self.answer: Callable[[], Reply | Awaitable[Reply]] = lambda: [bytearray(PING)]
+        self.listener.handle_with(self._handle)
+
+    def _handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
+        self.sessions.append(session)
+        return self.answer()
+
+    def connect(self, host: str = "10.0.0.1", *, takes_everything: bool = True) -> FakeTransport:
+        transport = FakeTransport(Connection(self.listener), host=host, takes_everything=takes_everything)
+        self.transports.append(transport)
+        transport.connect()
+        return transport
+
+    def sweep(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.listener.sweep()
+
+
+@pytest.fixture
+def port() -> Iterator[Port]:
+    port = Port()
+    yield port
+    for transport in port.transports:
+        transport.release()
+
+
+class TestRoom:
+    def test_connection_is_refused_when_its_address_has_enough(self, port: Port) -> None:
+        kept = [port.connect("10.0.0.1") for _ in range(2)]
+        assert port.connect("10.0.0.1").was_aborted()
+        assert not port.connect("10.0.0.2").was_aborted()
+        assert not any(transport.was_aborted() for transport in kept)
+        assert (port.metrics.created, port.metrics.refused) == (3, 1)
+
+    def test_connection_is_refused_when_all_places_are_taken(self, port: Port) -> None:
+        for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+            assert not port.connect(host).was_aborted()
+        refused = port.connect("10.0.0.4")
+        assert refused.was_aborted()
+        refused.lose()
+        assert port.listener.connection_count == 3
+        assert port.metrics.closed == 0
+
+    def test_place_is_free_again_when_a_connection_ends(self, port: Port) -> None:
+        for _ in range(20):
+            first, second = port.connect(), port.connect()
+            assert not first.was_aborted()
+            assert not second.was_aborted()
+            first.lose()
+            second.lose(ConnectionResetError())
+        assert port.listener.connection_count == 0
+        assert port.metrics.created == port.metrics.closed == 40
+
+    def test_refusals_are_logged_once_when_many_knock(self, port: Port, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(10):
+                port.connect()
+        assert len(caplog.records) == 1
+        assert port.metrics.refused == 8
+
+
+class TestRequests:
+    def test_requests_and_bytes_are_counted_when_a_client_talks(self, port: Port) -> None:
+        transport = port.connect()
+        transport.receive(PING * 3)
+        assert (port.metrics.requests, port.metrics.bytes_in, port.metrics.bytes_out) == (3, 15, 15)
+
+    def test_sessions_differ_when_one_client_connects_twice(self, port: Port) -> None:
+        port.connect().receive(PING)
+        port.connect().receive(PING)
+        first, second = port.sessions
+        assert first.connection_id != second.connection_id
+        assert (first.client_host, first.listener) == ("10.0.0.1", "PLAINTEXT")
+
+    def test_client_is_logged_and_counted_once_when_it_sends_nonsense(
+        self, port: Port, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        transport = port.connect()
+        transport.receive(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
+        transport.lose()
+        assert port.metrics.malformed == {"frame size": 1}
+        assert len(caplog.records) == 1
+        assert "10.0.0.1:50000-1" in str(vars(caplog.records[0])["client"])
+
+
+class TestIdleness:
+    def test_connection_is_closed_when_nothing_came_for_too_long(self, port: Port) -> None:
+        transport = port.connect()
+        port.sweep(ROUNDS - 1)
+        assert not transport.was_aborted()
+        port.sweep(1)
+        assert transport.was_aborted()
+        assert port.metrics.expired == 1
+
+    def test_connection_stays_when_bytes_keep_coming(self, port: Port) -> None:
+        transport = port.connect()
+        for byte in PING * 10:
+            port.sweep(ROUNDS - 1)
+            transport.receive(bytes([byte]))
+        assert not transport.was_aborted()
+
+    def test_connection_stays_when_the_broker_owes_it_an_answer(self, port: Port) -> None:
+        async def scenario() -> None:
+            answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+            port.answer = lambda: answer
+            transport = port.connect()
+            transport.receive(PING)
+            port.sweep(10 * ROUNDS)
+            assert not transport.was_aborted()
+            answer.set_result(None)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            port.sweep(ROUNDS)
+            assert transport.was_aborted()
+
+        asyncio.run(scenario())
+
+    def test_connection_is_closed_when_the_client_never_takes_its_answer(self, port: Port) -> None:
+        port.answer = lambda: [bytearray(2 << 20)]
+        transport = port.connect(takes_everything=False)
+        transport.receive(PING * 2)
+        port.sweep(ROUNDS)
+        assert transport.was_aborted()
+
+    def test_connection_stays_when_the_client_takes_its_answers_slowly(self, port: Port) -> None:
+        port.answer = lambda: [bytearray(2 << 20)]
+        transport = port.connect(takes_everything=False)
+        transport.receive(PING * 10)
+        while transport.buffered:
+            port.sweep(ROUNDS - 1)
+            transport.take()
+        assert not transport.was_aborted()
+        assert len(transport.sent) == 10 * (2 << 20)
+
+
+class TestEnd:
+    def test_all_connections_are_cut_and_their_requests_ended_when_the_listener_closes(self, port: Port) -> None:
+        async def scenario() -> None:
+            ended: list[str] = []
+
+            async def poll() -> Reply:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ended.append("poll")
+                return None
+
+            port.answer = poll
+            transports = [port.connect("10.0.0.1"), port.connect("10.0.0.2")]
+            transports[0].receive(PING)
+            await asyncio.sleep(0)
+            closing = asyncio.ensure_future(port.listener.close())
+            await asyncio.sleep(0)
+            assert all(transport.was_aborted() for transport in transports)
+            for transport in transports:
+                transport.lose()
+            await closing
+            assert ended == ["poll"]
+            assert port.listener.connection_count == 0
+
+        asyncio.run(scenario())
+
+    def test_listener_closes_at_once_when_nobody_is_connected(self, port: Port) -> None:
+        asyncio.run(port.listener.close())
