@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 import logging
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.groups.records import RecordedGroup, RecordedMember
@@ -47,8 +46,7 @@ _ALLOWED_NEXT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str

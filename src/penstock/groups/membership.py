@@ -4,8 +4,6 @@ each state.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.groups.classic import ClassicGroup, GroupState, Member
 from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend, TimerKind
 from penstock.groups.rebalance import Rebalance, join_result
@@ -135,7 +133,7 @@ def _replace_static_member(rebalance: Rebalance, token: object, request: JoinReq
     old = group.members[old_id]
     old_leader = group.leader or ""
     # Its successor knows the instance is a member, so it is waited for like any member that rejoins.
-    new = replace(_with_request(old, request), member_id=new_id, is_new=False)
+    new = _with_request(old, request)._replace(member_id=new_id, is_new=False)
     rebalance.answer_parked(old_id, old_id, ErrorCode.FENCED_INSTANCE_ID)
     group.replace(old_id, new)
     outcome.cancel_timer(TimerKind.SESSION, group.group_id, old_id)
@@ -151,16 +149,15 @@ def _replace_static_member(rebalance: Rebalance, token: object, request: JoinReq
     outcome.pending = PendingAppend(AppendPurpose.REPLACE_STATIC_MEMBER, group.group_id, group.generation_id, undo=old)
     result = join_result(group, new_id)
     if request.accepts_skip_assignment:
-        outcome.reply(token, replace(result, skip_assignment=group.is_leader(new_id)))
+        outcome.reply(token, result._replace(skip_assignment=group.is_leader(new_id)))
     else:
         # An older client that hears it leads would assign anew, and nobody would ask for the result: it hears of the
         # previous leader.
-        outcome.reply(token, replace(result, leader=old_leader, members=()))
+        outcome.reply(token, result._replace(leader=old_leader, members=()))
 
 
 def _with_request(member: Member, request: JoinRequest) -> Member:
-    return replace(
-        member,
+    return member._replace(
         protocols=request.protocols,
         rebalance_timeout_ms=_rebalance_timeout_ms(request),
         session_timeout_ms=request.session_timeout_ms,

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from penstock.groups.classic import ClassicGroup, GroupState, InitialDelay, Member
 from penstock.groups.outcome import Outcome, TimerKind
@@ -52,7 +51,7 @@ class Rebalance:
         group = self.group
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in list(group.members.values()):
-                group.update(replace(member, assignment=b""))
+                group.update(member._replace(assignment=b""))
             self.answer_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
         self.outcome.cancel_timer(TimerKind.SYNC, group.group_id)
@@ -133,7 +132,7 @@ class Rebalance:
     def _announce_generation(self) -> None:
         group = self.group
         for member in list(group.members.values()):
-            group.update(replace(member, is_new=False))
+            group.update(member._replace(is_new=False))
             self.expect_heartbeat(member)
             token = group.join_tokens.pop(member.member_id, None)
             if token is not None:

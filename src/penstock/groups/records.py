@@ -9,7 +9,6 @@ version 3. Everything up to 4 is read.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
@@ -37,8 +36,7 @@ _OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 _OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
@@ -49,8 +47,7 @@ class CommittedOffset:
     record_offset: int = NO_OFFSET
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMember:
+class RecordedMember(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -61,8 +58,7 @@ class RecordedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedGroup:
+class RecordedGroup(NamedTuple):
     """A classic group as the log knows it: a generation with every member's assignment."""
 
     protocol_type: str | None = None

@@ -7,7 +7,7 @@ speaks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.core.types import NO_LEADER_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
@@ -24,8 +24,7 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
+class JoinRequest(NamedTuple):
     group_id: str
     member_id: str
     protocol_type: str
@@ -45,8 +44,7 @@ class MemberAssignment(NamedTuple):
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
+class SyncRequest(NamedTuple):
     group_id: str
     member_id: str
     generation_id: int
@@ -56,8 +54,7 @@ class SyncRequest:
     assignments: tuple[MemberAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(NamedTuple):
     group_id: str
     member_id: str
     generation_id: int
@@ -70,8 +67,7 @@ class LeavingMember(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveRequest:
+class LeaveRequest(NamedTuple):
     group_id: str
     members: tuple[LeavingMember, ...]
 
@@ -85,8 +81,7 @@ class OffsetToCommit(NamedTuple):
     topic_id: TopicId = ZERO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitRequest:
+class OffsetCommitRequest(NamedTuple):
     group_id: str
     offsets: Sequence[OffsetToCommit]
     member_id: str = NO_MEMBER_ID
@@ -96,20 +91,18 @@ class OffsetCommitRequest:
     accepts_group_id_not_found: bool = True  # OffsetCommit v9 and later; before: ILLEGAL_GENERATION
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(NamedTuple):
     group_id: str
     partitions: Sequence[TopicPartition] | None  # None: all
     # An offset that was committed for an earlier topic of the same name is not given out when the ids are known
     # (OffsetFetch v10).
-    topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
+    topic_ids: Mapping[str, TopicId] = MappingProxyType({})
     require_stable: bool = False
     member_id: str | None = None  # OffsetFetch v9 and later; for groups of the next protocol (KIP-848)
     member_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(NamedTuple):
     group_id: str
     partitions: Sequence[TopicPartition]
 

@@ -4,7 +4,6 @@ because the append of its records may fail after the answer was composed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET
@@ -18,8 +17,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinResult:
+class JoinResult(NamedTuple):
     error: ErrorCode
     member_id: str
     generation_id: int = NO_GENERATION
@@ -33,8 +31,7 @@ class JoinResult:
         return JoinResult(error, NO_MEMBER_ID)
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResult:
+class SyncResult(NamedTuple):
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -44,8 +41,7 @@ class SyncResult:
         return SyncResult(error)
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatResult:
+class HeartbeatResult(NamedTuple):
     error: ErrorCode
 
     def failed(self, error: ErrorCode) -> HeartbeatResult:
@@ -58,8 +54,7 @@ class MemberLeft(NamedTuple):
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveResult:
+class LeaveResult(NamedTuple):
     """Before LeaveGroup v3 there is one member and one error: `single_error`."""
 
     error: ErrorCode
@@ -79,8 +74,7 @@ class PartitionError(NamedTuple):
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitResult:
+class OffsetCommitResult(NamedTuple):
     """One entry per offset of the request, in its order."""
 
     partitions: tuple[PartitionError, ...]
@@ -98,14 +92,12 @@ class FetchedOffset(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResult:
+class OffsetFetchResult(NamedTuple):
     error: ErrorCode
     partitions: tuple[FetchedOffset, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteResult:
+class OffsetDeleteResult(NamedTuple):
     error: ErrorCode
     partitions: tuple[PartitionError, ...] = ()
 
@@ -113,13 +105,12 @@ class OffsetDeleteResult:
         return OffsetDeleteResult(error)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupResult:
+class DeleteGroupResult(NamedTuple):
     error: ErrorCode
     group_id: str
 
     def failed(self, error: ErrorCode) -> DeleteGroupResult:
-        return replace(self, error=error)
+        return self._replace(error=error)
 
 
 class DescribedMember(NamedTuple):
@@ -131,8 +122,7 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(NamedTuple):
     """A group that does not exist is "Dead" with GROUP_ID_NOT_FOUND; before DescribeGroups v6 Kafka sends it
     without the error.
     """
@@ -153,8 +143,7 @@ class ListedGroup(NamedTuple):
     group_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroupsResult:
+class ListGroupsResult(NamedTuple):
     error: ErrorCode
     groups: tuple[ListedGroup, ...] = ()
 

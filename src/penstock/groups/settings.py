@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MINUTE_MS = 60_000
 _DAY_MS = 24 * 60 * _MINUTE_MS
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(NamedTuple):
     # group.min.session.timeout.ms: shorter sessions make the coordinator the victim of every client's pause.
     min_session_timeout_ms: int = 6_000
     # group.max.session.timeout.ms: longer ones leave partitions unread for that long after a crash.

@@ -11,7 +11,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from penstock.log import names
+from penstock.log.epoch_file import EpochFile
 from penstock.log.files import Files, OpenFile
+from penstock.log.segments import Segments
+from penstock.log.snapshots import Snapshots
 
 
 class Flush:
@@ -48,3 +52,33 @@ class Flush:
             with contextlib.suppress(FileNotFoundError):
                 self._files.sync_directory(self._directory)
         return self.offset
+
+
+def capture_flush(
+    segments: Segments,
+    snapshots: Snapshots,
+    epoch_file: EpochFile,
+    recovery_point: int,
+    log_end_offset: int,
+    truncation_count: int,
+) -> Flush:
+    """Everything from the recovery point on: the data, and the files of sealed segments that recovery would not
+    rebuild.
+    """
+    unflushed = segments.from_offset(recovery_point)
+    paths: list[str] = []
+    for segment in unflushed[:-1]:
+        paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
+    paths += [snapshots.path(offset) for offset in snapshots.offsets if offset > recovery_point]
+    if not epoch_file.is_synced:
+        paths.append(epoch_file.path)
+    # A file that is new since the last flush needs its directory entry durable as well.
+    has_new_files = bool(paths) or recovery_point <= unflushed[0].base_offset
+    return Flush(
+        snapshots.files,
+        log_end_offset,
+        [segment.open_file() for segment in unflushed],
+        paths,
+        snapshots.directory if has_new_files else None,
+        truncation_count,
+    )

@@ -9,7 +9,6 @@ not an error. The recovery point is never moved up here: only fsync does that.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
@@ -76,7 +75,8 @@ def load_log(request: LoadRequest) -> LoadedLog:
             log_end_offset,
             request.log_start_offset,
         )
-        _delete_segments(files, segments)
+        for segment in segments:
+            segment.remove_files()
         segments, log_end_offset = [], request.log_start_offset
         epochs.truncate_from_end(0)
     if not segments:
@@ -181,19 +181,13 @@ def _recover(request: LoadRequest, segments: list[Segment], epochs: LeaderEpochs
                 segment.base_offset,
                 len(segments) - index - 1,
             )
-            _delete_segments(request.resources.files, segments[index + 1 :])
+            for later in segments[index + 1 :]:
+                later.remove_files()
             segments = segments[: index + 1]
             break
         if not is_last:
             segment.write_indexes()
     return (segments[-1].open_active() if segments else request.log_start_offset), segments
-
-
-def _delete_segments(files: Files, segments: Iterable[Segment]) -> None:
-    for segment in segments:
-        segment.close()
-        for suffix in names.SEGMENT_SUFFIXES:
-            files.unlink(segment.path(suffix))
 
 
 def _read_topic_id(files: Files, directory: str, listing: set[str]) -> TopicId:

@@ -8,19 +8,18 @@ KAFKA_STORAGE_ERROR until the broker is started again.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
-from penstock.core.types import NO_TIMESTAMP, Buffer, TopicId, TopicPartition
+from penstock.core.types import NO_TIMESTAMP, Buffer, TopicId
 from penstock.log import names, reading
+from penstock.log.availability import Availability
 from penstock.log.delayed_deletes import DelayedDeletes
 from penstock.log.epoch_file import EpochFile
 from penstock.log.files import FileSlice
-from penstock.log.flush import Flush
+from penstock.log.flush import Flush, capture_flush
 from penstock.log.follower import FollowerBatches, read_follower_batches
 from penstock.log.loading import LoadedLog, LoadRequest
 from penstock.log.metadata_files import encode_partition_metadata
@@ -28,7 +27,7 @@ from penstock.log.origin import Origin
 from penstock.log.producer_state import ProducerState, ProducerStateEntry
 from penstock.log.reading import TimestampedOffset
 from penstock.log.replay import rebuild_producer_state
-from penstock.log.retention import Deletion, DeletionReason, SegmentFacts, plan_deletions
+from penstock.log.retention import Deletion, DeletionReason, plan_deletions
 from penstock.log.rolling import should_roll
 from penstock.log.scan import CorruptLogError
 from penstock.log.segment import Segment
@@ -63,18 +62,17 @@ class DeletedSegment(NamedTuple):
     reason: DeletionReason
 
 
-class PartitionLog:
+class PartitionLog(Availability):
     def __init__(
         self, request: LoadRequest, loaded: LoadedLog, delayed_deletes: DelayedDeletes, high_watermark: int
     ) -> None:
-        self.topic_partition: TopicPartition = request.topic_partition
+        super().__init__(request.topic_partition)
         self.topic_id: TopicId = loaded.topic_id
         self.directory = Path(request.directory)
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = min(max(high_watermark, loaded.log_start_offset), loaded.log_end_offset)
         self.recovery_point = loaded.recovery_point
-        self.offline_reason: str | None = None
         self.last_flush_ms = request.now_ms
         self.settings = request.settings
         self._rules = BatchRules.of(request.settings)
@@ -87,7 +85,6 @@ class PartitionLog:
         self._snapshots = loaded.snapshots
         self._epochs = loaded.leader_epochs
         self._epoch_file = EpochFile(self._files, self._path, loaded.leader_epochs, loaded.is_epoch_file_current)
-        self._refusal = ErrorCode.KAFKA_STORAGE_ERROR
         self._truncation_count = 0
 
     # ---- state
@@ -125,40 +122,12 @@ class PartitionLog:
 
     def assign_topic_id(self, topic_id: TopicId) -> None:
         """For a log whose partition.metadata was lost, or that never had one."""
-        self._check_online()
-        with self._storage_errors("writing its metadata"):
+        self.check_online()
+        with self.storage_errors("writing its metadata"):
             self._files.write_atomically(
                 f"{self._path}/{names.PARTITION_METADATA}", encode_partition_metadata(topic_id)
             )
         self.topic_id = topic_id
-
-    # ---- going offline
-
-    def go_offline(self, reason: str) -> None:
-        """The first reason counts; what follows is usually its consequence."""
-        if self.offline_reason is None:
-            self.offline_reason = reason
-            logger.error("partition %s goes offline: %s", self.topic_partition, reason)
-
-    def mark_removed(self) -> None:
-        """The partition was deleted: whoever still holds it learns so."""
-        self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self.offline_reason = "the partition was deleted"
-
-    def _check_online(self) -> None:
-        if self.offline_reason is not None:
-            raise ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
-
-    def _fail(self, doing: str, error: Exception) -> ApiError:
-        self.go_offline(f"{doing}: {error}")
-        return ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
-
-    @contextlib.contextmanager
-    def _storage_errors(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, CorruptLogError) as error:
-            raise self._fail(doing, error) from error
 
     # ---- append
 
@@ -171,7 +140,7 @@ class PartitionLog:
         append to carry the values between steps (1.5 us more). Shown by the produce rows of `make bench`.
         """
         if self.offline_reason is not None:
-            self._check_online()
+            self.check_online()
         rules = self._rules
         header = check_batch(records, rules, origin, now_ms)
         producers = self._producers
@@ -197,7 +166,7 @@ class PartitionLog:
             prefix = pack_prefix(base_offset, header.batch_length, leader_epoch)
             position = segment.append((prefix, memoryview(records)[PREFIX_SIZE:]), size)
         except (OSError, CorruptLogError) as error:
-            raise self._fail("appending", error) from error
+            raise self.fail("appending", error) from error
         segment.note_batch(position, size, base_offset, last_offset, header.max_timestamp)
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
@@ -212,12 +181,12 @@ class PartitionLog:
         """Store batches as the leader numbered them; a batch cut off at the end, as in any fetch response, is left
         out.
         """
-        self._check_online()
+        self.check_online()
         batches = read_follower_batches(records, self.log_end_offset, self.topic_partition)
         if not batches.headers:
             return AppendResult(self.log_end_offset, self.log_end_offset - 1, NO_TIMESTAMP, False, False)
         first, last = batches.headers[0][1], batches.headers[-1][1]
-        with self._storage_errors("appending"):
+        with self.storage_errors("appending"):
             for _, header in batches.headers:
                 if header.leader_epoch > self._epochs.latest:
                     self._epoch_file.assign(header.leader_epoch, header.base_offset, self.recovery_point)
@@ -257,7 +226,7 @@ class PartitionLog:
         fit.
         """
         if self.offline_reason is not None:
-            self._check_online()
+            self.check_online()
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -270,16 +239,16 @@ class PartitionLog:
                 self._segments, offset, max_bytes, limit_offset, self.log_end_offset, at_least_one
             )
         except (OSError, CorruptLogError) as error:
-            raise self._fail("reading", error) from error
+            raise self.fail("reading", error) from error
 
     def find_by_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        self._check_online()
-        with self._storage_errors("searching by timestamp"):
+        self.check_online()
+        with self.storage_errors("searching by timestamp"):
             return reading.find_by_timestamp(self._segments, timestamp, self.log_start_offset)
 
     def find_max_timestamp(self) -> TimestampedOffset | None:
-        self._check_online()
-        with self._storage_errors("searching by timestamp"):
+        self.check_online()
+        with self.storage_errors("searching by timestamp"):
             return reading.find_max_timestamp(self._segments)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -302,13 +271,13 @@ class PartitionLog:
 
     def delete_records_before(self, offset: int) -> int:
         """The new log start offset. Segments go with the next retention run."""
-        self._check_online()
+        self.check_online()
         if not 0 <= offset <= self.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} can be deleted up to its high watermark {self.high_watermark}, not {offset}",
             )
-        with self._storage_errors("deleting records"):
+        with self.storage_errors("deleting records"):
             self._advance_log_start(offset)
         return self.log_start_offset
 
@@ -319,10 +288,10 @@ class PartitionLog:
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> None:
         """Forget everything at and past `offset`: what a follower does with what its leader does not have."""
-        self._check_online()
+        self.check_online()
         if offset >= self.log_end_offset:
             return
-        with self._storage_errors("truncating"):
+        with self.storage_errors("truncating"):
             if offset < self._segments.first.base_offset:
                 self._start_over(offset, now_ms)
             else:
@@ -333,22 +302,17 @@ class PartitionLog:
         gone = list(self._segments)[kept_count:]
         self._segments.remove(gone)
         for segment in gone:
-            self._remove_files(segment)
+            segment.remove_files()
         self._segments.active.truncate(offset, now_ms)
         self._note_new_end(self._segments.active.open_active(), now_ms)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         for segment in self._segments:
-            self._remove_files(segment)
+            segment.remove_files()
         self._segments.replace_all([Segment.create(self._path, offset, self.settings, self._resources, now_ms)])
         self.log_start_offset = offset
         self._snapshots.remove_after(-1)
         self._note_new_end(offset, now_ms)
-
-    def _remove_files(self, segment: Segment) -> None:
-        segment.close()
-        for suffix in names.SEGMENT_SUFFIXES:
-            self._files.unlink(segment.path(suffix))
 
     def _note_new_end(self, end_offset: int, now_ms: int) -> None:
         self._truncation_count += 1
@@ -366,24 +330,11 @@ class PartitionLog:
     # ---- retention
 
     def apply_retention(self, now_ms: int) -> list[DeletedSegment]:
-        self._check_online()
-        with self._storage_errors("deleting old segments"):
-            deletions = plan_deletions(
-                self._segment_facts(), self.log_start_offset, self.high_watermark, self.settings, now_ms
-            )
+        self.check_online()
+        with self.storage_errors("deleting old segments"):
+            facts = self._segments.facts(self.log_end_offset)
+            deletions = plan_deletions(facts, self.log_start_offset, self.high_watermark, self.settings, now_ms)
             return self._delete_segments(deletions, now_ms) if deletions else []
-
-    def _segment_facts(self) -> list[SegmentFacts]:
-        return [
-            SegmentFacts(
-                base_offset=segment.base_offset,
-                end_offset=self._segments.end_offset_of(index, self.log_end_offset),
-                size=segment.size,
-                is_active=segment is self._segments.active,
-                largest_timestamp=segment.largest_timestamp,
-            )
-            for index, segment in enumerate(self._segments)
-        ]
 
     def _delete_segments(self, deletions: list[Deletion], now_ms: int) -> list[DeletedSegment]:
         if len(deletions) == len(self._segments):
@@ -420,27 +371,16 @@ class PartitionLog:
 
     def prepare_flush(self) -> Flush | None:
         """What another thread may sync, captured here on the owner's; None when everything is durable already."""
-        self._check_online()
+        self.check_online()
         if self.recovery_point >= self.log_end_offset:
             return None
-        with self._storage_errors("flushing"):
-            segments = self._segments.from_offset(self.recovery_point)
-            paths: list[str] = []
-            for segment in segments[:-1]:
-                paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
-            paths += [
-                self._snapshots.path(offset) for offset in self._snapshots.offsets if offset > self.recovery_point
-            ]
-            if not self._epoch_file.is_synced:
-                paths.append(self._epoch_file.path)
-            # A file that is new since the last flush needs its directory entry durable as well.
-            has_new_files = bool(paths) or self.recovery_point <= segments[0].base_offset
-            return Flush(
-                self._files,
+        with self.storage_errors("flushing"):
+            return capture_flush(
+                self._segments,
+                self._snapshots,
+                self._epoch_file,
+                self.recovery_point,
                 self.log_end_offset,
-                [segment.open_file() for segment in segments],
-                paths,
-                self._path if has_new_files else None,
                 self._truncation_count,
             )
 
@@ -458,7 +398,7 @@ class PartitionLog:
         """The three steps in one, for callers that may block; the offset now durable."""
         flush = self.prepare_flush()
         if flush is not None:
-            with self._storage_errors("flushing"):
+            with self.storage_errors("flushing"):
                 flush.run()
             self.mark_flushed(flush)
         return self.recovery_point
@@ -467,8 +407,8 @@ class PartitionLog:
         """`clean` leaves everything on disk that lets the next start trust it; otherwise the files are just let go."""
         try:
             if clean:
-                self._check_online()
-                with self._storage_errors("closing"):
+                self.check_online()
+                with self.storage_errors("closing"):
                     self._settle()
         finally:
             self._segments.close()

@@ -359,6 +359,11 @@ class Segment:
                 marked.append(self.path(suffix) + names.DELETED)
         return marked
 
+    def remove_files(self) -> None:
+        self.close()
+        for suffix in names.SEGMENT_SUFFIXES:
+            self.resources.files.unlink(self.path(suffix))
+
     def open_file(self) -> OpenFile:
         return self.log_file.get()
 

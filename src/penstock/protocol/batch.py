@@ -148,8 +148,9 @@ def is_crc_valid(data: Buffer, position: int, header: BatchHeader) -> bool:
 
 
 def compute_crc(data: Buffer, position: int, size: int) -> int:
-    """Costs one copy, since google_crc32c takes only `bytes`, in pieces that stay in the cache and below the size at which
-    the allocator maps fresh pages (tried whole: a third slower at 1 MB, most of it page faults). Bench: produce 1 KiB.
+    """Costs one copy, since google_crc32c takes only `bytes`, in pieces that stay in the cache and below the size at
+    which the allocator maps fresh pages (tried whole: a third slower at 1 MB, most of it page faults). Bench: produce 1
+    KiB.
     """
     view = memoryview(data)[position + CRC_START : position + size]
     if len(view) <= _CRC_PIECE_SIZE:

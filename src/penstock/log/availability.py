@@ -1,0 +1,51 @@
+"""What it means for a partition to be offline."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from penstock.core.types import TopicPartition
+from penstock.log.scan import CorruptLogError
+from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class Availability:
+    """The state a partition log inherits; `offline_reason` is a plain attribute since every append and read looks at
+    it.
+    """
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.offline_reason: str | None = None
+        self._refusal = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def go_offline(self, reason: str) -> None:
+        """The first reason counts; what follows is usually its consequence."""
+        if self.offline_reason is None:
+            self.offline_reason = reason
+            logger.error("partition %s goes offline: %s", self.topic_partition, reason)
+
+    def mark_removed(self) -> None:
+        """The partition was deleted: whoever still holds it learns so."""
+        self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.offline_reason = "the partition was deleted"
+
+    def check_online(self) -> None:
+        if self.offline_reason is not None:
+            raise ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
+
+    def fail(self, doing: str, error: Exception) -> ApiError:
+        """Goes offline; the error for whoever asked."""
+        self.go_offline(f"{doing}: {error}")
+        return ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
+
+    @contextlib.contextmanager
+    def storage_errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, CorruptLogError) as error:
+            raise self.fail(doing, error) from error

@@ -1,0 +1,46 @@
+"""Writes docs/reference/apis.md from the API table; `--check` fails when the page is stale."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from penstock.broker.apis import APIS
+
+PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
+HEAD = """# Served APIs
+
+Written by tools/generate_api_docs.py from the table in `broker/apis.py`. Versions are Kafka 4.3's; nothing is advertised that is not served, but
+for Produce, whose versions 0 to 2 are advertised for the sake of older librdkafka and refused.
+
+| key | API | versions | advertised | flexible from |
+|---|---|---|---|---|
+"""
+
+
+def render() -> str:
+    rows = []
+    for key, api in sorted(APIS.items()):
+        flexible = api.request.FLEXIBLE_FROM if api.request.FLEXIBLE_FROM <= api.max_version else "-"
+        rows.append(
+            f"| {key} | {api.name} | {api.min_version} to {api.max_version} "
+            f"| {api.advertised_min} to {api.max_version} | {flexible} |\n"
+        )
+    return HEAD + "".join(rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when the page is stale")
+    if not parser.parse_args().check:
+        PAGE.write_text(render())
+        return 0
+    if PAGE.exists() and PAGE.read_text() == render():
+        return 0
+    print(f"{PAGE.name} is stale: run tools/generate_api_docs.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
