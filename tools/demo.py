@@ -63,12 +63,10 @@ def consume(servers: str) -> Counter[int]:
 
 
 def show(counts: Counter[int], data_dir: Path) -> None:
-    table = Table("partition", "records", "bytes on disk", "files")
+    table = Table("partition", "records", "bytes on disk", title=f"{TOPIC}, in Kafka's own file format")
     for partition in range(PARTITIONS):
-        directory = data_dir / f"{TOPIC}-{partition}"
-        files = sorted(directory.iterdir())
-        size = sum(file.stat().st_size for file in files if file.suffix == ".log")
-        table.add_row(str(partition), f"{counts[partition]:,}", f"{size:,}", ", ".join(file.name for file in files))
+        size = sum(file.stat().st_size for file in (data_dir / f"{TOPIC}-{partition}").glob("*.log"))
+        table.add_row(str(partition), f"{counts[partition]:,}", f"{size:,}")
     console.print(table)
 
 
@@ -84,7 +82,8 @@ def main() -> None:
             show(counts, Path(data))
     if counts.total() != RECORDS:
         raise SystemExit(f"expected {RECORDS} records, got {counts.total()}")
-    console.print("[green]every record came back.[/] Next: penstock broker start --data ./data --listen 127.0.0.1:9092")
+    console.print("[green]every record came back.[/] A broker of your own:")
+    console.print("  .venv/bin/penstock broker start --data ./data --listen 127.0.0.1:9092", soft_wrap=True)
 
 
 if __name__ == "__main__":

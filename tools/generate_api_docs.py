@@ -11,8 +11,8 @@ from penstock.broker.apis import APIS
 PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
 HEAD = """# Served APIs
 
-Written by tools/generate_api_docs.py from the table in `broker/apis.py`. Versions are Kafka 4.3's; nothing is advertised that is not served, but
-for Produce, whose versions 0 to 2 are advertised for the sake of older librdkafka and refused.
+Written by tools/generate_api_docs.py from the table in `broker/apis.py`. Versions are Kafka 4.3's; nothing is advertised
+that is not served, but for Produce, whose versions 0 to 2 are advertised for the sake of older librdkafka and refused.
 
 | key | API | versions | advertised | flexible from |
 |---|---|---|---|---|
@@ -22,7 +22,8 @@ for Produce, whose versions 0 to 2 are advertised for the sake of older librdkaf
 def render() -> str:
     rows = []
     for key, api in sorted(APIS.items()):
-        flexible = api.request.FLEXIBLE_FROM if api.request.FLEXIBLE_FROM <= api.max_version else "-"
+        first = api.request.FLEXIBLE_FROM
+        flexible = "-" if first > api.max_version else first
         rows.append(
             f"| {key} | {api.name} | {api.min_version} to {api.max_version} "
             f"| {api.advertised_min} to {api.max_version} | {flexible} |\n"

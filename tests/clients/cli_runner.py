@@ -1,19 +1,21 @@
-"""The `penstock` command as a process, as a user runs it."""
+"""The `penstock` command, as a user runs it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from penstock.cli.main import main
+from penstock.cli.options import BOOTSTRAP_VARIABLE
+
 SOURCE = Path(__file__).parents[2] / "src"
-# No command here takes long; one that hangs should fail the test that started it and no other.
-TIMEOUT_S = 60
 
 
 class Result(NamedTuple):
@@ -37,22 +39,25 @@ class Result(NamedTuple):
 class Cli(NamedTuple):
     bootstrap_servers: str
 
-    def command(self, arguments: Sequence[str]) -> list[str]:
-        return [sys.executable, "-m", "penstock", *arguments]
-
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(SOURCE), "PENSTOCK_BOOTSTRAP": self.bootstrap_servers}
-
     def try_run(self, *arguments: str, stdin: bytes = b"") -> Result:
-        done = subprocess.run(
-            self.command(arguments),
-            input=stdin,
-            capture_output=True,
-            env=self.environment(),
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        return Result(done.returncode, done.stdout, done.stderr.decode())
+        """Within this process: starting an interpreter for each command would take most of the tests' time."""
+        out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+        before = sys.stdin, os.environ.get(BOOTSTRAP_VARIABLE)
+        sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
+        os.environ[BOOTSTRAP_VARIABLE] = self.bootstrap_servers
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = main(arguments)
+        finally:
+            sys.stdin, bootstrap = before
+            if bootstrap is None:
+                del os.environ[BOOTSTRAP_VARIABLE]
+            else:
+                os.environ[BOOTSTRAP_VARIABLE] = bootstrap
+        out.flush()
+        buffer = out.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return Result(code, buffer.getvalue(), err.getvalue())
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Result:
         result = self.try_run(*arguments, stdin=stdin)
@@ -60,8 +65,12 @@ class Cli(NamedTuple):
         return result
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """As a process of its own, for what only a process shows: signals, closed pipes, a reader in the background."""
         return subprocess.Popen(
-            self.command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment()
+            [sys.executable, "-m", "penstock", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(SOURCE), BOOTSTRAP_VARIABLE: self.bootstrap_servers},
         )
 
     def new_topic(self, *options: str) -> str:

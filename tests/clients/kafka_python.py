@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-from tests.clients.support import PATIENCE_S, new_name
+from tests.clients.support import PATIENCE_S, eventually, new_name
 
 PATIENCE_MS = int(PATIENCE_S * 1_000)
 
@@ -81,16 +82,25 @@ def read_topic(servers: str, topic: str, count: int, partition: int = 0, **confi
 
 def poll_until(
     consumers: Sequence[KafkaConsumer], is_done: Callable[[], bool], what: str, patience_s: float = PATIENCE_S
-) -> list[Any]:
-    """Gives each consumer a turn until `is_done`: how several members of a group live in one thread."""
-    found: list[Any] = []
-    deadline = time.monotonic() + patience_s
-    while not is_done():
-        assert time.monotonic() < deadline, f"{what} did not happen: {[one.assignment() for one in consumers]}"
-        for consumer in consumers:
-            for records in consumer.poll(timeout_ms=20).values():
-                found += records
-    return found
+) -> None:
+    """Polls each consumer until `is_done`, each in a thread of its own: a member whose poll ends while it is joining
+    begins again, so polls must be longer than a rebalance.
+    """
+    done = threading.Event()
+
+    def keep_polling(consumer: KafkaConsumer) -> None:
+        while not done.is_set():
+            consumer.poll(timeout_ms=500)
+
+    threads = [threading.Thread(target=keep_polling, args=(consumer,)) for consumer in consumers]
+    for thread in threads:
+        thread.start()
+    try:
+        eventually(is_done, what, patience_s)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
 
 
 def values(records: Iterable[Any]) -> list[bytes | None]:

@@ -201,7 +201,12 @@ class TestOffsets:
             servers, topic, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=100
         ) as consumer:
             read(consumer, 5)
-            poll_until([consumer], lambda: consumer.committed(where) == 5, "the automatic commit")
+
+            def is_committed() -> bool:
+                consumer.poll(timeout_ms=50)
+                return bool(consumer.committed(where) == 5)
+
+            eventually(is_committed, "the automatic commit")
 
 
 class TestAdministration:

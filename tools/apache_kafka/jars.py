@@ -100,7 +100,8 @@ def find_java(program: str = "java") -> str:
 def class_archive() -> Path:
     """Where the tools' loaded classes are kept between runs (class-data sharing); it halves the start of every tool."""
     answer = subprocess.run([find_java(), "-version"], capture_output=True, text=True, timeout=60, check=False)
-    return fetch_jars().with_suffix(f".{hashlib.sha256(answer.stderr.encode()).hexdigest()[:12]}.jsa")
+    digest = hashlib.sha256(answer.stderr.encode()).hexdigest()[:12]
+    return fetch_jars().with_name(f"{fetch_jars().name}.{digest}.jsa")
 
 
 def java_command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import signal
 import sys
@@ -225,11 +226,10 @@ class Outcome:
 def _run(reader: Reader, limits: Limits, writer: RecordWriter) -> Outcome:
     """Reads until a limit is reached or somebody stops it; always leaves the group and commits."""
     outcome = Outcome()
-    stopped = _stop_on_signals()
     last_seen = time.monotonic()
     out = sys.stdout.buffer
-    try:
-        while not stopped and not (limits.exit_at_end and reader.ends.is_done):
+    with contextlib.closing(reader.consumer), _signals_noted() as received:
+        while not received and not (limits.exit_at_end and reader.ends.is_done):
             wanted = _BATCH_RECORDS if limits.max_messages is None else limits.max_messages - outcome.count
             if wanted <= 0:
                 break
@@ -242,13 +242,12 @@ def _run(reader: Reader, limits: Limits, writer: RecordWriter) -> Outcome:
             elif limits.timeout_seconds is not None and time.monotonic() - last_seen >= limits.timeout_seconds:
                 outcome.timed_out = True
                 break
-    finally:
-        reader.consumer.close()
     return outcome
 
 
-def _stop_on_signals() -> list[int]:
-    """Fills on SIGINT and SIGTERM: both are the usual end of a consumer that follows a topic, not a failure."""
+@contextlib.contextmanager
+def _signals_noted() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM are the usual end of a consumer that follows a topic, not a failure; a second one is meant."""
     received: list[int] = []
 
     def note(number: int, _frame: object) -> None:
@@ -256,9 +255,12 @@ def _stop_on_signals() -> list[int]:
             raise KeyboardInterrupt
         received.append(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, note)
-    return received
+    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _finish(outcome: Outcome, limits: Limits) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -124,7 +126,7 @@ def produce(
     check_sources(value, tombstone, file, input_format, text_format)
     single = _single_record(value, tombstone, text_format)
     delivery = Delivery()
-    with _open_input(file if single is None else None, single is None) as stream:
+    with _open_input(file) if single is None else contextlib.nullcontext(BytesIO()) as stream:
         producer = cluster.producer(settings)
         find_partitions(producer, topic, settle_seconds=SETTLE_SECONDS)
         started = time.monotonic()
@@ -180,16 +182,16 @@ def _single_record(value: str | None, tombstone: bool, text_format: TextFormat) 
     return None if value is None else text_format.parse(_to_bytes(value))
 
 
-def _open_input(file: Path | None, wanted: bool) -> BinaryIO:
-    """The file, or standard input, whose descriptor stays open."""
+def _open_input(file: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
+    """The file, or standard input, which stays open."""
     if file is not None and str(file) != "-":
         try:
             return file.open("rb")
         except OSError as error:
             raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    if wanted and sys.stdin.isatty():
+    if sys.stdin.isatty():
         output.note("One record a line; Ctrl-D ends.")
-    return open(sys.stdin.fileno() if wanted else "/dev/null", "rb", closefd=not wanted)
+    return contextlib.nullcontext(sys.stdin.buffer)
 
 
 def _counted(lines: Iterator[bytes], advance: Any) -> Iterator[bytes]:

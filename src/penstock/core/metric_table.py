@@ -311,32 +311,11 @@ METRICS: tuple[Metric, ...] = (
             "Requests that were too large, truncated or undecodable; each closed its connection.",
         ),
         (
-            "log_partitions_failed_total",
-            _C,
-            "partitions",
-            "logs.partitions_failed",
-            "Partitions taken offline because of a disk error or a corrupted file.",
-        ),
-        (
-            "log_segments_rolled_total",
-            _C,
-            "segments",
-            "logs.segments_rolled",
-            "Segments closed because of size, age or a full index.",
-        ),
-        (
             "log_segments_deleted_total",
             _C,
             "segments",
             "logs.segments_deleted",
             "Segments removed by retention, delete-records or topic deletion.",
-        ),
-        (
-            "log_truncated_bytes_total",
-            _C,
-            "bytes",
-            "logs.truncated_bytes",
-            "Bytes cut from torn log tails by crash recovery.",
         ),
         (
             "group_sessions_expired_total",

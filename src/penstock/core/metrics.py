@@ -215,14 +215,11 @@ class SocketMetrics(CounterSet):
 
 
 class LogMetrics(CounterSet):
-    __slots__ = ("flush_time_ms", "partitions_failed", "segments_deleted", "segments_rolled", "truncated_bytes")
+    __slots__ = ("flush_time_ms", "segments_deleted")
 
     def __init__(self) -> None:
         self.flush_time_ms = Histogram(MILLISECONDS)
-        self.partitions_failed = 0
-        self.segments_rolled = 0
         self.segments_deleted = 0
-        self.truncated_bytes = 0
 
 
 class ReplicaMetrics(CounterSet):

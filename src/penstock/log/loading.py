@@ -108,7 +108,9 @@ def _load_producer_state(loaded: LoadedLog, request: LoadRequest, is_clean: bool
         # know.
         loaded.producer_state.end_offset = loaded.log_end_offset
     else:
-        rebuild_producer_state(loaded.producer_state, snapshots, segments, loaded.log_end_offset, request)
+        rebuild_producer_state(
+            loaded.producer_state, snapshots, segments, loaded.log_end_offset, request.settings, request.now_ms
+        )
 
 
 def create_log(request: LoadRequest, topic_id: TopicId) -> LoadedLog:

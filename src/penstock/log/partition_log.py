@@ -33,10 +33,8 @@ from penstock.log.scan import CorruptLogError
 from penstock.log.segment import Segment
 from penstock.log.validation import BatchRules, check_batch, convert_batch
 from penstock.protocol.batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
+    CONTROL_FLAG,
     PREFIX_SIZE,
-    BatchHeader,
     pack_prefix,
     read_header,
 )
@@ -145,12 +143,10 @@ class PartitionLog(Availability):
         header = check_batch(records, rules, origin, now_ms)
         producers = self._producers
         if header.producer_id >= 0:
-            if origin is Origin.CLIENT:
-                duplicate = producers.find_duplicate(header)
-                if duplicate is not None:
-                    stamp = duplicate.timestamp if rules.is_log_append_time else NO_TIMESTAMP
-                    return AppendResult(duplicate.base_offset, duplicate.last_offset, stamp, True, False)
-            producers.check(header, origin)
+            duplicate = producers.admit(header, origin)
+            if duplicate is not None:
+                stamp = duplicate.timestamp if rules.is_log_append_time else NO_TIMESTAMP
+                return AppendResult(duplicate.base_offset, duplicate.last_offset, stamp, True, False)
         converted = convert_batch(records, header, rules, now_ms)
         if converted is not None:
             records, header = converted, read_header(converted)
@@ -170,7 +166,7 @@ class PartitionLog(Availability):
         segment.note_batch(position, size, base_offset, last_offset, header.max_timestamp)
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
-            marker = _read_marker(records, header)
+            marker = _read_marker(records) if header.attributes & CONTROL_FLAG else None
             producers.update(header, base_offset, header.max_timestamp, marker)
         producers.end_offset = last_offset + 1
         stamp = now_ms if rules.is_log_append_time else NO_TIMESTAMP
@@ -205,7 +201,8 @@ class PartitionLog(Availability):
             )
             if header.has_producer:
                 batch = memoryview(records)[position : position + header.size]
-                self._producers.update(header, header.base_offset, header.max_timestamp, _read_marker(batch, header))
+                marker = _read_marker(batch) if header.is_control else None
+                self._producers.update(header, header.base_offset, header.max_timestamp, marker)
         self.log_end_offset = self._producers.end_offset = batches.headers[-1][1].next_offset
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
@@ -322,10 +319,7 @@ class PartitionLog(Availability):
         self.recovery_point = min(self.recovery_point, end_offset)
         self._snapshots.remove_after(end_offset)
         self._epoch_file.truncate_from_end(end_offset, self.recovery_point)
-        context = LoadRequest(
-            self.topic_partition, self._path, self.settings, self._resources, now_ms, False, 0, self.log_start_offset
-        )
-        rebuild_producer_state(self._producers, self._snapshots, self._segments, end_offset, context)
+        rebuild_producer_state(self._producers, self._snapshots, self._segments, end_offset, self.settings, now_ms)
 
     # ---- retention
 
@@ -360,14 +354,13 @@ class PartitionLog(Availability):
     @property
     def has_unflushed_segments(self) -> bool:
         """A sealed segment waits for its fsync: the server flushes it soon, as Kafka does after each roll."""
-        return self.offline_reason is None and self.recovery_point < self._segments.active.base_offset
+        return self.recovery_point < self._segments.active.base_offset
 
     def is_flush_due(self, now_ms: int) -> bool:
         """By flush.ms, or because a segment was sealed."""
-        if self.has_unflushed_segments:
-            return True
-        has_unflushed = self.offline_reason is None and self.recovery_point < self.log_end_offset
-        return has_unflushed and now_ms - self.last_flush_ms >= self.settings.flush_ms
+        if self.offline_reason is not None or self.recovery_point >= self.log_end_offset:
+            return False
+        return self.has_unflushed_segments or now_ms - self.last_flush_ms >= self.settings.flush_ms
 
     def prepare_flush(self) -> Flush | None:
         """What another thread may sync, captured here on the owner's; None when everything is durable already."""
@@ -414,18 +407,16 @@ class PartitionLog(Availability):
             self._segments.close()
 
     def _settle(self) -> None:
-        active = self._segments.active
-        if self.log_end_offset > 0 and self.log_end_offset not in self._snapshots.offsets:
+        if self.log_end_offset > 0:
             self._snapshots.write(self.log_end_offset, self._producers.entries.values())
         if not self._epoch_file.is_current:
             self._epoch_file.write(self.recovery_point)
         self.flush()
-        active.seal(trim=self.settings.preallocate)
+        self._segments.active.seal(trim=self.settings.preallocate)
 
 
-def _read_marker(records: Buffer, header: BatchHeader) -> EndMarker | None:
-    if not header.is_control or len(records) <= HEADER_SIZE + LOG_OVERHEAD:
-        return None
-    for record in iterate_records(records):
+def _read_marker(batch: Buffer) -> EndMarker | None:
+    """What a control batch says; None when compaction has emptied it."""
+    for record in iterate_records(batch):
         return decode_end_marker(record)
     return None

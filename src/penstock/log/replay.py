@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 from penstock.core.log_settings import LogSettings
 from penstock.log.files import OpenFile
@@ -18,15 +17,13 @@ from penstock.protocol.records import EndMarker, decode_end_marker, iterate_reco
 logger = logging.getLogger(__name__)
 
 
-class ReplayContext(Protocol):
-    @property
-    def settings(self) -> LogSettings: ...
-    @property
-    def now_ms(self) -> int: ...
-
-
 def rebuild_producer_state(
-    state: ProducerState, snapshots: Snapshots, segments: Segments, log_end_offset: int, context: ReplayContext
+    state: ProducerState,
+    snapshots: Snapshots,
+    segments: Segments,
+    log_end_offset: int,
+    settings: LogSettings,
+    now_ms: int,
 ) -> None:
     """Headers are read, records are not, but for control batches.
 
@@ -37,7 +34,7 @@ def rebuild_producer_state(
     snapshots.remove_before(segments.first.base_offset)
     found = snapshots.load_newest()
     offset, entries = found or (segments.first.base_offset, [])
-    state.load(entries, offset, context.now_ms, context.settings.producer_id_expiration_ms)
+    state.load(entries, offset, now_ms, settings.producer_id_expiration_ms)
     if state.end_offset >= log_end_offset:
         state.end_offset = log_end_offset
         return

@@ -18,12 +18,13 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from penstock.core.types import NO_PRODUCER_ID, Buffer
+from penstock.core.types import NO_PRODUCER_ID, NO_SEQUENCE, Buffer
 from penstock.protocol.errors import ApiError, ErrorCode
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12  # base offset and batch length: what comes before the bytes that `batch length` counts
 MAGIC = 2
+MAGIC_POSITION = 16
 PREFIX_SIZE = 16  # base offset, batch length, leader epoch: all that the broker rewrites, and outside the CRC
 CRC_START = 21
 _CRC_PIECE_SIZE = 64 * 1024
@@ -73,7 +74,9 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences wrap from 2^31-1 to 0."""
+        """Sequences wrap from 2^31-1 to 0; a batch without one has none at its end either."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property

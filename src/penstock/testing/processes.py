@@ -50,7 +50,8 @@ def find_free_port(host: str = "127.0.0.1") -> int:
 class ServerProcess:
     """One listening server as a child process, its output appended to one log file across restarts.
 
-    An end that nobody asked for, or with an unexpected exit code, is an error when the server is stopped or its block is left.
+    An end that nobody asked for, or with an unexpected exit code, is an error when the server is stopped or its block
+    is left.
     """
 
     clean_exit_codes: frozenset[int] = frozenset({0})

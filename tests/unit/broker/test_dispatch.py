@@ -18,6 +18,7 @@ from penstock.protocol.framing import decode_response_header, encode_request_hea
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.create_topics import CreateTopicsRequest
+from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -186,9 +187,11 @@ class TestRefusing:
                 assert self.refusal(rig, whole[:size]).kind == "request", (version, size)
 
     @pytest.mark.parametrize("rest", [b"\0", b"\0" * 1000])
-    def test_connection_ends_when_bytes_follow_the_body(self, rig: Rig, rest: bytes) -> None:
+    def test_request_is_served_when_bytes_follow_the_body(self, rig: Rig, rest: bytes) -> None:
+        """librdkafka sends some after a metadata request for all topics."""
         body = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
-        assert "too many" in str(self.refusal(rig, frame(12, 4, body + rest, flexible=True)))
+        reply = rig.dispatcher.handle(SESSION, frame(12, 4, body + rest, flexible=True))
+        assert read(reply, HeartbeatResponse, 4).error_code == 0
 
     def test_connection_ends_when_the_client_id_is_not_text(self, rig: Rig) -> None:
         data = struct.pack(">hhih", 12, 0, 5, 2) + b"\xff\xfe" + bytes(20)
@@ -216,9 +219,8 @@ class TestFailures:
         assert rig.counts("errors") == {("Heartbeat", "INVALID_GROUP_ID"): 1}
 
     def test_text_is_answered_when_the_response_has_room_for_it(self) -> None:
-        request = next(api.request for api in APIS.values() if hasattr(api.request.RESPONSE(), "error_message"))
-        version = request.MAX_VERSION
-        answer = Rig(request, fail(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you"))).ask(request(), version)
+        rig = Rig(DescribeClusterRequest, fail(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")))
+        answer = rig.ask(DescribeClusterRequest(), 2)
         assert (answer.error_code, answer.error_message) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
 
     @pytest.mark.parametrize("failing", [fail, fail_later])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import struct
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from penstock.core.types import TopicPartition
 from penstock.log.origin import Origin
 from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
-from penstock.log.producer_state import ProducerState
+from penstock.log.producer_state import BatchMetadata, ProducerState
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.log.support import NOW, batch, sequenced
@@ -30,9 +31,15 @@ def state_after(*headers: BatchHeader) -> ProducerState:
 
 def code_for(state: ProducerState, taken: BatchHeader, origin: Origin = Origin.CLIENT) -> ErrorCode | None:
     try:
-        state.check(taken, origin)
+        assert state.admit(taken, origin) is None
     except ApiError as error:
         return error.code
+    return None
+
+
+def duplicate_of(state: ProducerState, taken: BatchHeader) -> BatchMetadata | None:
+    with contextlib.suppress(ApiError):
+        return state.admit(taken, Origin.CLIENT)
     return None
 
 
@@ -66,20 +73,27 @@ def test_sequences_are_not_checked_when_the_broker_writes_for_a_producer() -> No
 
 def test_one_of_the_last_five_is_recognised_when_it_comes_again() -> None:
     state = state_after(*(header(10 * index, 10) for index in range(6)))
-    assert state.find_duplicate(header(0, 10)) is None
+    assert duplicate_of(state, header(0, 10)) is None
     for index in range(1, 6):
-        found = state.find_duplicate(header(10 * index, 10))
+        found = duplicate_of(state, header(10 * index, 10))
         assert found is not None
         assert (found.base_offset, found.base_sequence) == (10 * index, 10 * index)
-    assert state.find_duplicate(header(50, 9)) is None
-    assert state.find_duplicate(header(51, 9)) is None
-    assert state.find_duplicate(header(50, 10, epoch=1)) is None
+    assert duplicate_of(state, header(50, 9)) is None
+    assert duplicate_of(state, header(51, 9)) is None
+    assert duplicate_of(state, header(50, 10, epoch=1)) is None
 
 
 def test_a_batch_across_the_wrap_is_recognised_when_it_comes_again() -> None:
-    found = state_after(header(MAX_SEQUENCE - 1, 4)).find_duplicate(header(MAX_SEQUENCE - 1, 4))
+    found = state_after(header(MAX_SEQUENCE - 1, 4)).admit(header(MAX_SEQUENCE - 1, 4), Origin.CLIENT)
     assert found is not None
     assert (found.base_sequence, found.last_sequence) == (MAX_SEQUENCE - 1, 1)
+
+
+def test_a_batch_without_sequences_leaves_none_behind_when_the_broker_wrote_it() -> None:
+    state = state_after(read_header(batch("a", "b", producer_id=7, producer_epoch=0)))
+    assert state.entries[7].last_sequence == -1
+    assert code_for(state, header(0)) is None
+    assert code_for(state, header(5)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_writing_outside_the_transaction_is_refused_when_one_is_open() -> None:

@@ -181,6 +181,7 @@ def _respond(plan: FetchPlan, read: _Read) -> FetchResponse:
         size = len(data.records or b"")
         if partition is not None:
             partition.metrics.fetch_requests += 1
+            partition.metrics.failed_fetch_requests += data.error_code != 0
             partition.metrics.bytes_out += size
         if session is not None:
             told = session.must_answer(

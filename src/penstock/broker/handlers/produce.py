@@ -13,6 +13,8 @@ from penstock.core.metrics import TopicMetrics
 from penstock.protocol.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     read_batch_size,
@@ -114,7 +116,7 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
             _check_flags(job, header)
         result = partition.append(records, job.acks, job.now_ms)
     except ApiError as error:
-        _count_failure(metrics, error, len(data.records or b""))
+        _count_failure(metrics, error, data.records or b"")
         return _append_error(partition, data.index, error)
     metrics.bytes_in += len(records)
     metrics.messages_in += header.record_count
@@ -153,14 +155,18 @@ def _check_flags(job: _Job, header: BatchHeader) -> None:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
-def _count_failure(metrics: TopicMetrics, error: ApiError, size: int) -> None:
+def _count_failure(metrics: TopicMetrics, error: ApiError, records: Buffer) -> None:
     metrics.failed_produce_requests += 1
     if error.code == ErrorCode.MESSAGE_TOO_LARGE:
-        metrics.bytes_rejected += size
+        metrics.bytes_rejected += len(records)
     elif error.code == ErrorCode.CORRUPT_MESSAGE:
-        metrics.invalid_crc_records += 1
+        if records[MAGIC_POSITION] == MAGIC:
+            metrics.invalid_crc_records += 1
+        else:
+            metrics.invalid_magic_records += 1
     elif error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         metrics.invalid_sequence_records += 1
+    metrics.no_key_compacted_records += len(error.record_errors)
 
 
 def _append_error(partition: Partition, index: int, error: ApiError) -> PartitionProduceResponse:

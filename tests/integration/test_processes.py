@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.processes import ServerProcess, ServerProcessError, find_free_port
+
+LISTEN = """
+import signal, socket, sys, time
+signal.signal(signal.SIGTERM, ON_SIGNAL)
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listening", flush=True)
+time.sleep(60)
+"""
+OBEDIENT = LISTEN.replace("ON_SIGNAL", "lambda *_: sys.exit(0)")
+FAILS_AT_STOP = LISTEN.replace("ON_SIGNAL", "lambda *_: sys.exit(3)")
+STUBBORN = LISTEN.replace("ON_SIGNAL", "signal.SIG_IGN")
+DIES_AT_ONCE = "print('the disk is on fire'); raise SystemExit(7)"
+SILENT = "import time; time.sleep(60)"
+
+
+def make_server(directory: Path, program: str, start_timeout_s: float = 20.0) -> ServerProcess:
+    port = find_free_port()
+    command = [sys.executable, "-c", program, str(port)]
+    return ServerProcess("server", command, port=port, log_path=directory / "log", start_timeout_s=start_timeout_s)
+
+
+def test_server_is_ready_and_then_gone_when_used_as_a_block(tmp_path: Path) -> None:
+    with make_server(tmp_path, OBEDIENT) as server:
+        assert server.is_running
+        assert "listening" in server.read_log()
+    assert not server.is_running
+
+
+def test_log_is_shown_when_the_server_dies_before_it_is_ready(tmp_path: Path) -> None:
+    with pytest.raises(ServerProcessError, match=r"(?s)exit code 7 before it was ready.*the disk is on fire"):
+        make_server(tmp_path, DIES_AT_ONCE).start()
+
+
+def test_server_is_stopped_when_it_never_listens(tmp_path: Path) -> None:
+    server = make_server(tmp_path, SILENT, start_timeout_s=0.3)
+    with pytest.raises(ServerProcessError, match="did not listen on port"):
+        server.start()
+    assert not server.is_running
+
+
+def test_server_is_killed_and_reported_when_it_ignores_the_signal(tmp_path: Path) -> None:
+    server = make_server(tmp_path, STUBBORN).start()
+    with pytest.raises(ServerProcessError, match="did not end within"):
+        server.terminate(timeout_s=0.3)
+    assert not server.is_running
+
+
+def test_stop_is_an_error_when_the_server_fails_while_stopping(tmp_path: Path) -> None:
+    server = make_server(tmp_path, FAILS_AT_STOP).start()
+    with pytest.raises(ServerProcessError, match="was stopped and ended with exit code 3"):
+        server.terminate()
+
+
+def test_leaving_the_block_is_an_error_when_the_server_died_unasked(tmp_path: Path) -> None:
+    server = make_server(tmp_path, OBEDIENT).start()
+    server.process.kill()
+    server.process.wait()
+    with pytest.raises(ServerProcessError, match="SIGKILL"):
+        server.__exit__(None, None, None)
+
+
+def test_leaving_the_block_is_quiet_when_the_test_killed_the_server(tmp_path: Path) -> None:
+    with make_server(tmp_path, OBEDIENT) as server:
+        server.kill()
+
+
+def test_server_is_another_process_on_the_same_port_when_restarted(tmp_path: Path) -> None:
+    with make_server(tmp_path, OBEDIENT) as server:
+        first = server.pid
+        server.restart()
+        assert server.pid != first
+        assert server.read_log().count("listening") == 2
+
+
+def test_start_is_refused_when_the_server_is_running(tmp_path: Path) -> None:
+    with make_server(tmp_path, OBEDIENT) as server, pytest.raises(ServerProcessError, match="already running"):
+        server.spawn()
