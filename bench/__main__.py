@@ -56,8 +56,8 @@ class Run:
             for contender, server in servers:
                 self._warm_up(contender, server, names)
             for number in range(self.rounds):
-                for contender, server in _alternate(servers, number):
-                    for name in names:
+                for name in names:
+                    for contender, server in _alternate(servers, number):
                         self._keep(contender, LOADS[name](server, self.scale), f"round {number + 1}")
             for contender, server in servers:
                 self._keep(contender, {"memory-loaded": resident_megabytes(server.pid)})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-import penstock
 from bench.loads import now_ms
 from bench.wire import RawConnection, metadata_request, produce_error, produce_request, record_batch
+from penstock import Broker
 
 TOPIC = "first"
 
@@ -14,7 +14,7 @@ TOPIC = "first"
 def main() -> None:
     produce = produce_request(TOPIC, 0, record_batch(b"first", now_ms()))
     started = time.perf_counter()
-    with penstock.Broker() as broker:
+    with Broker() as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         with RawConnection(host, int(port)) as connection:
             connection.exchange(metadata_request(TOPIC, may_create=True))

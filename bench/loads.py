@@ -33,6 +33,14 @@ CONSUME_CHUNK = 10_000
 REQUESTS_IN_FLIGHT = 5
 LATENCY_VALUE_BYTES = 100
 
+# A full queue makes librdkafka pause its fetches for a second, and the faster the broker the more often: that would
+# measure the pauses. So the queue takes all that comes.
+UNBOUNDED_QUEUE = {
+    "queued.min.messages": 10_000_000,
+    "queued.max.messages.kbytes": 2_097_151,
+    "fetch.queue.backoff.ms": 1,
+}
+
 _topic_numbers = itertools.count(1)
 
 
@@ -118,7 +126,7 @@ def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> 
 def consume(server: ServerProcess, topic: str, count: int) -> float:
     """Seconds from the first to the last of `count` records, through librdkafka."""
     settings = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer({**client_settings(server), **settings})
+    consumer = confluent_kafka.Consumer({**client_settings(server), **settings, **UNBOUNDED_QUEUE})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     deadline = time.monotonic() + PATIENCE_S
     first = consumer.consume(1, PATIENCE_S)
@@ -126,7 +134,8 @@ def consume(server: ServerProcess, topic: str, count: int) -> float:
     received = len(first)
     try:
         while received < count:
-            messages = consumer.consume(CONSUME_CHUNK, 0.5)
+            # Never more than are left: the call would wait out its time for the ones that do not come.
+            messages = consumer.consume(min(CONSUME_CHUNK, count - received), 0.5)
             received += len(messages)
             if not messages:
                 _check_alive(server, [], deadline)

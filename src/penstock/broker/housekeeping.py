@@ -36,7 +36,7 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         config = broker.config
-        self._chores = (
+        self.chores: tuple[Chore, ...] = (
             Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),
             # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes what has
             # changed.
@@ -49,7 +49,7 @@ class Housekeeping:
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._repeat(chore), name=f"chore {chore.name}") for chore in self._chores]
+        self._tasks = [loop.create_task(self._repeat(chore), name=f"chore {chore.name}") for chore in self.chores]
 
     async def stop(self) -> None:
         """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""

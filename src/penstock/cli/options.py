@@ -116,4 +116,5 @@ def confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Nobody is there to answer.", "Add --yes.")
     if not typer.confirm(question):
-        raise CliError("nothing was changed", exit_code=ExitCode.FAILURE)
+        sys.stderr.write("Nothing was changed.\n")
+        raise typer.Exit(ExitCode.FAILURE)

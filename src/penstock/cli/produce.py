@@ -130,8 +130,9 @@ def produce(
         producer = cluster.producer(settings)
         find_partitions(producer, topic, settle_seconds=SETTLE_SECONDS)
         started = time.monotonic()
+        typed = file is None and sys.stdin.isatty()  # a bar would be drawn over what a person types
         size = file.stat().st_size if file is not None and file.is_file() else None
-        with progress(f"Producing to {topic}", size, enabled=show_progress, in_bytes=True) as advance:
+        with progress(f"Producing to {topic}", size, enabled=show_progress and not typed, in_bytes=True) as advance:
             lines = _counted(split_stream(stream, unescape(delimiter)), advance)
             records: Iterator[InputRecord]
             records = iter((single,)) if single is not None else _parse(lines, input_format, text_format, now_ms)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from penstock.core.types import TopicPartition, new_topic_id
 from penstock.log import names
+from penstock.log.checkpoint_write import CheckpointContent
 from penstock.log.checkpoints import decode_offsets, encode_offsets
 from penstock.log.files import Files, OpenFile
 from penstock.log.metadata_files import (
@@ -73,8 +74,8 @@ class DataDirectory:
         self._written[name] = content
         return offsets
 
-    def changed_checkpoints(self, logs: Iterable[PartitionLog]) -> list[tuple[str, bytes]]:
-        """(path, content) of the checkpoint files that no longer say what is true."""
+    def changed_checkpoints(self, logs: Iterable[PartitionLog]) -> list[CheckpointContent]:
+        """The checkpoint files that no longer say what is true."""
         tables: dict[str, dict[TopicPartition, int]] = {name: {} for name, _ in _CHECKPOINTS}
         for log in logs:
             for name, offset_of in _CHECKPOINTS:
@@ -84,10 +85,13 @@ class DataDirectory:
         for name, offsets in tables.items():
             content = encode_offsets(offsets)
             if self._written.get(name) != content:
-                # Counted as written from here on: a write that fails takes the directory offline.
                 self._written[name] = content
-                changed.append((f"{self.path}/{name}", content))
+                changed.append(CheckpointContent(self.path, name, content))
         return changed
+
+    def forget_checkpoints(self) -> None:
+        """Writing them failed: nobody knows what the files say now, so all are written next time."""
+        self._written.clear()
 
     def mark_clean(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)

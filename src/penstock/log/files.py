@@ -35,9 +35,8 @@ class OpenFile:
     def write(self, buffers: Sequence[Buffer], position: int, size: int) -> None:
         """All `size` bytes of `buffers` at `position`, or OSError with some of them written.
 
-        Costs one system call of about 2 us for a small batch. Tried: joining the buffers first (slower from 4 KiB on),
-        an append-mode descriptor (cannot be told where a failed write began). Shown by the produce rows of `make
-        bench`.
+        Costs one system call: 1 us for a small batch, 50 us for 1 MiB. Tried: joining the buffers first (the same for a
+        small batch, half as much again at 4 KiB, 2.5 times at 1 MiB). Shown by the produce rows of `make bench`.
         """
         written = os.pwritev(self._fd, buffers, position)
         if written != size:
@@ -51,6 +50,10 @@ class OpenFile:
             if count == 0:
                 raise OSError(errno.EIO, f"the disk took no byte of {len(view) - written}", self.path)
             written += count
+
+    def send(self, socket_fd: int, position: int, size: int) -> int:
+        """Up to `size` bytes to a socket, without passing through Python; 0 at the end of the file."""
+        return os.sendfile(socket_fd, self._fd, position, size)
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes: fewer only at the end of the file."""
@@ -95,6 +98,16 @@ class FileSlice:
 
     def __len__(self) -> int:
         return self.size
+
+    def send(self, socket_fd: int, start: int) -> int:
+        """As much of the slice from `start` on as the socket takes now; BlockingIOError when it takes nothing.
+
+        Costs a quarter of reading and writing (0.05 s of CPU per GB on loopback instead of 0.2). Bench: consume 1 KiB.
+        """
+        sent = self.file.send(socket_fd, self.position + start, self.size - start)
+        if sent == 0:
+            raise ValueError(f"{self.file.path} ends before its slice does")
+        return sent
 
     def read(self, start: int, size: int) -> bytes:
         """`size` bytes from `start` of the slice. OSError from the disk, ValueError when the bytes are not there."""

@@ -15,7 +15,7 @@ from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
 from penstock.log import names
-from penstock.log.checkpoint_write import CheckpointWrite
+from penstock.log.checkpoint_write import CheckpointContent, CheckpointWrite
 from penstock.log.data_directory import DataDirectory, LogDirectoryError
 from penstock.log.delayed_deletes import DelayedDeletes
 from penstock.log.files import Files
@@ -42,6 +42,7 @@ class LogDirectories:
         self._clock = clock
         self._resources = resources
         self._delayed_deletes = DelayedDeletes(resources.files)
+        self._checkpoint_write: CheckpointWrite | None = None
 
     @classmethod
     def open(
@@ -189,21 +190,33 @@ class LogDirectories:
 
     def prepare_checkpoints(self) -> CheckpointWrite | None:
         """What another thread may write; None when the files on disk are right already."""
-        contents: list[tuple[str, bytes]] = []
+        self._settle_checkpoints()
+        contents: list[CheckpointContent] = []
         for path, logs in self._logs_by_directory().items():
             if path not in self.offline:
                 contents += self.directories[path].changed_checkpoints(logs)
-        return CheckpointWrite(self._resources.files, tuple(contents)) if contents else None
+        if not contents:
+            return None
+        self._checkpoint_write = CheckpointWrite(self._resources.files, contents)
+        return self._checkpoint_write
 
     def write_checkpoints(self) -> None:
-        """Directory by directory: one that cannot be written goes offline, the others are written all the same."""
-        for path, logs in self._logs_by_directory().items():
-            if path in self.offline:
-                continue
-            contents = tuple(self.directories[path].changed_checkpoints(logs))
-            try:
-                CheckpointWrite(self._resources.files, contents).run()
-            except OSError as error:
+        """Both steps in one, for callers that may block."""
+        write = self.prepare_checkpoints()
+        if write is not None:
+            write.run()
+            self._settle_checkpoints()
+
+    def _settle_checkpoints(self) -> None:
+        """Deal with what went wrong in the last write. A full disk costs time in the next recovery and is tried again;
+        a directory that cannot be written for another reason goes offline, and the others go on.
+        """
+        write, self._checkpoint_write = self._checkpoint_write, None
+        for path, error in write.failures.items() if write is not None else ():
+            self.directories[path].forget_checkpoints()
+            if error.errno in _FULL_DISK:
+                logger.warning("cannot write the checkpoints of %s for now: %s", path, error)
+            else:
                 self.take_directory_offline(path, f"writing its checkpoints failed: {error}")
 
     def _logs_by_directory(self) -> dict[Path, list[PartitionLog]]:

@@ -118,8 +118,8 @@ class ProducerState:
         """None when the batch may be appended; the stored batch when it is one of the last five again; ApiError
         otherwise.
 
-        Costs 0.6 us when the batch is the one that is due, 3 us otherwise. Tried: always looking for a duplicate first
-        (1.5 us more). Shown by the idempotent produce rows of `make bench`.
+        Costs 0.8 us when the batch is the one that is due. Tried: looking for a duplicate first, then checking (3 us).
+        Shown by the produce rows of `make bench`.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.files import OpenFile
+from penstock.core.types import Buffer
 from penstock.log.producer_state import ProducerState
 from penstock.log.scan import read_batch
 from penstock.log.segments import Segments
 from penstock.log.snapshots import Snapshots
-from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError
 from penstock.protocol.records import EndMarker, decode_end_marker, iterate_records
 
@@ -46,17 +45,17 @@ def rebuild_producer_state(
         file = segment.open_file()
         for position, header in segment.scan_from(start):
             if header.has_producer:
-                marker = read_marker(file, position, header) if header.is_control else None
+                marker = read_marker(read_batch(file, position, header)) if header.is_control else None
                 state.update(header, header.base_offset, header.max_timestamp, marker)
             state.end_offset = header.next_offset
     state.end_offset = log_end_offset
 
 
-def read_marker(file: OpenFile, position: int, header: BatchHeader) -> EndMarker | None:
+def read_marker(batch: Buffer) -> EndMarker | None:
     """What a control batch says; None when compaction has emptied it, or it makes no sense to this version."""
     try:
-        for record in iterate_records(read_batch(file, position, header)):
+        for record in iterate_records(batch):
             return decode_end_marker(record)
     except ApiError as error:
-        logger.warning("ignoring the control batch at position %d of %s: %s", position, file.path, error)
+        logger.warning("ignoring a control batch: %s", error)
     return None

@@ -58,8 +58,9 @@ class BatchRules(NamedTuple):
 def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int) -> BatchHeader:
     """The header of the one batch in `records`; ApiError when the leader must refuse it.
 
-    Costs about 2 us and one pass over the bytes for the CRC (0.14 ms per MB). Tried: reading single fields instead of
-    the whole header (slower from the third field on). Shown by the produce rows of `make bench`.
+    Costs 2.5 us for a small batch, then one pass of CRC over the rest (0.14 ms per MB). Tried: unpacking the four
+    fields that most batches need instead of the whole header (0.2 us less, and every rare check unpacks again). Shown
+    by the produce rows of `make bench`.
     """
     size = len(records)
     if size < batches.HEADER_SIZE:
@@ -81,10 +82,6 @@ def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int)
         raise _wrong_count(header)
     if origin is Origin.CLIENT:
         _check_client_batch(records, header, rules, now_ms)
-    if size > rules.segment_bytes:
-        raise ApiError(
-            ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit a segment of {rules.segment_bytes}"
-        )
     return header
 
 
@@ -134,7 +131,9 @@ def convert_batch(records: Buffer, header: BatchHeader, rules: BatchRules, now_m
         and rules.target_codec != header.compression
         and not (header.is_control and header.compression == Codec.NONE)
     )
-    if not recompresses and rules.is_log_append_time == header.is_log_append_time and not rules.is_log_append_time:
+    if not recompresses and not rules.is_log_append_time and not header.is_log_append_time:
+        if len(records) > rules.segment_bytes:
+            raise _too_large_for_segment(len(records), rules.segment_bytes)
         return None
     attributes, max_timestamp = header.attributes & ~batches.LOG_APPEND_TIME_FLAG, header.max_timestamp
     if rules.is_log_append_time:
@@ -147,6 +146,8 @@ def convert_batch(records: Buffer, header: BatchHeader, rules: BatchRules, now_m
         size = batches.HEADER_SIZE + len(section)
         if size > rules.max_size:
             raise _too_large(size, rules.max_size)
+    if batches.HEADER_SIZE + len(section) > rules.segment_bytes:
+        raise _too_large_for_segment(batches.HEADER_SIZE + len(section), rules.segment_bytes)
     return batches.build(header._replace(attributes=attributes, max_timestamp=max_timestamp), section)
 
 
@@ -170,6 +171,10 @@ def _wrong_size(claimed: int, size: int) -> ApiError:
 
 def _too_large(size: int, limit: int) -> ApiError:
     return ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes is larger than max.message.bytes {limit}")
+
+
+def _too_large_for_segment(size: int, limit: int) -> ApiError:
+    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit a segment of {limit}")
 
 
 def _wrong_count(header: BatchHeader) -> ApiError:

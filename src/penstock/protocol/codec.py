@@ -19,10 +19,12 @@ from penstock.protocol.message import Buffer, Chunk, FieldRow, Message
 
 M = TypeVar("M", bound=Message)
 
-# A request that names more things than this is not served by anybody: a Metadata request for every topic of the
-# largest clusters stays below. Each element may cost some 100 bytes of Python objects, so the worst frame costs about
-# 50 MB.
-MAX_ELEMENTS = 500_000
+# A request that names more things than this is refused: a handler takes about 10 us for each of them, and for as long
+# nobody else is served. A fetch or a metadata request for everything that one broker holds stays far below.
+MAX_REQUEST_ELEMENTS = 100_000
+# Answers and stored records come from brokers. Metadata of the largest clusters stays below this. Each element may cost
+# some 100 bytes of Python objects, so the worst frame costs about 200 MB.
+MAX_ELEMENTS = 2_000_000
 
 _FIXED = {
     "bool": "?",
@@ -296,10 +298,11 @@ def _compile_encoder(key: tuple[type[Message], int]) -> Encoder:
 
 
 class _DecoderSource(_Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, max_elements: int) -> None:
         super().__init__("def run(data, pos, end):")
         self.version = version
         self.flexible = flexible
+        self.max_elements = max_elements
         self.add("total = 0")
 
     def struct(self, message_class: type[Message], target: str) -> None:
@@ -385,7 +388,8 @@ class _DecoderSource(_Source):
         self.add(f"total += {count}")
         # Every element takes at least one byte, so a count above what is left is a lie.
         self.add(
-            f"if {count} > end - pos or total > {MAX_ELEMENTS}: raise ValueError('an array is longer than its data')"
+            f"if {count} > end - pos or total > {self.max_elements}:"
+            " raise ValueError('an array is longer than its data')"
         )
         if isinstance(element, str) and element in _FIXED:
             size = struct.calcsize(">" + _FIXED[element])
@@ -440,7 +444,10 @@ class _DecoderSource(_Source):
         self.add("else:")
         self.indent += 1
         self.add(f"{count}, pos = read_varint(data, pos)")
-        self.add(f"if {count} > end - pos: raise ValueError('more tagged fields than data')")
+        self.add(f"total += {count}")
+        self.add(
+            f"if {count} > end - pos or total > {self.max_elements}: raise ValueError('more tagged fields than data')"
+        )
         self.add(f"for _ in range({count}):")
         self.indent += 1
         self.add("tag, pos = read_varint(data, pos)")
@@ -460,7 +467,9 @@ class _DecoderSource(_Source):
 def _compile_decoder(key: tuple[type[Message], int]) -> Decoder:
     message_class, version = key
     _check_version(message_class, version)
-    source = _DecoderSource(version, version >= message_class.FLEXIBLE_FROM)
+    is_request = hasattr(message_class, "RESPONSE")
+    max_elements = MAX_REQUEST_ELEMENTS if is_request else MAX_ELEMENTS
+    source = _DecoderSource(version, version >= message_class.FLEXIBLE_FROM, max_elements)
     source.struct(message_class, "m")
     source.add("return m, pos")
     decoder: Decoder = source.compile(f"decode {message_class.__name__} v{version}")

@@ -13,6 +13,8 @@ _FIXED_PART = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
 _CORRELATION_ID = struct.Struct(">i")
 MIN_REQUEST_SIZE = _FIXED_PART.size
+# Kafka defines none or one; what newer clients may add will be a few.
+_MAX_TAGS = 100
 
 
 class RequestHeader(NamedTuple):
@@ -49,6 +51,8 @@ def decode_client_id(data: Buffer, flexible: bool) -> tuple[str | None, int]:
 
 def _skip_tags(data: Buffer, position: int) -> int:
     count, position = read_unsigned_varint(data, position)
+    if count > _MAX_TAGS:
+        raise ValueError(f"{count} tagged fields in a header")
     for _ in range(count):
         _, position = read_unsigned_varint(data, position)
         size, position = read_unsigned_varint(data, position)

@@ -24,6 +24,8 @@ class FileChunk(Protocol):
 
     def read(self, start: int, size: int) -> bytes: ...
 
+    def send(self, socket_fd: int, start: int) -> int: ...
+
 
 Chunk = Buffer | FileChunk
 

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.core.metrics import SocketMetrics
-from penstock.protocol.message import Buffer, Chunk
+from penstock.protocol.message import Buffer, Chunk, FileChunk
 from penstock.server import limits
 
 logger = logging.getLogger("penstock.server.connection")
@@ -61,6 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         "_listener",
         "_reading_paused",
         "_requests",
+        "_socket_fd",
         "_transport",
         "_writing_paused",
         "_yielded",
@@ -86,13 +87,17 @@ class Connection(asyncio.BufferedProtocol):
         self._chunks: deque[Chunk] = deque()
         self._chunk_position = 0
         self._writing_paused = False
+        self._socket_fd = -1  # for sendfile; -1 where bytes must pass through TLS
         self._closing = False
 
     # -------------------------------------------------------------------------------------------- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=limits.WRITE_PIECE_SIZE)
+        # Nothing may wait in the transport while we go on: what it cannot send at once stops us until it is out.
+        self._transport.set_write_buffer_limits(high=0)
+        sock = transport.get_extra_info("socket")
+        self._socket_fd = -1 if sock is None or transport.get_extra_info("ssl_object") else sock.fileno()
         self.session = self._listener.opened(self)
         if self.session is None:  # the listener has no room for it
             self.abort()
@@ -212,6 +217,7 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         requests = self._requests
         left = limits.REQUESTS_PER_TURN
+        replies: list[Chunk] = []  # those without records go out together
         while requests and self._can_serve():
             if left <= 0 and len(requests) >= limits.QUEUED_REQUESTS:
                 self._yielded = True
@@ -222,6 +228,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 reply = self._listener.handle(self.session, requests.popleft())
             except UnanswerableError as error:
+                self._send(replies)
                 self._refuse(error.kind, str(error))
                 return
             except BaseException:  # a bug; going on would answer the next request in place of this one
@@ -230,10 +237,14 @@ class Connection(asyncio.BufferedProtocol):
             if reply is None:
                 continue
             if isinstance(reply, list):
-                self._send(reply)
+                replies += reply
+                if len(reply) > 1:
+                    self._send(replies)
+                    replies = []
             else:
                 self._awaited = asyncio.ensure_future(reply)
                 self._awaited.add_done_callback(self._on_reply)
+        self._send(replies)
         self._throttle()
 
     def _go_on(self) -> None:
@@ -296,53 +307,57 @@ class Connection(asyncio.BufferedProtocol):
     # -------------------------------------------------------------------------------------------- sending
 
     def _send(self, chunks: list[Chunk]) -> None:
-        if len(chunks) == 1:
-            assert self._transport is not None
-            self._listener.metrics.bytes_out += len(chunks[0])
-            self._transport.write(cast("bytes", chunks[0]))
-            return
-        self._chunks.extend(chunks)
-        self._send_pieces()
+        if chunks and not self._closing:
+            self._chunks.extend(chunks)
+            self._send_pieces()
 
     def _send_pieces(self) -> None:
         """Hands over pieces until the transport says stop; `resume_writing` comes back here."""
         assert self._transport is not None
-        gathered: list[Buffer] = []
-        size = 0
-        while self._chunks and not self._writing_paused:
-            piece = self._next_piece()
-            if piece is None:
-                return
-            gathered.append(piece)
-            size += len(piece)
-            if size >= limits.WRITE_PIECE_SIZE:
-                self._hand_over(gathered, size)
-                gathered, size = [], 0
-        if gathered:
-            self._hand_over(gathered, size)
+        while self._chunks and not self._writing_paused and not self._closing:
+            gathered: list[Buffer] = []
+            while self._chunks and isinstance(self._chunks[0], _IN_MEMORY):
+                gathered.append(self._chunks.popleft())  # type: ignore[arg-type]
+            if not gathered:
+                self._send_from_file()
+            else:
+                data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+                self._listener.metrics.bytes_out += len(data)
+                self._transport.write(data)
 
-    def _hand_over(self, pieces: list[Buffer], size: int) -> None:
-        assert self._transport is not None
-        self._listener.metrics.bytes_out += size
-        self._transport.writelines(pieces)
-
-    def _next_piece(self) -> Buffer | None:
+    def _send_from_file(self) -> None:
+        """From the page cache to the socket if the socket takes anything; else a piece that waits in the transport,
+        which tells us when it is out. The transport is empty here, so nothing can overtake.
+        """
         chunk = self._chunks[0]
-        if isinstance(chunk, _IN_MEMORY):
-            self._chunks.popleft()
-            return chunk
+        assert self._transport is not None
+        assert not isinstance(chunk, _IN_MEMORY)
+        start = self._chunk_position
         try:
-            piece = chunk.read(self._chunk_position, min(limits.WRITE_PIECE_SIZE, len(chunk) - self._chunk_position))
+            sent = self._send_directly(chunk, start)
+            if not sent and len(chunk):
+                piece = chunk.read(start, min(limits.WRITE_PIECE_SIZE, len(chunk) - start))
+                sent = len(piece)
+                self._transport.write(piece)
         except (OSError, ValueError) as error:
             # Half a reply is out and cannot be taken back; the client asks again and then gets the error.
-            logger.error("closing %s: reading a segment failed: %s", self.session, error)
+            if not isinstance(error, ConnectionError):
+                logger.error("closing %s: reading a segment failed: %s", self.session, error)
             self.abort()
-            return None
-        self._chunk_position += len(piece)
+            return
+        self._listener.metrics.bytes_out += sent
+        self._chunk_position = start + sent
         if self._chunk_position == len(chunk):
             self._chunks.popleft()
             self._chunk_position = 0
-        return piece
+
+    def _send_directly(self, chunk: FileChunk, start: int) -> int:
+        if self._socket_fd < 0 or not len(chunk):
+            return 0
+        try:
+            return chunk.send(self._socket_fd, start)
+        except BlockingIOError:
+            return 0
 
     def pause_writing(self) -> None:
         self._writing_paused = True

@@ -114,6 +114,14 @@ def test_record_list_too_large_is_answered_when_the_batch_exceeds_a_segment(tmp_
     assert refusal(tmp_path, batch("x" * 2000)).code == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+def test_the_stored_size_counts_against_the_segment_when_a_batch_is_recompressed(tmp_path: Path) -> None:
+    settings = replace(SMALL, compression_type="zstd")
+    assert stored(tmp_path / "shrinks", batch("x" * 2000), settings)[0].compression == Codec.ZSTD
+    settings = replace(SMALL, compression_type="uncompressed")
+    grows = batch("x" * 2000, codec=Codec.ZSTD)
+    assert refusal(tmp_path / "grows", grows, settings).code == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
 def test_every_record_is_named_when_keys_are_missing_on_a_compacted_topic(tmp_path: Path) -> None:
     settings = replace(SMALL, cleanup_policy=frozenset({"compact"}))
     records = [Record(b"k", b"1", (), NOW), Record(None, b"2", (), NOW), Record(b"", b"3", (), NOW), Record(None, b"4")]

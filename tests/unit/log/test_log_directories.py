@@ -310,13 +310,42 @@ def test_the_directory_goes_offline_when_its_checkpoints_cannot_be_written(tmp_p
     directories.close()
 
 
+def test_checkpoints_are_tried_again_when_the_disk_was_full(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    directories = opened(tmp_path, files=files)
+    filled(directories, 2)
+    files.fail(Fault.on("write_file", "checkpoint", errno.ENOSPC))
+    write = directories.prepare_checkpoints()
+    assert write is not None
+    write.run()
+    files.heal()
+    directories.write_checkpoints()
+    assert directories.offline == {}
+    assert (tmp_path / names.HIGH_WATERMARKS).read_text() == "0\n2\norders 0 20\norders 1 20\n"
+    directories.close()
+
+
+def test_a_failed_write_in_another_thread_is_noticed_when_the_next_is_prepared(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    directories = opened(tmp_path, files=files)
+    filled(directories, 1)
+    files.fail(Fault.on("write_file", "checkpoint"))
+    write = directories.prepare_checkpoints()
+    assert write is not None
+    write.run()
+    assert directories.offline == {}
+    assert directories.prepare_checkpoints() is None
+    assert list(directories.offline) == [tmp_path]
+    directories.close()
+
+
 def test_checkpoints_are_written_only_when_something_changed(tmp_path: Path) -> None:
     files = FaultyFiles()
     directories = opened(tmp_path, files=files)
     filled(directories, 1)
     write = directories.prepare_checkpoints()
     assert write is not None
-    assert {Path(path).name for path, _ in write.contents} == {
+    assert {content.name for content in write.contents} == {
         names.RECOVERY_POINTS,
         names.LOG_START_OFFSETS,
         names.HIGH_WATERMARKS,
@@ -326,7 +355,7 @@ def test_checkpoints_are_written_only_when_something_changed(tmp_path: Path) -> 
     append(directories.logs[partition(0)], batch("a"))
     write = directories.prepare_checkpoints()
     assert write is not None
-    assert [Path(path).name for path, _ in write.contents] == [names.HIGH_WATERMARKS]
+    assert [content.name for content in write.contents] == [names.HIGH_WATERMARKS]
     directories.close()
 
 

@@ -1,0 +1,219 @@
+"""Clients that keep a broker busy while it is killed, and remember what it promised them.
+
+Each runs in a thread of its own for the whole run, with one client object, so that what is tested is how a client goes
+on after a crash and not how it starts. Nothing here judges: `crash_check` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+# Enough in flight that every crash meets unacknowledged batches; few enough that a thousand rounds fit in memory.
+_MOST_IN_FLIGHT = 200
+_PAUSE_S = 0.002
+_BURST = 40
+_PADDING = b"." * 200
+# A client must not give up while the broker is down: what is checked is what happens when it comes back.
+PATIENT: dict[str, Any] = {
+    "log_level": 0,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 50,
+    "retry.backoff.ms": 10,
+    "topic.metadata.refresh.interval.ms": 1_000,
+    "socket.timeout.ms": 10_000,
+}
+_WRITER_SHIFT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class WriterKind:
+    """How a producer is configured, and what follows from that for the check."""
+
+    name: str
+    acks: str
+    is_idempotent: bool
+
+    def config(self) -> dict[str, Any]:
+        # Several requests in flight may overtake each other when they are sent again, unless the broker sorts them out
+        # by sequence number: a plain producer promises order with one only.
+        in_flight = 5 if self.is_idempotent else 1
+        return {
+            "acks": self.acks,
+            "enable.idempotence": self.is_idempotent,
+            "max.in.flight.requests.per.connection": in_flight,
+            "linger.ms": 1,
+            "batch.num.messages": 20,
+            "message.timeout.ms": 300_000,
+        }
+
+
+WRITER_KINDS = (
+    WriterKind("idempotent", "all", True),
+    WriterKind("idempotent-too", "all", True),
+    WriterKind("plain-all", "all", False),
+    WriterKind("plain-leader", "1", False),
+)
+
+
+def encode_value(writer: int, number: int) -> bytes:
+    return b"%d %d %b" % (writer, number, _PADDING)
+
+
+def decode_value(value: bytes | None) -> tuple[int, int]:
+    """(writer, number); ValueError for anything that no writer wrote."""
+    parts = (value or b"").split(b" ")
+    if len(parts) != 3 or parts[2] != _PADDING:
+        raise ValueError(f"not a record of this run: {value!r}")
+    return int(parts[0]), int(parts[1])
+
+
+class _Client(threading.Thread):
+    def __init__(self, name: str) -> None:
+        super().__init__(name=f"crash-{name}", daemon=True)
+        self._ending = threading.Event()
+        self.failures: list[str] = []
+
+    def end(self) -> None:
+        self._ending.set()
+
+
+class Writer(_Client):
+    """Numbers its records from 0 and writes number `n` to target `n % len(targets)`."""
+
+    def __init__(
+        self, index: int, kind: WriterKind, servers: str, targets: Sequence[tuple[str, int]], deadline_s: float
+    ) -> None:
+        super().__init__(kind.name)
+        self.index = index
+        self.kind = kind
+        self.acknowledged = bytearray()  # one byte for each number sent: 1 once the broker has acknowledged it
+        self._targets = targets
+        self._in_flight = 0
+        self._deadline_s = deadline_s
+        self._producer = Producer({"bootstrap.servers": servers, **PATIENT, **kind.config()})
+
+    def run(self) -> None:
+        while not self._ending.is_set():
+            for _ in range(_BURST):
+                self._send()
+            self._producer.poll(0)
+            while self._in_flight >= _MOST_IN_FLIGHT and not self._ending.is_set():
+                self._producer.poll(0.01)
+            time.sleep(_PAUSE_S)
+        left = self._producer.flush(self._deadline_s)
+        if left:
+            self.failures.append(f"{self.kind.name}: {left} records were not acknowledged {self._deadline_s} s later")
+
+    def _send(self) -> None:
+        number = len(self.acknowledged)
+        topic, partition = self._targets[number % len(self._targets)]
+        self.acknowledged.append(0)
+        self._in_flight += 1
+
+        def report(error: KafkaError | None, _: Message) -> None:
+            self._in_flight -= 1
+            if error is None:
+                self.acknowledged[number] = 1
+            else:
+                self.failures.append(f"{self.kind.name}: record {number} failed: {error}")
+
+        self._producer.produce(topic, encode_value(self.index, number), partition=partition, on_delivery=report)
+
+
+class Reader(_Client):
+    """Follows every target and keeps what it was served at which offset: that may never change."""
+
+    def __init__(self, servers: str, targets: Sequence[tuple[str, int]]) -> None:
+        super().__init__("reader")
+        self.served: dict[tuple[str, int], array[int]] = {target: array("q") for target in targets}
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            **PATIENT,
+            "group.id": "crash-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "fetch.wait.max.ms": 50,
+        }
+
+    def run(self) -> None:
+        consumer = Consumer(self._config)
+        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self.served])
+        try:
+            while not self._ending.is_set():
+                for message in consumer.consume(1_000, timeout=0.1):
+                    self._note(message)
+        finally:
+            consumer.close()
+
+    def _note(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG):
+                self.failures.append(f"reader: {error}")
+            return
+        where = (str(message.topic()), message.partition() or 0)
+        try:
+            writer, number = decode_value(message.value())
+        except ValueError as failure:
+            self.failures.append(f"reader: {where} at {message.offset()}: {failure}")
+            return
+        served = self.served[where]
+        if message.offset() != len(served):
+            self.failures.append(f"reader: {where} went from {len(served) - 1} to {message.offset()}")
+        served.append(identify(writer, number))
+
+
+def identify(writer: int, number: int) -> int:
+    return (writer << _WRITER_SHIFT) | number
+
+
+class Committer(_Client):
+    """Commits ever larger offsets of one partition; remembers the last attempt and the last acknowledgement."""
+
+    def __init__(self, servers: str, group: str, target: tuple[str, int]) -> None:
+        super().__init__("committer")
+        self.attempted = 0
+        self.acknowledged = 0
+        self._target = target
+        self._consumer = Consumer({"bootstrap.servers": servers, **PATIENT, "group.id": group})
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        while not self._ending.is_set():
+            self.attempted += 1
+            offset = TopicPartition(*self._target, self.attempted, f"commit {self.attempted}")
+            with self._lock:
+                try:
+                    self._consumer.commit(offsets=[offset], asynchronous=False)
+                except KafkaException:
+                    continue  # the broker is down, or loads its groups: the next attempt is a larger offset
+            self.acknowledged = offset.offset
+            time.sleep(_PAUSE_S)
+
+    def close(self) -> None:
+        self.join()
+        self._consumer.close()
+
+
+def read_committed(servers: str, group: str, target: tuple[str, int], deadline_s: float) -> TopicPartition:
+    """What a client that knows nothing of the past finds."""
+    consumer = Consumer({"bootstrap.servers": servers, **PATIENT, "group.id": group})
+    try:
+        deadline = time.monotonic() + deadline_s
+        while True:
+            with contextlib.suppress(KafkaException):
+                (found,) = consumer.committed([TopicPartition(*target)], timeout=2.0)
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no committed offset could be read within {deadline_s} s")
+    finally:
+        consumer.close()

@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.flusher import Flusher
+from penstock.broker.group_runtime import GroupRuntime
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.core.log_settings import LogSettings
+from penstock.core.metrics import LogMetrics
+from penstock.core.types import TopicPartition
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.requests import (
+    DeletedTopic,
+    JoinRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetToCommit,
+    Protocol,
+)
+from penstock.groups.results import JoinResult
+from penstock.groups.settings import GroupSettings
+from penstock.log.files import Files
+from penstock.protocol.errors import ErrorCode
+from tests.unit.broker.harness import GatedFiles, Host, topic_image, until
+from tests.unit.log.support import NOW, batch
+
+PARTITIONS = 2
+SETTINGS = GroupSettings(min_session_timeout_ms=1, initial_rebalance_delay_ms=1)
+
+
+class Rig:
+    """A coordinator whose log is on a real disk."""
+
+    def __init__(self, path: Path, files: Files | None = None, settings: LogSettings | None = None) -> None:
+        self.host = Host(path, files)
+        self.host.settings[CONSUMER_OFFSETS] = settings or LogSettings()
+        self.flusher = Flusher(LogMetrics(), self.host.clock)
+        self.create_topic()
+        self.new_runtime()
+
+    def create_topic(self) -> None:
+        self.host.apply(topic_image(CONSUMER_OFFSETS, PARTITIONS))
+
+    def new_runtime(self) -> None:
+        coordinator = GroupCoordinator(SETTINGS, PARTITIONS)
+        self.runtime = GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock)
+
+    def submit(self, request: OffsetCommitRequest | JoinRequest) -> Coroutine[Any, Any, Any]:
+        coordinator, now_ms = self.runtime.coordinator, self.host.clock.now_ms
+        if isinstance(request, JoinRequest):
+            return self.runtime.submit(lambda ticket: coordinator.join_group(ticket, request, now_ms()))
+        return self.runtime.submit(lambda ticket: coordinator.commit_offsets(ticket, request, now_ms()))
+
+    async def commit(self, offset: int, group: str = "g", topic: str = "orders") -> ErrorCode:
+        result = await self.submit(OffsetCommitRequest(group, [OffsetToCommit(topic, 0, offset)]))
+        (entry,) = result.partitions
+        error: ErrorCode = entry.error
+        return error
+
+    def committed(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
+        result = self.runtime.coordinator.fetch_offsets(OffsetFetchRequest(group, [TopicPartition(topic, 0)]))
+        return result.error or result.partitions[0].offset
+
+    def join(self, member_id: str = "", timeout_ms: int = 10_000) -> Coroutine[Any, Any, JoinResult]:
+        request = JoinRequest("g", member_id, "consumer", (Protocol("range", b""),), timeout_ms, timeout_ms)
+        return self.submit(request)
+
+    async def loaded(self) -> None:
+        await until(lambda: len(self.runtime.coordinator.active_partitions()) == PARTITIONS)
+
+    def run(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            try:
+                self.runtime.load(PARTITIONS)
+                await scenario()
+            finally:
+                await self.runtime.close()
+                await self.flusher.close()
+                assert len(asyncio.all_tasks()) == 1
+
+        asyncio.run(whole())
+        self.host.directories.close()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+class TestWriting:
+    def test_record_is_in_the_log_and_replayed_when_the_answer_comes(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            assert await rig.commit(7) == ErrorCode.NONE
+            assert rig.committed() == 7
+            ends = [partition.log.log_end_offset for partition in rig.host.partitions]
+            assert sorted(ends) == [0, 1]
+
+        rig.run(scenario)
+
+    def test_error_is_answered_and_nothing_changes_when_the_append_fails(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            await rig.commit(7)
+            for partition in rig.host.partitions:
+                partition.log.go_offline("for the test")
+            assert await rig.commit(8) == ErrorCode.NOT_COORDINATOR
+            assert rig.committed() == 7
+
+        rig.run(scenario)
+
+    def test_answer_waits_for_the_disk_when_the_topic_flushes_every_message(self, tmp_path: Path) -> None:
+        files = GatedFiles()
+        rig = Rig(tmp_path, files, LogSettings(flush_messages=1))
+
+        async def scenario() -> None:
+            waiting = asyncio.create_task(rig.commit(7))
+            assert await asyncio.to_thread(files.arrived.acquire, timeout=30)
+            assert not waiting.done()
+            files.let_pass()
+            assert await waiting == ErrorCode.NONE
+
+        rig.run(scenario)
+
+    def test_error_is_answered_when_the_disk_fails_under_the_flush(self, tmp_path: Path) -> None:
+        files = GatedFiles()
+        rig = Rig(tmp_path, files, LogSettings(flush_messages=1))
+
+        async def scenario() -> None:
+            files.error = OSError(5, "Input/output error")
+            files.let_pass()
+            assert await rig.commit(7) == ErrorCode.NOT_COORDINATOR
+
+        rig.run(scenario)
+
+    def test_shutdown_is_clean_when_an_answer_waits_for_the_disk(self, tmp_path: Path) -> None:
+        files = GatedFiles()
+        rig = Rig(tmp_path, files, LogSettings(flush_messages=1))
+
+        async def scenario() -> None:
+            waiting = asyncio.create_task(rig.commit(7))
+            assert await asyncio.to_thread(files.arrived.acquire, timeout=30)
+            waiting.cancel()  # its connection is closed first
+            await asyncio.gather(waiting, return_exceptions=True)
+            files.let_pass()
+
+        rig.run(scenario)
+
+    def test_offsets_go_when_their_topic_does(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            await rig.commit(7)
+            await rig.commit(9, topic="other")
+            rig.runtime.remove_topics([DeletedTopic("orders")])
+            assert rig.committed() == -1
+            assert rig.committed(topic="other") == 9
+
+        rig.run(scenario)
+
+    def test_offsets_go_when_their_time_is_up(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            await rig.commit(7)
+            rig.runtime.expire_offsets()
+            assert rig.committed() == 7
+            rig.host.clock.advance(SETTINGS.offsets_retention_ms + 1)
+            rig.runtime.expire_offsets()
+            assert rig.committed() == -1
+
+        rig.run(scenario)
+
+
+class TestWaiting:
+    def test_member_is_answered_when_its_group_has_gathered(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            required = await rig.join()
+            assert required.error == ErrorCode.MEMBER_ID_REQUIRED
+            joined = await rig.join(required.member_id)
+            assert (joined.error, joined.leader) == (ErrorCode.NONE, required.member_id)
+
+        rig.run(scenario)
+
+    def test_group_goes_on_when_a_member_left_while_it_waited(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            required = await rig.join()
+            waiting = asyncio.create_task(rig.join(required.member_id))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            again = await rig.join(required.member_id)
+            assert again.error == ErrorCode.NONE
+
+        rig.run(scenario)
+
+    def test_member_is_dropped_when_its_session_ends(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            required = await rig.join(timeout_ms=5)
+            await rig.join(required.member_id, timeout_ms=5)
+            rig.host.clock.advance(10)
+            await until(lambda: not rig.runtime.coordinator.describe_group("g").members)
+
+        rig.run(scenario)
+
+    def test_no_timer_is_left_when_the_runtime_closes(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            required = await rig.join()
+            waiting = asyncio.create_task(rig.join(required.member_id))
+            await asyncio.sleep(0)
+            await rig.runtime.close()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+        rig.run(scenario)
+
+
+class TestLoading:
+    def restart(self, rig: Rig) -> None:
+        rig.new_runtime()
+        rig.runtime.load(PARTITIONS)
+
+    def test_offsets_are_back_when_the_log_is_replayed(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            for offset in range(100):
+                await rig.commit(offset, group=f"group-{offset}")
+            self.restart(rig)
+            await rig.loaded()
+            assert [rig.committed(f"group-{offset}") for offset in range(100)] == list(range(100))
+
+        rig.run(scenario)
+
+    def test_clients_are_told_to_wait_when_their_partition_is_loading(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            await rig.commit(7)
+            self.restart(rig)
+            assert rig.committed() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert await rig.commit(8) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await rig.loaded()
+            assert rig.committed() == 7
+
+        rig.run(scenario)
+
+    def test_other_partitions_load_when_one_cannot_be_read(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            for number in range(20):
+                await rig.commit(number, group=f"group-{number}")
+            broken = rig.host.partition(CONSUMER_OFFSETS, 0)
+            file = broken.log.directory / f"{0:020d}.log"
+            data = bytearray(file.read_bytes())
+            data[70] ^= 0xFF
+            file.write_bytes(data)
+            self.restart(rig)
+            await until(lambda: bool(rig.runtime.coordinator.active_partitions()))
+            answers = [rig.committed(f"group-{number}") for number in range(20)]
+            assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in answers
+            assert any(answer == number for number, answer in enumerate(answers))
+
+        rig.run(scenario)
+
+    def test_other_partitions_load_when_a_file_is_shorter_than_it_was(self, rig: Rig) -> None:
+        """The read fails below the log, where no partition error is made of it."""
+
+        async def scenario() -> None:
+            for number in range(20):
+                await rig.commit(number, group=f"group-{number}")
+            broken = rig.host.partition(CONSUMER_OFFSETS, 0)
+            (broken.log.directory / f"{0:020d}.log").write_bytes(b"")
+            self.restart(rig)
+            await until(lambda: rig.runtime.coordinator.active_partitions() == [1])
+
+        rig.run(scenario)
+
+    def test_loading_stops_when_the_topic_is_deleted_meanwhile(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            for number in range(20):
+                await rig.commit(number, group=f"group-{number}")
+            self.restart(rig)
+            await asyncio.sleep(0)
+            rig.runtime.unload(PARTITIONS)
+            rig.host.apply()
+            rig.create_topic()
+            rig.runtime.load(PARTITIONS)
+            await rig.loaded()
+            assert {rig.committed(f"group-{number}") for number in range(20)} == {-1}
+            assert await rig.commit(5) == ErrorCode.NONE
+
+        rig.run(scenario)
+
+    def test_loading_goes_on_when_a_record_is_not_of_a_group(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            await rig.commit(7)
+            for partition in rig.host.partitions:
+                partition.append(batch("stranger", key=None), 1, NOW)
+            self.restart(rig)
+            await rig.loaded()
+            assert rig.committed() == 7
+
+        rig.run(scenario)
+
+    def test_groups_are_gone_when_their_partitions_are_unloaded(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            await rig.commit(7)
+            rig.runtime.unload(PARTITIONS)
+            assert rig.committed() == ErrorCode.NOT_COORDINATOR
+
+        rig.run(scenario)

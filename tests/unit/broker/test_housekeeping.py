@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.authorizer import AllowEverything
+from penstock.broker.broker import Broker
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.flusher import Flusher
+from penstock.broker.group_runtime import GroupRuntime
+from penstock.broker.housekeeping import Chore, Housekeeping
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.topic_creation import TopicCreation
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.store_memory import MemoryStore
+from penstock.core.config import BrokerConfig
+from penstock.core.log_settings import LogSettings
+from penstock.core.metrics import BrokerMetrics
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.settings import GroupSettings
+from penstock.log.files import Files
+from penstock.testing.files import Fault, FaultyFiles
+from tests.unit.broker.harness import NODE, GatedFiles, Host, topic_image, until
+from tests.unit.cluster.harness import ENDPOINTS
+from tests.unit.log.support import batch, sequenced
+
+SMALL = LogSettings(segment_bytes=1000, retention_ms=1_000, file_delete_delay_ms=100)
+
+
+class Rig:
+    """A broker without sockets, and its chores by name."""
+
+    def __init__(self, path: Path, files: Files | None = None, **config: str) -> None:
+        self.host = Host(path, files)
+        self.config = BrokerConfig.parse({"node.id": str(NODE), **{k.replace("_", "."): v for k, v in config.items()}})
+        self.metrics = BrokerMetrics()
+        self.flusher = Flusher(self.metrics.logs, self.host.clock)
+
+    async def assemble(self) -> None:
+        metadata = await Metadata.open(MemoryStore(), self.config, ENDPOINTS, self.host.clock)
+        coordinator = GroupCoordinator(GroupSettings(), 1)
+        self.broker = Broker(
+            node_id=NODE,
+            config=self.config,
+            clock=self.host.clock,
+            metrics=self.metrics,
+            authorizer=AllowEverything(),
+            apis={},
+            metadata=metadata,
+            directories=self.host.directories,
+            partitions=self.host.partitions,
+            flusher=self.flusher,
+            fetch_sessions=FetchSessions(1, 1, self.metrics.purgatory),
+            producer_ids=ProducerIds(metadata.allocate_producer_id_block),
+            groups=GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock),
+            topic_creation=TopicCreation(metadata),
+        )
+        self.housekeeping = Housekeeping(self.broker)
+
+    def chore(self, name: str) -> Chore:
+        return next(chore for chore in self.housekeeping.chores if chore.name == name)
+
+    def fill(self, topic: str, count: int = 60) -> None:
+        now_ms = self.host.clock.now_ms()
+        for _ in range(count):
+            self.host.partition(topic).append(batch("value", timestamp=now_ms), 1, now_ms)
+
+    def run(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            await self.assemble()
+            try:
+                await scenario()
+            finally:
+                await self.flusher.close()
+                assert len(asyncio.all_tasks()) == 1
+
+        asyncio.run(whole())
+        self.host.directories.close()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+class TestChores:
+    def test_old_segments_and_then_their_files_go_when_retention_runs(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.host.settings["orders"] = SMALL
+            rig.host.apply(topic_image("orders"))
+            rig.fill("orders")
+            log = rig.host.partition("orders").log
+            assert log.segment_count > 3
+            await rig.chore("retention").run()
+            assert log.log_start_offset == 0
+            rig.host.clock.advance(2_000)
+            await rig.chore("retention").run()
+            assert log.log_start_offset == log.log_end_offset
+            assert rig.metrics.logs.segments_deleted > 3
+            rig.host.clock.advance(200)
+            await rig.chore("file removal").run()
+            assert len(list(log.directory.glob("*.log*"))) == 1
+
+        rig.run(scenario)
+
+    def test_others_are_looked_after_when_one_partition_fails(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        rig = Rig(tmp_path, files)
+
+        async def scenario() -> None:
+            rig.host.settings = {"a": SMALL, "b": SMALL, "c": SMALL}
+            rig.host.apply(*(topic_image(name) for name in "abc"))
+            for name in "abc":
+                rig.fill(name)
+            rig.host.partition("a").log.go_offline("for the test")
+            files.fail(Fault.on("rename", "b-0"))
+            rig.host.clock.advance(2_000)
+            await rig.chore("retention").run()
+            assert rig.host.partition("b").log.offline_reason is not None
+            log = rig.host.partition("c").log
+            assert log.log_start_offset == log.log_end_offset
+
+        rig.run(scenario)
+
+    def test_topic_may_go_when_retention_is_under_way(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.host.settings["orders"] = SMALL
+            rig.host.apply(topic_image("orders", 200))
+            work = asyncio.ensure_future(rig.chore("retention").run())
+            await asyncio.sleep(0)
+            rig.host.apply()
+            await work
+
+        rig.run(scenario)
+
+    def test_producers_are_forgotten_when_they_were_silent_for_too_long(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.host.settings["orders"] = LogSettings(producer_id_expiration_ms=1_000)
+            rig.host.apply(topic_image("orders"))
+            now_ms = rig.host.clock.now_ms()
+            rig.host.partition("orders").append(sequenced(0, timestamp=now_ms), 1, now_ms)
+            await rig.chore("producer expiry").run()
+            assert len(rig.host.partition("orders").log.active_producers()) == 1
+            rig.host.clock.advance(1_001)
+            await rig.chore("producer expiry").run()
+            assert rig.host.partition("orders").log.active_producers() == []
+
+        rig.run(scenario)
+
+    def test_records_become_durable_when_flush_ms_is_over(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.host.settings["orders"] = LogSettings(flush_ms=1_000)
+            rig.host.apply(topic_image("orders"))
+            rig.fill("orders", 3)
+            log = rig.host.partition("orders").log
+            await rig.chore("flush").run()
+            assert log.recovery_point == 0
+            rig.host.clock.advance(1_000)
+            await rig.chore("flush").run()
+            assert log.recovery_point == 3
+
+        rig.run(scenario)
+
+    @pytest.mark.parametrize(("flush_ms", "interval_ms"), [(1, 100), (500, 250), (2**63 - 1, 1_000)])
+    def test_flushes_are_looked_for_often_enough_when_a_topic_asks_for_them(
+        self, rig: Rig, flush_ms: int, interval_ms: int
+    ) -> None:
+        async def scenario() -> None:
+            rig.host.settings["orders"] = LogSettings(flush_ms=flush_ms)
+            rig.host.apply(topic_image("orders"), topic_image("other"))
+            assert rig.chore("flush").interval_ms() == interval_ms
+
+        rig.run(scenario)
+
+    def test_checkpoints_are_on_disk_when_the_chore_has_run(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.host.apply(topic_image("orders"))
+            rig.fill("orders", 3)
+            await rig.chore("checkpoints").run()
+            assert "orders 0 3" in (rig.host.path / "replication-offset-checkpoint").read_text()
+
+        rig.run(scenario)
+
+
+class TestSupervision:
+    def test_chores_repeat_when_they_are_started(self, tmp_path: Path) -> None:
+        rig = Rig(tmp_path, log_retention_check_interval_ms="1")
+
+        async def scenario() -> None:
+            rig.host.settings["orders"] = SMALL
+            rig.host.apply(topic_image("orders"))
+            rig.housekeeping.start()
+            log = rig.host.partition("orders").log
+            for _ in range(3):
+                rig.fill("orders", 1)
+                rig.host.clock.advance(2_000)
+                await until(lambda: log.log_start_offset == log.log_end_offset)
+            await rig.housekeeping.stop()
+
+        rig.run(scenario)
+
+    def test_chore_is_tried_again_when_it_failed(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        rig = Rig(tmp_path)
+
+        async def scenario() -> None:
+            attempts: list[int] = []
+
+            async def work() -> None:
+                attempts.append(1)
+                if len(attempts) < 3:
+                    raise RuntimeError("a bug")
+
+            rig.housekeeping.chores = (Chore("nonsense", lambda: 1, work),)
+            rig.housekeeping.start()
+            await until(lambda: len(attempts) >= 4)
+            await rig.housekeeping.stop()
+
+        with caplog.at_level(logging.ERROR):
+            rig.run(scenario)
+        assert [record.getMessage() for record in caplog.records] == ["nonsense failed and will be tried again"] * 2
+
+    def test_stopping_is_prompt_when_all_chores_sleep(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.housekeeping.start()
+            await asyncio.sleep(0)
+            async with asyncio.timeout(1):
+                await rig.housekeeping.stop()
+
+        rig.run(scenario)
+
+    def test_stopping_waits_when_a_chore_writes_in_another_thread(self, tmp_path: Path) -> None:
+        """Else shutdown and chore would write the same checkpoint at once."""
+        files = GatedFiles()
+        rig = Rig(tmp_path, files)
+
+        async def scenario() -> None:
+            rig.host.settings["orders"] = LogSettings(flush_ms=1)
+            rig.host.apply(topic_image("orders"))
+            rig.fill("orders", 1)
+            rig.host.clock.advance(10)
+            rig.housekeeping.start()
+            assert await asyncio.to_thread(files.arrived.acquire, timeout=30)
+            stopping = asyncio.create_task(rig.housekeeping.stop())
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not stopping.done()
+            files.let_pass()
+            await stopping
+            assert rig.host.partition("orders").log.recovery_point == 1
+
+        rig.run(scenario)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.waiting import Waiter
+from penstock.core.log_settings import LogSettings
+from penstock.core.metrics import TopicMetrics
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.testing.files import Fault, FaultyFiles
+from tests.unit.broker.harness import EMPTY, NODE, Host, image, lone_partition, topic_image
+from tests.unit.log.support import NOW, batch
+
+FOREVER_MS = 2**31 - 1
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def code_of(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
+    return error.value.code
+
+
+class TestFollowingTheImage:
+    def test_logs_are_made_when_a_topic_is_created(self, host: Host) -> None:
+        host.apply(topic_image("orders", 3))
+        assert host.names() == ["orders-0", "orders-1", "orders-2"]
+        assert len(host.partitions) == 3
+        assert host.partitions.topic_name(topic_image("orders").topic_id) == "orders"
+        assert host.partition("orders", 2).log.topic_id == topic_image("orders").topic_id
+
+    def test_logs_go_and_waiters_wake_when_a_topic_is_deleted(self, host: Host) -> None:
+        async def scenario() -> None:
+            host.apply(topic_image("orders"))
+            partition = host.partition("orders")
+            waiting = Waiter(1).wait([partition], FOREVER_MS)
+            host.apply()
+            assert host.partitions.find("orders", 0) is None
+            assert host.partitions.topic_name(partition.topic_id) is None
+            await asyncio.wait_for(waiting, 1)
+            with pytest.raises(ApiError) as caught:
+                partition.append(batch(), 1, NOW)
+            assert code_of(caught) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        asyncio.run(scenario())
+
+    def test_log_is_empty_when_a_topic_is_made_anew_under_its_old_name(self, host: Host) -> None:
+        host.apply(topic_image("orders", topic_id=b"1" * 16))
+        host.partition("orders").append(batch(), 1, NOW)
+        host.apply(topic_image("orders", topic_id=b"2" * 16))
+        assert host.partition("orders").log.log_end_offset == 0
+        assert host.partitions.topic_name(b"1" * 16) is None
+        assert host.partitions.topic_name(b"2" * 16) == "orders"
+
+    def test_partitions_are_added_when_a_topic_grows(self, host: Host) -> None:
+        host.apply(topic_image("orders", 1))
+        first = host.partition("orders")
+        host.apply(topic_image("orders", 3))
+        assert len(host.partitions) == 3
+        assert host.partition("orders") is first
+
+    def test_settings_reach_the_logs_when_a_topic_is_configured(self, host: Host) -> None:
+        host.apply(topic_image("orders"))
+        host.settings["orders"] = LogSettings(max_message_bytes=77)
+        host.apply(topic_image("orders", configs={"max.message.bytes": "77"}))
+        assert host.partition("orders").log.settings.max_message_bytes == 77
+
+    def test_settings_reach_every_log_when_the_brokers_defaults_change(self, host: Host) -> None:
+        host.apply(topic_image("a"), topic_image("b"))
+        host.settings = {name: LogSettings(retention_ms=5) for name in "ab"}
+        changed = replace(host.image, default_broker_config={"log.retention.ms": "5"})
+        host.partitions.apply(host.image, changed)
+        assert [partition.log.settings.retention_ms for partition in host.partitions] == [5, 5]
+
+    def test_state_is_taken_over_when_a_leader_epoch_moves(self, host: Host) -> None:
+        topic = topic_image("orders")
+        host.apply(topic)
+        host.apply(topic._replace(partitions=(topic.partitions[0]._replace(leader_epoch=4),)))
+        assert host.partition("orders").state.leader_epoch == 4
+
+    def test_partition_is_left_to_others_when_this_broker_has_no_replica(self, host: Host) -> None:
+        topic = topic_image("orders")
+        host.apply(topic._replace(partitions=(topic.partitions[0]._replace(replicas=(NODE + 1,)),)))
+        assert len(host.partitions) == 0
+
+    def test_existing_logs_are_taken_up_when_the_broker_starts_again(self, host: Host) -> None:
+        host.apply(topic_image("orders"))
+        host.partition("orders").append(batch("a", "b"), 1, NOW)
+        host.directories.close()
+        host.open()
+        host.partitions.apply(EMPTY, image(topic_image("orders")))
+        log = host.partition("orders").log
+        assert (log.log_end_offset, log.high_watermark) == (2, 2)
+
+    def test_other_topics_work_when_the_disk_refuses_one(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        files.fail(Fault.on("make_directory", "broken-0", errno.ENOSPC))
+        host.apply(topic_image("broken"), topic_image("fine"))
+        assert host.partitions.find("broken", 0) is None
+        assert not host.partitions.is_online("broken", 0)
+        assert host.partitions.is_online("fine", 0)
+        host.partition("fine").append(batch(), 1, NOW)
+
+    def test_counters_are_kept_in_the_sum_when_a_topic_is_deleted(self, host: Host) -> None:
+        host.apply(topic_image("orders"))
+        host.partition("orders").metrics.bytes_in += 10
+        host.apply()
+        assert dict(host.metrics.samples("bytes_in")) == {("",): 10}
+
+    def test_iteration_goes_on_when_topics_come_and_go_meanwhile(self, host: Host) -> None:
+        host.apply(topic_image("a"), topic_image("b"))
+        seen = []
+        for partition in host.partitions:
+            seen.append(partition.topic_partition.topic)
+            host.apply(topic_image("c"))
+        assert sorted(seen) == ["a", "b"]
+
+
+class TestPartition:
+    def test_high_watermark_and_waiters_follow_when_a_lone_leader_appends(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            partition = lone_partition(tmp_path / "log")
+            waiting = Waiter(1).wait([partition], FOREVER_MS)
+            result = partition.append(batch("a", "b"), 1, NOW)
+            assert (result.base_offset, partition.log.high_watermark) == (0, 2)
+            await asyncio.wait_for(waiting, 1)
+            await asyncio.sleep(0)
+            assert not partition.waiters
+
+        asyncio.run(scenario())
+
+    def test_high_watermark_stays_when_a_follower_is_in_sync(self, tmp_path: Path) -> None:
+        partition = lone_partition(tmp_path / "log")
+        partition.state = partition.state._replace(replicas=(1, 2), isr=(1, 2))
+        partition.append(batch(), -1, NOW)
+        assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 0)
+
+    def test_append_is_refused_when_too_few_replicas_are_in_sync_for_acks_all(self, tmp_path: Path) -> None:
+        partition = lone_partition(tmp_path / "log", settings=LogSettings(min_insync_replicas=2))
+        with pytest.raises(ApiError) as caught:
+            partition.append(batch(), -1, NOW)
+        assert code_of(caught) == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert partition.append(batch(), 1, NOW).base_offset == 0
+
+    @pytest.mark.parametrize(
+        ("epoch", "error"),
+        [(3, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.UNKNOWN_LEADER_EPOCH), (-2, ErrorCode.FENCED_LEADER_EPOCH)],
+    )
+    def test_reader_is_told_when_its_epoch_is_another(self, tmp_path: Path, epoch: int, error: ErrorCode) -> None:
+        partition = lone_partition(tmp_path / "log")
+        partition.state = partition.state._replace(leader_epoch=4)
+        partition.check_leader_epoch(-1)
+        partition.check_leader_epoch(4)
+        with pytest.raises(ApiError) as caught:
+            partition.check_leader_epoch(epoch)
+        assert code_of(caught) == error
+
+    def test_metrics_are_its_topics_when_partitions_share_one(self, host: Host) -> None:
+        host.apply(topic_image("orders", 2))
+        first, second = host.partition("orders", 0).metrics, host.partition("orders", 1).metrics
+        assert first is second
+        assert isinstance(first, TopicMetrics)

@@ -1,0 +1,85 @@
+"""The checker of the crash rounds must find what it looks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from penstock.testing.crash_check import CrashReport, TargetCheck, check_writers
+from penstock.testing.crash_clients import WRITER_KINDS, Writer, WriterKind, encode_value, identify
+
+IDEMPOTENT = next(index for index, kind in enumerate(WRITER_KINDS) if kind.is_idempotent)
+PLAIN = next(index for index, kind in enumerate(WRITER_KINDS) if not kind.is_idempotent)
+
+
+@dataclass
+class PastWriter:
+    """What a writer has left behind when its thread is gone."""
+
+    kind: WriterKind
+    acknowledged: bytearray = field(default_factory=lambda: bytearray([1] * 4))
+
+
+def check(stored: list[tuple[int, int, int]], served: list[int] | None = None) -> CrashReport:
+    """`stored`: (offset, writer, number)."""
+    report = CrashReport(seed=0)
+    writers: list[Writer] = [PastWriter(kind) for kind in WRITER_KINDS]  # type: ignore[misc]
+    for index, writer in enumerate(writers):
+        if index not in {row[1] for row in stored}:
+            writer.acknowledged[:] = bytes(4)
+    target = TargetCheck(("t", 0), writers, served or [])
+    for offset, index, number in stored:
+        target.add(offset, encode_value(index, number), report)
+    target.finish(report)
+    check_writers(writers, [target], report)
+    return report
+
+
+def test_report_is_sound_when_all_is_in_order() -> None:
+    report = check([(number, IDEMPOTENT, number) for number in range(4)])
+    assert report.is_sound
+    assert (report.acknowledged, report.stored) == (4, 4)
+
+
+def test_record_is_lost_when_acknowledged_and_not_stored() -> None:
+    report = check([(0, IDEMPOTENT, 0), (1, IDEMPOTENT, 1), (2, IDEMPOTENT, 3)])
+    assert report.lost == [f"record 2 of {WRITER_KINDS[IDEMPOTENT].name}"]
+
+
+def test_record_is_duplicated_when_an_idempotent_producer_stored_it_twice() -> None:
+    report = check([(0, IDEMPOTENT, 0), (1, IDEMPOTENT, 1), (2, IDEMPOTENT, 1), (3, IDEMPOTENT, 2), (4, IDEMPOTENT, 3)])
+    assert len(report.duplicated) == 1
+    assert not report.is_sound
+
+
+def test_record_is_only_counted_when_a_plain_producer_sent_it_again() -> None:
+    numbers = [0, 1, 2, 1, 2, 3]
+    report = check([(offset, PLAIN, number) for offset, number in enumerate(numbers)])
+    assert report.is_sound
+    assert report.retried == 2
+
+
+def test_records_are_reordered_when_an_older_one_comes_later() -> None:
+    report = check([(offset, PLAIN, number) for offset, number in enumerate([0, 2, 1, 3])])
+    assert len(report.reordered) == 1
+    assert not report.is_sound
+
+
+def test_gap_is_found_when_an_offset_is_missing() -> None:
+    report = check([(0, PLAIN, 0), (1, PLAIN, 1), (3, PLAIN, 2), (4, PLAIN, 3)])
+    assert len(report.other) == 1
+
+
+@pytest.mark.parametrize("served", [[identify(PLAIN, 1)], [identify(PLAIN, number) for number in range(5)]])
+def test_change_is_found_when_something_else_was_served_before(served: list[int]) -> None:
+    report = check([(number, PLAIN, number) for number in range(4)], served)
+    assert len(report.other) == 1
+
+
+def test_stranger_is_found_when_no_writer_wrote_it() -> None:
+    report = CrashReport(seed=0)
+    target = TargetCheck(("t", 0), [], [])
+    target.add(0, b"garbage", report)
+    assert len(report.other) == 1
+    assert "seed 0" in str(report)
