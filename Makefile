@@ -34,7 +34,7 @@ check: $(STAMP) ## format, lint, types, import contracts, tidiness, generated fi
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/tidy.py
-	@for generator in tools/write_*_docs.py; do \
+	@for generator in tools/generate_*.py; do \
 		[ -e "$$generator" ] || continue; \
 		echo "$(BIN)/python $$generator --check"; \
 		$(BIN)/python $$generator --check || exit 1; \

@@ -155,7 +155,7 @@ class TestRebuiltFiles:
         broker.terminate()
         assert verify_files([directory]) == []
 
-    @pytest.mark.parametrize("kind", DAMAGE)
+    @pytest.mark.parametrize("kind", ["gone", "garbage"])
     @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
     def test_idempotent_producer_makes_no_duplicate_when_snapshots_are_damaged(
         self, start_broker: StartBroker, kind: str, is_clean: bool

@@ -17,8 +17,9 @@ from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.cluster.internal_topics import CONSUMER_OFFSETS
 from penstock.core.clock import Clock
+from penstock.core.metrics import GroupMetrics
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import GroupRecord, Outcome, Reply, TimerKey
+from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, Reply, TimerKey, TimerKind
 from penstock.groups.requests import DeletedTopic
 from penstock.log.partition_log import Origin
 from penstock.protocol.batch import HEADER_SIZE, is_crc_valid, read_header
@@ -33,6 +34,7 @@ T = TypeVar("T")
 _LOAD_PIECE_SIZE = 256 * 1024
 # Records per batch where an outcome may be split: a clean-up of a large group then stays below any max.message.bytes.
 _SPLIT_RECORDS = 1_000
+_OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
 
 class Ticket:
@@ -52,8 +54,16 @@ class Ticket:
 
 
 class GroupRuntime:
-    def __init__(self, coordinator: GroupCoordinator, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        partitions: Partitions,
+        flusher: Flusher,
+        clock: Clock,
+        metrics: GroupMetrics,
+    ) -> None:
         self.coordinator = coordinator
+        self.metrics = metrics
         self._partitions = partitions
         self._flusher = flusher
         self._clock = clock
@@ -83,6 +93,11 @@ class GroupRuntime:
                 self._set_timers(outcome)
                 self._perform(self.coordinator.on_append_failed(outcome, error.code, self._clock.now_ms()))
                 return
+            except BaseException:  # a bug; without this the coordinator would wait for these records for ever
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+                self._perform(self.coordinator.on_append_failed(outcome, code, self._clock.now_ms()))
+                raise
+            self._count(outcome)
         self._set_timers(outcome)
         if must_flush is None:
             _release(outcome.replies)
@@ -104,6 +119,10 @@ class GroupRuntime:
                 self.coordinator.replay(outcome.partition, record.key, record.value, result.base_offset + index)
         return partition if must_flush else None
 
+    def _count(self, outcome: Outcome) -> None:
+        if outcome.pending is not None and outcome.pending.purpose is AppendPurpose.STORE_ASSIGNMENT:
+            self.metrics.completed_rebalances += 1
+
     async def _release_when_durable(self, outcome: Outcome, partition: Partition) -> None:
         failed = await self._flusher.flush([partition])
         _release(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR) if failed else outcome.replies)
@@ -119,6 +138,8 @@ class GroupRuntime:
 
     def _on_timer(self, key: TimerKey) -> None:
         self._timers.pop(key, None)
+        if key.kind is TimerKind.SESSION:
+            self.metrics.sessions_expired += 1
         self._perform(self.coordinator.on_timer(key, self._clock.now_ms()))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -155,6 +176,7 @@ class GroupRuntime:
             except (ApiError, OSError, ValueError) as error:
                 # Its groups stay unavailable: serving them without their state would lose offsets.
                 logger.error("groups of %s cannot be loaded: %s", partition.topic_partition, error)
+                self._perform(self.coordinator.unload(partition.topic_partition.partition, self._clock.now_ms()))
 
     async def _load(self, partition: Partition) -> None:
         log = partition.log
@@ -194,11 +216,15 @@ class GroupRuntime:
 
     def expire_offsets(self) -> None:
         for partition in self.coordinator.active_partitions():
-            self._perform(self.coordinator.expire_offsets(partition, self._clock.now_ms()))
+            outcome = self.coordinator.expire_offsets(partition, self._clock.now_ms())
+            self.metrics.offset_expirations += _count_offsets(outcome)
+            self._perform(outcome)
 
     def remove_topics(self, topics: Sequence[DeletedTopic]) -> None:
         for partition in self.coordinator.active_partitions():
-            self._perform(self.coordinator.remove_topics(partition, topics))
+            outcome = self.coordinator.remove_topics(partition, topics)
+            self.metrics.offset_deletions += _count_offsets(outcome)
+            self._perform(outcome)
 
     def unload(self, count: int) -> None:
         for partition in range(count):
@@ -218,6 +244,11 @@ def _release(replies: Iterable[Reply]) -> None:
     for token, result in replies:
         assert isinstance(token, Ticket)
         token.release(result)
+
+
+def _count_offsets(outcome: Outcome) -> int:
+    """Tombstones of offsets; a clean-up may write those of groups, too."""
+    return sum(record.key.startswith(_OFFSET_KEY) for record in outcome.records)
 
 
 def _split(outcome: Outcome) -> Iterable[list[GroupRecord]]:

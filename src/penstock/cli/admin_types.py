@@ -1,11 +1,8 @@
-"""The client library's admin types in one place. Heavy: import it inside of functions only.
-
-The library re-exports them without saying so in the way that type checkers ask for, hence the one exception below.
-"""
+"""The client library's admin types in one place. Heavy: import it inside of functions only."""
 
 from __future__ import annotations
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AlterConfigOpType,
     ClusterMetadata,
     ConfigEntry,

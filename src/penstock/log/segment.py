@@ -226,6 +226,10 @@ class Segment:
                 self.base_offset, files.read_file(self.path(names.OFFSET_INDEX)), self.size
             )
             self._time_index = TimeIndex.decode(self.base_offset, files.read_file(self.path(names.TIME_INDEX)))
+            if self.size and not len(self._time_index):
+                # Sealing adds the newest record's time, so only a log without any timestamp has none; searches by time
+                # and retention would otherwise pass over the segment.
+                raise CorruptIndexError("the time index is empty and the log is not")
         except (FileNotFoundError, CorruptIndexError) as error:
             logger.warning("rebuilding the indexes of %s: %s", self.log_file.path, error)
             self.rebuild_indexes()

@@ -105,6 +105,9 @@ class BrokerServer:
         broker = self.broker
         broker.config = broker.metadata.config
         delta = broker.partitions.apply(old, new)
+        if delta.broker_configs_changed:
+            for listener in self._listeners:
+                listener.limit(_connection_limits(broker.config))
         if CONSUMER_OFFSETS in {topic.name for topic in delta.deleted}:
             broker.groups.unload(len(old.topics[CONSUMER_OFFSETS].partitions))
         if CONSUMER_OFFSETS in {topic.name for topic in delta.created}:
@@ -169,8 +172,8 @@ class BrokerServer:
         await self._store.close()
 
 
-async def _bind(config: BrokerConfig, metrics: BrokerMetrics) -> list[TcpListener]:
-    bounds = ConnectionLimits(
+def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    return ConnectionLimits(
         max_frame_size=config.socket_request_max_bytes,
         max_connections=config.max_connections,
         max_connections_per_address=config.max_connections_per_ip,
@@ -178,6 +181,10 @@ async def _bind(config: BrokerConfig, metrics: BrokerMetrics) -> list[TcpListene
         send_buffer_size=_explicit(config, "socket.send.buffer.bytes"),
         receive_buffer_size=_explicit(config, "socket.receive.buffer.bytes"),
     )
+
+
+async def _bind(config: BrokerConfig, metrics: BrokerMetrics) -> list[TcpListener]:
+    bounds = _connection_limits(config)
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
         listener = TcpListener(endpoint.name, bounds, metrics.sockets)
@@ -252,7 +259,7 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
             config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory
         ),
         producer_ids=ProducerIds(metadata.allocate_producer_id_block),
-        groups=GroupRuntime(coordinator, partitions, flusher, clock),
+        groups=GroupRuntime(coordinator, partitions, flusher, clock, metrics.groups),
         topic_creation=TopicCreation(metadata),
     )
 

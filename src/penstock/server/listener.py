@@ -69,6 +69,11 @@ class TcpListener:
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
 
+    def limit(self, bounds: ConnectionLimits) -> None:
+        """New limits, for connections to come; nobody who is in is thrown out."""
+        self._bounds = bounds
+        self.max_frame_size = bounds.max_frame_size
+
     def handle_with(self, handle: Handle) -> None:
         self._handle = handle
 

@@ -108,9 +108,7 @@ def check_writers(writers: Sequence[Writer], checks: Iterable[TargetCheck], repo
 
 
 def check_targets(servers: str, writers: Sequence[Writer], reader: Reader, report: CrashReport) -> None:
-    checks = {
-        where: TargetCheck(where, writers, served) for where, served in reader.served.items()
-    }
+    checks = {where: TargetCheck(where, writers, served) for where, served in reader.served.items()}
     for message in _read_everything(servers, list(checks)):
         where = (str(message.topic()), message.partition() or 0)
         checks[where].add(message.offset() or 0, message.value(), report)

@@ -107,9 +107,7 @@ class Load:
     def __init__(self, servers: str, targets: list[tuple[str, int]]) -> None:
         self.servers = servers
         self.target = targets[0]
-        self.writers = [
-            Writer(index, kind, servers, targets, _DEADLINE_S) for index, kind in enumerate(WRITER_KINDS)
-        ]
+        self.writers = [Writer(index, kind, servers, targets, _DEADLINE_S) for index, kind in enumerate(WRITER_KINDS)]
         self.reader = Reader(servers, targets)
         self.committer = Committer(servers, _GROUP, self.target)
         self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})

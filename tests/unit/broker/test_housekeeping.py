@@ -57,7 +57,7 @@ class Rig:
             flusher=self.flusher,
             fetch_sessions=FetchSessions(1, 1, self.metrics.purgatory),
             producer_ids=ProducerIds(metadata.allocate_producer_id_block),
-            groups=GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock),
+            groups=GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock, self.metrics.groups),
             topic_creation=TopicCreation(metadata),
         )
         self.housekeeping = Housekeeping(self.broker)

@@ -34,7 +34,6 @@ def test_request_is_invalid_when_it_is_shorter_than_its_header(size: int) -> Non
         (b"\xff\xff", False, None, 10),
         (b"\x00\x00", False, "", 10),
         (b"\x00\x02me", False, "me", 12),
-        (b"\x00\x02me", False, "me", 12),
         (b"\x00\x04\xf0\x9f\x90\xbb", False, "\N{BEAR FACE}", 14),
         (b"\x00\x02me\x00", True, "me", 13),
         (b"\xff\xff\x00", True, None, 11),

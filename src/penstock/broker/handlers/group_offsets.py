@@ -81,6 +81,7 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
                 lambda ticket: broker.groups.coordinator.commit_offsets(ticket, domain, broker.clock.now_ms())
             )
             errors.update({(name, index): error for name, index, error in result.partitions})
+            broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
     response = OffsetCommitResponse()
     for topic, (name, topic_id, refusal) in zip(request.topics, resolved, strict=True):
         refusal = refusal if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -246,6 +247,7 @@ async def offset_delete(broker: Broker, context: RequestContext, request: Offset
     )
     if result.error:
         return OffsetDeleteResponse(error_code=result.error)
+    broker.groups.metrics.offset_deletions += sum(not entry.error for entry in result.partitions)
     errors.update({(name, index): error for name, index, error in result.partitions})
     response = OffsetDeleteResponse()
     for topic in request.topics:
