@@ -27,7 +27,7 @@ def decode_request_header(data: Buffer) -> RequestHeader:
     """The part every request has; what follows depends on whether the version is flexible."""
     if len(data) < MIN_REQUEST_SIZE:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"a request of {len(data)} bytes is too short for its header")
-    return RequestHeader._make(_FIXED_PART.unpack_from(data))
+    return tuple.__new__(RequestHeader, _FIXED_PART.unpack_from(data))
 
 
 def decode_client_id(data: Buffer, flexible: bool) -> tuple[str | None, int]:
@@ -43,7 +43,7 @@ def decode_client_id(data: Buffer, flexible: bool) -> tuple[str | None, int]:
             client_id = str(data[position : position + size], "utf-8")
             position += size
         if flexible:
-            position = _skip_tags(data, position)
+            position = position + 1 if data[position] == 0 else _skip_tags(data, position)
     except (struct.error, IndexError, ValueError) as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"the request header is malformed: {error}") from error
     return client_id, position

@@ -142,6 +142,11 @@ class Connection(asyncio.BufferedProtocol):
         """The request that waits inside the broker. While there is one, the client has a reason to be silent."""
         return self._awaited
 
+    @property
+    def is_reading_paused(self) -> bool:
+        """Then not even the client's end would be noticed."""
+        return self._reading_paused
+
     # -------------------------------------------------------------------------------------------- receiving
 
     def get_buffer(self, sizehint: int) -> memoryview:

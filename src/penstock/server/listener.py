@@ -163,9 +163,11 @@ class TcpListener:
         self._schedule_sweep()
 
     def sweep(self) -> None:
-        """Idle is also who does not take its replies: what it was sent is dropped with it."""
+        """Idle is also who does not take its replies: what it was sent is dropped with it. Who waits for a reply is not
+        idle, as long as its requests are read; else nobody would notice that it has gone.
+        """
         for connection in list(self._connections):
-            if connection.awaited is not None:
+            if connection.awaited is not None and not connection.is_reading_paused:
                 continue
             connection.idle_rounds += 1
             if connection.idle_rounds > _IDLE_ROUNDS:

@@ -8,7 +8,6 @@ import resource
 import signal
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
 
 from penstock.cluster.store import StoreError
 from penstock.core import logs
@@ -64,6 +63,8 @@ async def _serve(config: BrokerConfig) -> int:
 async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> MonitoringServer | None:
     if not config.penstock_metrics_listen:
         return None
+    from importlib.metadata import version  # 30 ms that a broker nobody monitors does not spend
+
     host, _, port = config.penstock_metrics_listen.rpartition(":")
     exposition = Exposition(server.broker.metrics, version("penstock"))
     monitoring = MonitoringServer(exposition.render_metrics, server.health)

@@ -37,6 +37,7 @@ from penstock.protocol.messages.metadata import (
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE_NAME = 3
+_FIRST_VERSION_WITH_TOPIC_IDS = 12  # the fields are there from 10 on, but not to be used
 _BROKERS = 1  # DescribeCluster's endpoint types
 _CONTROLLERS = 2
 
@@ -61,10 +62,20 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
 def metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(map(_is_named, request.topics or ())):
+        return MetadataResponse(topics=[_refuse(topic) for topic in request.topics or ()])
     missing = _topics_to_create(broker, context, request)
     if missing:
         return _create_and_answer(broker, context, request, missing)
     return _metadata(broker, context, request, {})
+
+
+def _is_named(topic: MetadataRequestTopic) -> bool:
+    return topic.name is not None and topic.topic_id == ZERO_TOPIC_ID
+
+
+def _refuse(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
 
 
 def _topics_to_create(broker: Broker, context: RequestContext, request: MetadataRequest) -> list[str]:

@@ -11,6 +11,7 @@ from penstock.broker.partition import Partition
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.core.metrics import TopicMetrics
 from penstock.protocol.batch import (
+    FLAGS_POSITION,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
@@ -111,15 +112,14 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     metrics.produce_requests += 1
     try:
         records = _only_batch(data.records)
-        header = read_header(records)
-        if header.attributes & _SPECIAL_FLAGS:
-            _check_flags(job, header)
+        if records[FLAGS_POSITION] & _SPECIAL_FLAGS:
+            _check_flags(job, read_header(records))
         result = partition.append(records, job.acks, job.now_ms)
     except ApiError as error:
         _count_failure(metrics, error, data.records or b"")
         return _append_error(partition, data.index, error)
     metrics.bytes_in += len(records)
-    metrics.messages_in += header.record_count
+    metrics.messages_in += result.last_offset - result.base_offset + 1
     if result.must_flush:
         job.to_flush.append(partition)
     return PartitionProduceResponse(
