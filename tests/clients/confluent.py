@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,10 +17,16 @@ from tests.clients.support import PATIENCE_S, new_name
 QUIET: dict[str, Any] = {"log_level": 0}
 
 
-@functools.cache
+_admins: dict[str, AdminClient] = {}
+_admins_lock = threading.Lock()
+
+
 def admin_of(servers: str) -> AdminClient:
     """One for each broker and kept: its futures die with it."""
-    return AdminClient({"bootstrap.servers": servers, **QUIET})
+    with _admins_lock:
+        if servers not in _admins:
+            _admins[servers] = AdminClient({"bootstrap.servers": servers, **QUIET})
+        return _admins[servers]
 
 
 def create_topic(

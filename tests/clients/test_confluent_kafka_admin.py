@@ -162,7 +162,7 @@ class TestConfigs:
         topic = create_topic(servers, config={"retention.ms": "86400000"})
         configs = configs_of(servers, topic)
         assert configs["retention.ms"].value == "86400000"
-        assert configs["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        assert ConfigSource(configs["retention.ms"].source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
         assert configs["cleanup.policy"].value == "delete"
         assert configs["cleanup.policy"].is_default
 

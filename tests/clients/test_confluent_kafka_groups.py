@@ -134,8 +134,9 @@ class TestMembers:
 
         def is_refused() -> bool:
             message = other.poll(0.05)
-            if message is not None and message.error() is not None:
-                errors.append(message.error().code())
+            error = None if message is None else message.error()
+            if error is not None:
+                errors.append(error.code())
             return KafkaError.INCONSISTENT_GROUP_PROTOCOL in errors
 
         eventually(is_refused, "the second member is refused")
@@ -240,7 +241,7 @@ class TestOffsets:
         with consumer_of(servers, group_id=group) as consumer:
             consumer.subscribe([topic])
             messages = read(consumer, 4)
-            consumer.commit(messages[-1], asynchronous=False)
+            consumer.commit(message=messages[-1], asynchronous=False)
         with consumer_of(servers, group_id=group) as consumer:
             consumer.subscribe([topic])
             assert read(consumer, 1)[0].value() == b"4"

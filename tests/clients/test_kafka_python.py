@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from kafka import codec as installed
 from kafka import TopicPartition
+from kafka import codec as installed
 from kafka.errors import (
     KafkaError,
     MessageSizeTooLargeError,
@@ -158,9 +158,7 @@ class TestReading:
             consumer.resume(where)
             assert len(read(consumer, 10)) == 10
 
-    def test_consumer_learns_that_an_offset_is_gone_when_it_has_no_reset_policy(
-        self, servers: str, topic: str
-    ) -> None:
+    def test_consumer_learns_that_an_offset_is_gone_when_it_has_no_reset_policy(self, servers: str, topic: str) -> None:
         where = TopicPartition(topic, 0)
         with consumer_of(servers, auto_offset_reset="none") as consumer:
             consumer.assign([where])

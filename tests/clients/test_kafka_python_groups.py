@@ -98,9 +98,7 @@ class TestMembers:
         third.close()
         poll_until([first, second], is_shared(first, second), "two members share again")
 
-    def test_every_record_reaches_one_member_when_two_read_together(
-        self, servers: str, join: Join, topic: str
-    ) -> None:
+    def test_every_record_reaches_one_member_when_two_read_together(self, servers: str, join: Join, topic: str) -> None:
         members = [join(), join()]
         poll_until(members, is_shared(*members), "both share")
         sent = [b"%d" % number for number in range(100)]

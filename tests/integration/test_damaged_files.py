@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from penstock.log import names
 from penstock.testing.crash_check import verify_files
@@ -103,9 +103,9 @@ class TestTornTails:
         assert high_watermark(broker) == 0
         assert produce(producer_of(broker.bootstrap_servers), "t", [b"x"])[0].offset() == 0
 
-    def test_idempotent_producer_goes_on_when_its_last_batch_was_torn(self, start_broker: StartBroker) -> None:
-        """Its records were acknowledged and are lost with the tail (a power failure without fsync can do that); the
-        producer's next sequence is then ahead of what the log has, which must not stop it for good.
+    def test_idempotent_producer_is_told_when_its_last_batch_was_torn(self, start_broker: StartBroker) -> None:
+        """Acknowledged and gone with the tail, as a power failure without fsync can do: the producer's next sequence
+        is ahead of the log. It must hear of the gap; a new producer goes on.
         """
         broker = start_broker()
         create_topic(broker.bootstrap_servers, name="t")
@@ -116,17 +116,23 @@ class TestTornTails:
         with log.open("r+b") as file:
             file.truncate(log.stat().st_size - 5)
         broker.start()
+        producer.produce("t", b"10")
+        with pytest.raises(KafkaException) as caught:
+            producer.flush(20)
+        assert caught.value.args[0].fatal()
+        assert caught.value.args[0].code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
         other = producer_of(broker.bootstrap_servers, enable_idempotence=True)
         assert produce(other, "t", [b"other"])[0].offset() == 9
 
 
-class TestRebuiltFiles:
-    DAMAGE: dict[str, Callable[[Path], object]] = {
-        "gone": lambda path: path.unlink(missing_ok=True),
-        "empty": lambda path: path.write_bytes(b""),
-        "garbage": lambda path: path.write_bytes(b"\x07" * 100),
-    }
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "gone": lambda path: path.unlink(missing_ok=True),
+    "empty": lambda path: path.write_bytes(b""),
+    "garbage": lambda path: path.write_bytes(b"\x07" * 100),
+}
 
+
+class TestRebuiltFiles:
     @pytest.mark.parametrize("kind", DAMAGE)
     @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
     def test_records_are_found_by_offset_and_time_when_indexes_are_damaged(
@@ -144,7 +150,7 @@ class TestRebuiltFiles:
         for log in directory.glob("*.log"):
             for suffix in names.INDEX_SUFFIXES:
                 if log.with_suffix(suffix).exists():
-                    self.DAMAGE[kind](log.with_suffix(suffix))
+                    DAMAGE[kind](log.with_suffix(suffix))
         broker.start()
         with consumer_of(broker.bootstrap_servers) as consumer:
             for second in (0, 3, 7, 9):
@@ -166,7 +172,7 @@ class TestRebuiltFiles:
         produce(producer, "t", [b"%d" % number for number in range(20)])
         stop(broker, is_clean)
         for snapshot in (broker.data_dir / "t-0").glob(f"*{names.SNAPSHOT}"):
-            self.DAMAGE[kind](snapshot)
+            DAMAGE[kind](snapshot)
         broker.start()
         produce(producer, "t", [b"%d" % number for number in range(20, 40)])
         assert values(read_topic(broker.bootstrap_servers, "t", 40)) == [b"%d" % number for number in range(40)]
@@ -187,14 +193,12 @@ class TestRebuiltFiles:
         self, crashed: tuple[BrokerProcess, list[bytes]], name: str, kind: str
     ) -> None:
         broker, sent = crashed
-        self.DAMAGE[kind](broker.data_dir / name)
+        DAMAGE[kind](broker.data_dir / name)
         broker.start()
         assert values(read_topic(broker.bootstrap_servers, "t", COUNT)) == sent
         assert produce(producer_of(broker.bootstrap_servers), "t", [b"next"])[0].offset() == COUNT
 
-    def test_committed_offsets_are_there_when_the_tail_of_their_topic_is_torn(
-        self, start_broker: StartBroker
-    ) -> None:
+    def test_committed_offsets_are_there_when_the_tail_of_their_topic_is_torn(self, start_broker: StartBroker) -> None:
         broker = start_broker(config={"offsets.topic.num.partitions": "1"})
         servers = broker.bootstrap_servers
         create_topic(servers, name="t")

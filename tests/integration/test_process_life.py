@@ -99,7 +99,8 @@ class TestExclusiveness:
         create_topic(broker.bootstrap_servers, name="t")
         done = run_to_its_end(broker.data_dir)
         assert done.returncode == 1
-        assert f"{broker.data_dir} is in use by another broker" in done.stderr
+        assert f"cannot start: {broker.data_dir}" in done.stderr
+        assert "in use by another broker" in done.stderr
         assert "Traceback" not in done.stderr
         # The first one has not noticed anything.
         assert produce(producer_of(broker.bootstrap_servers), "t", [b"x"])[0].offset() == 0

@@ -126,9 +126,9 @@ def _check_duplicates(names: list[str]) -> None:
 
 
 def _check_nulls(names: Iterable[str]) -> None:
-    joined = ", ".join(names)
-    if joined:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {joined}")
+    found = list(names)  # one of them may be empty
+    if found:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(found)}")
 
 
 def _alter(

@@ -33,7 +33,7 @@ class StoreErrorKind(enum.Enum):
     BAD_PATH = "the path is malformed"
     TOO_LARGE = "the value is larger than a node may be"
     CLOSED = "the store is closed"
-    IN_USE = "another process has the store open"
+    IN_USE = "in use by another broker; stop that one, or give this one a data directory of its own"
     CORRUPT = "the store's file is damaged"
     UNAVAILABLE = "the store cannot be reached or written"
 

@@ -9,6 +9,7 @@ point. The thread shares no mutable state with the log: the open files are kept 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 
 from penstock.log import names
@@ -21,7 +22,7 @@ from penstock.log.snapshots import Snapshots
 class Flush:
     """Everything below `offset` is durable once `run` has returned."""
 
-    __slots__ = ("_directory", "_files", "_log_files", "_paths", "offset", "truncation_count")
+    __slots__ = ("_directories", "_files", "_log_files", "_paths", "offset", "truncation_count")
 
     def __init__(
         self,
@@ -29,13 +30,13 @@ class Flush:
         offset: int,
         log_files: Sequence[OpenFile],
         paths: Sequence[str],
-        directory: str | None,
+        directories: Sequence[str],
         truncation_count: int,
     ) -> None:
         self._files = files
         self._log_files = log_files
         self._paths = paths
-        self._directory = directory
+        self._directories = directories
         self.offset = offset
         self.truncation_count = truncation_count
 
@@ -48,9 +49,9 @@ class Flush:
             # Deleted by retention in the meantime: then nobody needs it durable.
             with contextlib.suppress(FileNotFoundError):
                 self._files.sync_file(path)
-        if self._directory is not None:
+        for directory in self._directories:
             with contextlib.suppress(FileNotFoundError):
-                self._files.sync_directory(self._directory)
+                self._files.sync_directory(directory)
         return self.offset
 
 
@@ -72,13 +73,18 @@ def capture_flush(
     paths += [snapshots.path(offset) for offset in snapshots.offsets if offset > recovery_point]
     if not epoch_file.is_synced:
         paths.append(epoch_file.path)
-    # A file that is new since the last flush needs its directory entry durable as well.
-    has_new_files = bool(paths) or recovery_point <= unflushed[0].base_offset
+    # A file that is new since the last flush needs its directory entry durable as well, and so does the directory
+    # itself as long as nothing in it has ever been flushed.
+    directories: list[str] = []
+    if paths or recovery_point <= unflushed[0].base_offset:
+        directories.append(snapshots.directory)
+    if recovery_point <= segments.first.base_offset:
+        directories.append(os.path.dirname(snapshots.directory))
     return Flush(
         snapshots.files,
         log_end_offset,
         [segment.open_file() for segment in unflushed],
         paths,
-        snapshots.directory if has_new_files else None,
+        directories,
         truncation_count,
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from penstock.core.types import NO_TIMESTAMP
 from penstock.log.files import FileSlice
+from penstock.log.first_read import check_first_read
 from penstock.log.scan import read_batch
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
@@ -43,7 +44,10 @@ def read_slice(
             batch_size = header.batch_length + LOG_OVERHEAD
             if position + batch_size > end or (batch_size > max_bytes and not at_least_one):
                 return None
-            return FileSlice(segment.open_file(), position, min(end - position, max(max_bytes, batch_size)))
+            size = min(end - position, max(max_bytes, batch_size))
+            if position < segment.unchecked_end:
+                check_first_read(segment, position, size)
+            return FileSlice(segment.open_file(), position, size)
         # Compaction may leave a segment that ends before the next one begins.
         index += 1
     return None

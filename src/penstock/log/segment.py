@@ -43,6 +43,7 @@ class Segment:
         "_time_index",
         "base_offset",
         "bytes_since_index_entry",
+        "checked_end",
         "created_ms",
         "index_interval_bytes",
         "is_active",
@@ -54,6 +55,7 @@ class Segment:
         "resources",
         "roll_jitter_ms",
         "size",
+        "unchecked_end",
     )
 
     def __init__(
@@ -68,6 +70,8 @@ class Segment:
         self._path = f"{directory}/{base_offset:020d}"
         self.base_offset = base_offset
         self.size = size
+        # Bytes from checked_end to unchecked_end were found on disk and not read by this process yet: see first_read.
+        self.checked_end, self.unchecked_end = 0, size
         self.created_ms = now_ms
         self.resources = resources
         self.log_file = LogFile(self._path + names.LOG, resources)
@@ -327,6 +331,7 @@ class Segment:
         self._add_final_time_entry()
         if file_size > self.size:
             file.truncate(self.size)
+        self.unchecked_end = 0
         return file_size - self.size
 
     def truncate(self, offset: int, now_ms: int) -> None:

@@ -223,10 +223,10 @@ class Connection(asyncio.BufferedProtocol):
         requests = self._requests
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
+        size = 0
         while requests and self._can_serve():
-            if left <= 0 and len(requests) >= limits.QUEUED_REQUESTS:
-                self._yielded = True
-                asyncio.get_running_loop().call_soon(self._go_on)
+            if not left:
+                self._yield()
                 break
             left -= 1
             assert self.session is not None
@@ -243,18 +243,25 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             if isinstance(reply, list):
                 replies += reply
-                if len(reply) > 1:
+                size += len(reply[0])
+                if len(reply) > 1 or size > limits.WRITE_PIECE_SIZE:
                     self._send(replies)
-                    replies = []
+                    replies, size, left = [], 0, 0
             else:
                 self._awaited = asyncio.ensure_future(reply)
                 self._awaited.add_done_callback(self._on_reply)
         self._send(replies)
         self._throttle()
 
+    def _yield(self) -> None:
+        self._yielded = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
     def _go_on(self) -> None:
         self._yielded = False
-        self._serve()
+        if not self._closing:
+            self._send_pieces()
+            self._serve()
 
     def _can_serve(self) -> bool:
         return (
@@ -280,9 +287,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _is_crowded(self) -> bool:
-        """A frame still under assembly counts only while it would have to wait: else it could never be completed."""
+        """A frame still under assembly counts only while it would have to wait: else it could never be completed.
+        Between two turns nothing is read, so that the end of the stream is not seen before what came ahead of it.
+        """
         requests = self._requests
-        if len(requests) >= limits.QUEUED_REQUESTS:
+        if self._yielded or len(requests) >= limits.QUEUED_REQUESTS:
             return True
         if self._frame is None:
             return bool(requests) and sum(map(len, requests)) >= limits.QUEUED_BYTES
@@ -317,9 +326,15 @@ class Connection(asyncio.BufferedProtocol):
             self._send_pieces()
 
     def _send_pieces(self) -> None:
-        """Hands over pieces until the transport says stop; `resume_writing` comes back here."""
+        """Hands over pieces until the transport says stop, or others must have a turn; `resume_writing` or `_go_on`
+        comes back here.
+        """
         assert self._transport is not None
-        while self._chunks and not self._writing_paused and not self._closing:
+        stop_at = self._listener.metrics.bytes_out + limits.BYTES_PER_TURN
+        while self._chunks and not self._writing_paused and not self._closing and not self._transport.is_closing():
+            if self._listener.metrics.bytes_out > stop_at:
+                self._yield()
+                return
             gathered: list[Buffer] = []
             while self._chunks and isinstance(self._chunks[0], _IN_MEMORY):
                 gathered.append(self._chunks.popleft())  # type: ignore[arg-type]

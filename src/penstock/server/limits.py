@@ -23,3 +23,6 @@ QUEUED_BYTES = 1024 * 1024
 # A receive buffer holds some 20,000 of the smallest requests, which take a second to serve. Other connections get
 # their turn after this many, a few milliseconds.
 REQUESTS_PER_TURN = 64
+# The same for what is sent. A client on the same machine takes this in some 3 ms, and so could hold everybody else up
+# for as long as it reads.
+BYTES_PER_TURN = 4 * 1024 * 1024

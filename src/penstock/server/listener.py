@@ -50,6 +50,7 @@ class TcpListener:
         self._connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._accepted = 0
+        self._is_closing = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Event | None = None
@@ -84,6 +85,7 @@ class TcpListener:
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:
+        self._is_closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:
@@ -109,6 +111,8 @@ class TcpListener:
 
     def opened(self, connection: Connection) -> Session | None:
         host, port = connection.peer
+        if self._is_closing:  # it was in the kernel's queue when the port was closed
+            return None
         if len(self._connections) >= self._bounds.max_connections or (
             self._by_address[host] >= self._bounds.max_connections_per_address
         ):

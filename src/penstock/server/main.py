@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import resource
 import signal
@@ -19,6 +20,8 @@ from penstock.server.loops import new_event_loop
 from penstock.server.monitoring import MonitoringServer
 
 logger = logging.getLogger("penstock.server")
+
+_MAX_PORT = 65_535
 
 
 def run_broker(properties: Mapping[str, str]) -> int:
@@ -42,12 +45,14 @@ async def _serve(config: BrokerConfig) -> int:
     try:
         server = await BrokerServer.start(config)
     except (OSError, LogDirectoryError, StoreError) as error:
-        print(f"penstock: the broker cannot start: {error}", file=sys.stderr)
+        print(f"penstock: the broker cannot start: {_describe(error)}", file=sys.stderr)
         return 1
     try:
         monitoring = await _start_monitoring(config, server)
     except OSError as error:
-        print(f"penstock: cannot serve metrics on {config.penstock_metrics_listen}: {error}", file=sys.stderr)
+        print(
+            f"penstock: cannot serve metrics on {config.penstock_metrics_listen}: {_describe(error)}", file=sys.stderr
+        )
         await server.stop()
         return 1
     print(f"penstock broker {config.node_id} is ready at {server.bootstrap_servers}", flush=True)
@@ -66,10 +71,19 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     from importlib.metadata import version  # 30 ms that a broker nobody monitors does not spend
 
     host, _, port = config.penstock_metrics_listen.rpartition(":")
+    if int(port) > _MAX_PORT:  # the event loop would take the remainder
+        raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"))
     monitoring = MonitoringServer(exposition.render_metrics, server.health)
     await monitoring.start(host.strip("[]"), int(port))
     return monitoring
+
+
+def _describe(error: Exception) -> str:
+    """A system error without its number: the words say the same."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 def _raise_file_limit() -> None:

@@ -41,9 +41,9 @@ class CrashReport:
     def __str__(self) -> str:
         lines = [
             f"seed {self.seed}: {self.rounds} crashes, {self.kills_while_starting} of them while starting",
-            f"{self.acknowledged:,} records acknowledged, {self.stored:,} stored, {self.commits:,} commits, "
-            f"{self.topics_made} topics made",
-            f"lost {len(self.lost)}, duplicated {len(self.duplicated)}, reordered {len(self.reordered)}, "
+            f"{self.acknowledged:,} records acknowledged, {self.stored:,} stored",
+            f"{self.commits:,} commits, {self.topics_made} topics made",
+            f"lost {len(self.lost)}, duplicated {len(self.duplicated)}, reordered {len(self.reordered)}",
             f"other findings {len(self.other)}; {self.retried} second copies from plain producers",
         ]
         for name in ("lost", "duplicated", "reordered", "other"):

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -113,7 +114,7 @@ class Load:
         self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
         self._topics_made: list[str] = []
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> Self:
         for thread in (*self.writers, self.reader, self.committer):
             thread.start()
         return self

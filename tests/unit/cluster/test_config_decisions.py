@@ -62,6 +62,7 @@ def test_nothing_changes_when_a_request_only_validates() -> None:
         (TOPIC, "t", [("foo", SET, "5")], 40, "Unknown topic config name: foo"),
         (TOPIC, "t", [("foo", APPEND, "a")], 40, "Can't APPEND to key foo because its type is not LIST."),
         (TOPIC, "t", [("retention.ms", SET, None)], 42, "Null value not supported for : retention.ms"),
+        (TOPIC, "t", [("", SET, None)], 42, "Null value not supported for : "),
         (
             TOPIC,
             "t",

@@ -231,6 +231,31 @@ class TestOrder:
 
         in_loop(scenario)
 
+    def test_others_get_their_turn_when_one_client_takes_a_large_reply_as_fast_as_it_is_sent(self, wire: Wire) -> None:
+        async def scenario() -> None:
+            body = FakeSlice(20 << 20, takes=[1 << 20] * 20)
+            listener = FakeListener(lambda _: [bytearray(b"HEAD"), body])
+            transport = wire(listener)
+            transport.receive(frame(b"fetch"))
+            assert limits.BYTES_PER_TURN <= listener.metrics.bytes_out < 2 * limits.BYTES_PER_TURN
+            assert transport.is_reading_paused()
+            await turns(10)
+            assert listener.metrics.bytes_out == 4 + (20 << 20)
+            assert not transport.is_reading_paused()
+
+        in_loop(scenario)
+
+    def test_others_get_their_turn_when_one_client_sends_many_fetches_at_once(self, wire: Wire) -> None:
+        async def scenario() -> None:
+            listener = FakeListener(lambda _: [bytearray(b"HEAD"), FakeSlice(1 << 20, takes=[1 << 20])])
+            transport = wire(listener)
+            transport.receive(frame(b"fetch") * 10)
+            assert len(listener.frames) == 1
+            await turns(20)
+            assert len(listener.frames) == 10
+
+        in_loop(scenario)
+
     def test_nothing_more_is_served_when_the_connection_is_lost_between_turns(self, wire: Wire) -> None:
         async def scenario() -> None:
             listener = FakeListener()
@@ -298,6 +323,13 @@ class TestPressure:
             transport.take()
         assert len(transport.sent) == sent * 200_004
         assert not transport.is_reading_paused()
+
+    def test_few_replies_are_made_when_the_client_asks_for_many_large_ones_at_once(self, wire: Wire) -> None:
+        listener = FakeListener(lambda _: [bytearray(frame(bytes(100_000)))])
+        transport = wire(listener, takes_everything=False)
+        transport.receive(frame(b"x") * 60)
+        assert len(listener.frames) == 2
+        assert transport.most_buffered < 2 * limits.WRITE_PIECE_SIZE
 
 
 class TestLargeReplies:
@@ -375,6 +407,16 @@ class TestLargeReplies:
         transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]), takes_everything=False)
         transport.receive(frame(b"fetch"))
         transport.receive(bytes(4))
+        reads = len(body.reads)
+        transport.take()
+        assert len(body.reads) == reads
+
+    def test_rest_is_kept_back_when_the_client_has_gone_meanwhile(self, wire: Wire) -> None:
+        """Writing on would only fill the log with warnings of the event loop."""
+        body = FakeSlice(20 << 20)
+        transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]), takes_everything=False)
+        transport.receive(frame(b"fetch"))
+        transport.end_of_stream()
         reads = len(body.reads)
         transport.take()
         assert len(body.reads) == reads

@@ -189,5 +189,20 @@ class TestEnd:
 
         asyncio.run(scenario())
 
+    def test_listener_closes_when_a_connection_comes_at_the_last_moment(self, port: Port) -> None:
+        """It waited in the kernel's queue when the port was closed. Nobody would ever have ended it."""
+
+        async def scenario() -> None:
+            first = port.connect("10.0.0.1")
+            closing = asyncio.ensure_future(port.listener.close())
+            await asyncio.sleep(0)
+            late = port.connect("10.0.0.2")
+            assert late.was_aborted()
+            first.lose()
+            late.lose()
+            await closing
+
+        asyncio.run(scenario())
+
     def test_listener_closes_at_once_when_nobody_is_connected(self, port: Port) -> None:
         asyncio.run(port.listener.close())

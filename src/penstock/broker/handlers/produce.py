@@ -140,6 +140,8 @@ def _only_batch(records: Buffer | None) -> Buffer:
         return records
     if batch_size > size:
         raise ApiError(ErrorCode.INVALID_RECORD, "the record batch is cut short")
+    if batch_size < HEADER_SIZE:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a record batch cannot have {batch_size} bytes")
     rest = size - batch_size
     if rest >= LOG_OVERHEAD and read_batch_size(records, batch_size) <= rest:
         raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")

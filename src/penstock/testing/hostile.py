@@ -1,0 +1,189 @@
+"""Clients that do everything wrong, and one that does everything right, to run against a real broker.
+
+`HostileSocket` says any bytes in any rhythm and sees how the broker takes it. `GoodClient` produces and consumes with a real client library in the background and remembers everything that went wrong for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from penstock.protocol.framing import encode_request_header
+
+# A broker that closes does so at once; the machine may be busy.
+PATIENCE_S = 20.0
+
+HTTP_REQUEST = b"GET /brokers HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n"
+# The first record of a TLS 1.3 handshake as a client with the wrong security.protocol sends it.
+TLS_CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(200))
+
+
+def request_frame(
+    api_key: int,
+    version: int,
+    body: bytes = b"",
+    *,
+    correlation_id: int = 1,
+    client_id: str | None = "hostile",
+    flexible: bool = False,
+) -> bytes:
+    """A whole frame around any body."""
+    payload = encode_request_header(api_key, version, correlation_id, client_id, flexible) + body
+    return struct.pack(">i", len(payload)) + payload
+
+
+class HostileSocket:
+    """A connection without any knowledge of the protocol. `receive_buffer_size` makes a reader that takes little."""
+
+    def __init__(self, bootstrap_servers: str, *, receive_buffer_size: int | None = None) -> None:
+        host, _, port = bootstrap_servers.rpartition(":")
+        self._socket = socket.socket()
+        if receive_buffer_size is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_size)
+        self._socket.settimeout(PATIENCE_S)
+        self._socket.connect((host, int(port)))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def send_what_fits(self, data: bytes) -> int:
+        """How much the broker took before it stopped reading for a while, or closed."""
+        self._socket.settimeout(0.5)
+        position = 0
+        with contextlib.suppress(OSError):
+            while position < len(data):
+                position += self._socket.send(data[position : position + 65_536])
+        self._socket.settimeout(PATIENCE_S)
+        return position
+
+    def receive(self, size: int, timeout_s: float = PATIENCE_S) -> bytes:
+        """Up to `size` bytes; fewer where the broker closed before. TimeoutError if it does neither."""
+        self._socket.settimeout(timeout_s)
+        data = bytearray()
+        try:
+            while len(data) < size and (piece := self._socket.recv(min(size - len(data), 1 << 20))):
+                data += piece
+        except ConnectionError:
+            pass
+        return bytes(data)
+
+    def receive_frame(self, timeout_s: float = PATIENCE_S) -> bytes | None:
+        """The next frame without its size; None if the broker closed instead."""
+        head = self.receive(4, timeout_s)
+        if len(head) < 4:
+            return None
+        return self.receive(struct.unpack(">i", head)[0], timeout_s)
+
+    def is_closed_by_broker(self, timeout_s: float = PATIENCE_S) -> bool:
+        """Waits for the end; answers to earlier requests are read over."""
+        self._socket.settimeout(timeout_s)
+        try:
+            while self._socket.recv(1 << 20):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            pass
+        return True
+
+    def end_of_requests(self) -> None:
+        """Half a close: nothing more will be sent, answers are still welcome."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Gone without a word of goodbye: the broker's next write fails."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class GoodClient:
+    """Produces to a topic of its own and reads everything back, in order, until it is stopped."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._topic = topic
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="good client", daemon=True)
+        self.errors: list[str] = []
+        self.produced = 0
+        self.consumed = 0
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def wait_for_progress(self, records: int = 50) -> None:
+        """Until so many more records went all the way; fails with whatever went wrong."""
+        goal = self.consumed + records
+        deadline = time.monotonic() + PATIENCE_S
+        while self.consumed < goal:
+            self.raise_if_failed()
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the good client is stuck: {self.produced} produced, {self.consumed} consumed")
+            time.sleep(0.01)
+        self.raise_if_failed()
+
+    def raise_if_failed(self) -> None:
+        if self.errors:
+            raise AssertionError(f"the good client saw {len(self.errors)} errors, the first: {self.errors[0]}")
+
+    def _run(self) -> None:
+        from confluent_kafka import Consumer, KafkaException, Producer
+
+        common = {
+            "bootstrap.servers": self._bootstrap_servers,
+            "error_cb": lambda error: self.errors.append(str(error)),
+        }
+        producer = Producer({**common, "enable.idempotence": True, "linger.ms": 1})
+        consumer = Consumer(
+            {**common, "group.id": f"{self._topic}-readers", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 50}
+        )
+        try:
+            consumer.subscribe([self._topic])
+            while not self._stopping.is_set():
+                self._exchange(producer, consumer)
+            if producer.flush(PATIENCE_S):
+                self.errors.append("records were not acknowledged in time")
+        except KafkaException as error:
+            self.errors.append(str(error))
+        finally:
+            consumer.close()
+
+    def _exchange(self, producer: Any, consumer: Any) -> None:
+        if self.produced - self.consumed < 100:
+            for _ in range(10):
+                producer.produce(self._topic, str(self.produced).encode(), on_delivery=self._on_delivery)
+                self.produced += 1
+        producer.poll(0)
+        for message in consumer.consume(100, 0.02):
+            if message.error() is not None:
+                self.errors.append(str(message.error()))
+            elif message.value() != str(self.consumed).encode():
+                self.errors.append(f"record {self.consumed} expected, {message.value()!r} read")
+            else:
+                self.consumed += 1
+
+    def _on_delivery(self, error: object, _: object) -> None:
+        if error is not None:
+            self.errors.append(str(error))
