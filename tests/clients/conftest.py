@@ -41,6 +41,8 @@ def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBr
     config = {
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": str(QUICK_SESSION_TIMEOUT_MS),
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.assignment.interval.ms": "0",
     }
     with BrokerProcess(tmp_path_factory.mktemp("group-broker"), config=config) as process:
         yield RunningBroker(process.bootstrap_servers, QUICK_SESSION_TIMEOUT_MS)

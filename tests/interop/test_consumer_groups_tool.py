@@ -28,10 +28,14 @@ def filled_topic(broker: ServerProcess, make_topic: MakeTopic, topic: str) -> st
 
 
 @contextmanager
-def consuming(broker: ServerProcess, topic: str, group: str, count: int) -> Iterator[confluent_kafka.Consumer]:
+def consuming(
+    broker: ServerProcess, topic: str, group: str, count: int, protocol: str = "classic"
+) -> Iterator[confluent_kafka.Consumer]:
     """A member that has read `count` records and committed them, and is still in the group."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer({**settings, "enable.auto.commit": False, "client.id": "reader"})
+    consumer = confluent_kafka.Consumer(
+        {**settings, "enable.auto.commit": False, "client.id": "reader", "group.protocol": protocol}
+    )
     consumer.subscribe([topic])
     messages: list[confluent_kafka.Message] = []
     while len(messages) < count:
@@ -146,3 +150,21 @@ def test_offsets_of_a_topic_are_gone_when_deleted(
 def test_group_is_reported_missing_when_it_does_not_exist(kafka_tool: KafkaTool, group: str) -> None:
     arguments = ("--describe", "--group", group)
     assert "GroupIdNotFoundException" in kafka_tool("kafka-consumer-groups", *arguments, must_succeed=False).output
+
+
+def test_group_is_described_when_its_members_speak_the_consumer_protocol(
+    broker: ServerProcess, kafka_tool: KafkaTool, filled_topic: str, group: str
+) -> None:
+    with consuming(broker, filled_topic, group, 20, protocol="consumer"):
+        rows = describe(kafka_tool, group)
+        assert rows["0"][3:6] == ["10", "10", "0"]
+        assert rows["0"][8] == "reader"
+        states = kafka_tool("kafka-consumer-groups", "--describe", "--group", group, "--state", "--verbose").lines
+        (state,) = [line.split() for line in states if line.startswith(group)]
+        assert state[-5:] == ["uniform", "Stable", "2", "2", "1"]
+        members = kafka_tool("kafka-consumer-groups", "--describe", "--group", group, "--members", "--verbose").lines
+        (member,) = [line.split() for line in members if line.startswith(group)]
+        assert f"{filled_topic}:0,1" in member
+        listed = kafka_tool("kafka-consumer-groups", "--list", "--type", "consumer").lines
+        assert group in {line.split()[0] for line in listed if line}
+    kafka_tool("kafka-consumer-groups", "--delete", "--group", group)

@@ -17,6 +17,8 @@ from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 
 TOPIC = "dumped"
+TRANSACTIONS_TOPIC = "dumped-transactions"
+TRANSACTIONS = 30
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS_PER_CODEC = 4000
 # What the tool prints when an index does not fit its log.
@@ -73,12 +75,37 @@ def fill(server: ServerProcess) -> None:
                 TOPIC, f"{codec} {number} {filler.randbytes(200).hex()}", key=str(number), headers={"codec": codec}
             )
         assert producer.flush(60) == 0
+    fill_transactions(server, admin)
     group = {"group.id": "dumped-group", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = confluent_kafka.Consumer({"bootstrap.servers": server.bootstrap_servers, **group})
     consumer.subscribe([TOPIC])
     assert consumer.poll(30) is not None, "the group did not form"
     consumer.commit(offsets=[confluent_kafka.TopicPartition(TOPIC, 0, 42)], asynchronous=False)
     consumer.close()
+
+
+def fill_transactions(server: ServerProcess, admin: confluent_kafka.admin.AdminClient) -> None:
+    """Every third one commits; two producers take turns, so that transactions overlap and span segments."""
+    admin.create_topics([NewTopic(TRANSACTIONS_TOPIC, 1, 1, config={"segment.bytes": str(1024 * 1024)})])[
+        TRANSACTIONS_TOPIC
+    ].result(30)
+    settings = {"bootstrap.servers": server.bootstrap_servers, "compression.type": "none"}
+    producers = [confluent_kafka.Producer({**settings, "transactional.id": f"dumped-{name}"}) for name in "ab"]
+    for producer in producers:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+    for number in range(TRANSACTIONS):
+        for producer in producers:
+            producer.produce(TRANSACTIONS_TOPIC, b"x" * 40_000)
+            assert producer.flush(60) == 0
+        producer = producers[number % 2]
+        if number % 3 == 0:
+            producer.commit_transaction(60)
+        else:
+            producer.abort_transaction(60)
+        producer.begin_transaction()
+    for producer in producers:
+        producer.abort_transaction(60)
 
 
 @pytest.fixture(
@@ -146,3 +173,24 @@ def test_committed_offset_is_read_when_the_offsets_topic_is_decoded(data_directo
             arguments = ("--files", ",".join(map(str, logs)), "--offsets-decoder")
             decoded += run_command("kafka-dump-log", *arguments).stdout
     assert re.search(r'"group":"dumped-group","topic":"dumped","partition":0\}.*"offset":42,', decoded)
+
+
+def test_markers_are_read_when_a_log_with_transactions_is_dumped(data_directory: Path) -> None:
+    arguments = ("--files", files(data_directory, ".log", f"{TRANSACTIONS_TOPIC}-0"), "--deep-iteration")
+    dumped = run_command("kafka-dump-log", *arguments).stdout
+    assert "isvalid: false" not in dumped
+    kinds = re.findall(r"endTxnMarker: (COMMIT|ABORT) coordinatorEpoch: \d+", dumped)
+    assert (kinds.count("COMMIT"), kinds.count("ABORT")) == (10, 21)
+
+
+def test_aborted_transactions_are_listed_when_the_transaction_indexes_are_dumped(data_directory: Path) -> None:
+    topic = f"{TRANSACTIONS_TOPIC}-0"
+    dumped = run_command("kafka-dump-log", "--files", files(data_directory, ".log", topic), "--deep-iteration").stdout
+    aborts = [int(offset) for offset in re.findall(r"^\| offset: (\d+) .*endTxnMarker: ABORT", dumped, re.MULTILINE)]
+    indexes = run_command("kafka-dump-log", "--files", files(data_directory, ".txnindex", topic)).stdout
+    assert indexes.count("Dumping ") > 1
+    entries = re.findall(
+        r"version: 0 producerId: \d+ firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", indexes
+    )
+    assert [int(last) for _, last, _ in entries] == aborts
+    assert all(int(first) < int(last) and int(stable) <= int(last) + 1 for first, last, stable in entries)

@@ -104,3 +104,12 @@ def test_static_member_keeps_its_partitions_when_it_restarts(run_scenario: RunSc
 
 def test_offset_and_metadata_come_back_when_committed(run_scenario: RunScenario) -> None:
     assert run_scenario("commit-metadata", partitions=1) == {"before": "null", "after": "7/seven", "next": "7"}
+
+
+def test_partitions_are_shared_when_members_speak_the_consumer_protocol(run_scenario: RunScenario) -> None:
+    assert run_scenario("consumer-protocol", partitions=4) == {
+        "shared": "2+2",
+        "alone-again": "4",
+        "both-protocols": "2+2",
+        "classic-again": "4",
+    }

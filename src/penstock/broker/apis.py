@@ -10,6 +10,7 @@ from __future__ import annotations
 from penstock.broker.dispatch import Api, Handler
 from penstock.broker.handlers import (
     configs,
+    consumer_groups,
     fetch,
     group_offsets,
     groups,
@@ -19,10 +20,16 @@ from penstock.broker.handlers import (
     produce,
     producers,
     topics,
+    transaction_offsets,
+    transactions,
 )
 from penstock.protocol.message import Message
+from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
 from penstock.protocol.messages.create_topics import CreateTopicsRequest
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -34,6 +41,8 @@ from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -44,6 +53,7 @@ from penstock.protocol.messages.leave_group import LeaveGroupRequest
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsRequest
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
@@ -51,6 +61,8 @@ from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
 from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
+from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
 def _row(
@@ -81,6 +93,11 @@ APIS: dict[int, Api] = dict(
         _row(DeleteRecordsRequest, offsets.delete_records, 2),
         _row(InitProducerIdRequest, producers.init_producer_id, 5),
         _row(OffsetForLeaderEpochRequest, offsets.offset_for_leader_epoch, 4),
+        _row(AddPartitionsToTxnRequest, transactions.add_partitions_to_txn, 5),
+        _row(AddOffsetsToTxnRequest, transactions.add_offsets_to_txn, 4),
+        _row(EndTxnRequest, transactions.end_txn, 5),
+        _row(WriteTxnMarkersRequest, transactions.write_txn_markers, 2),
+        _row(TxnOffsetCommitRequest, transaction_offsets.txn_offset_commit, 5),
         _row(DescribeConfigsRequest, configs.describe_configs, 4),
         _row(AlterConfigsRequest, configs.alter_configs, 2),
         _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
@@ -90,6 +107,10 @@ APIS: dict[int, Api] = dict(
         _row(OffsetDeleteRequest, group_offsets.offset_delete, 0),
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),
         _row(DescribeProducersRequest, producers.describe_producers, 0),
+        _row(DescribeTransactionsRequest, transactions.describe_transactions, 0),
+        _row(ListTransactionsRequest, transactions.list_transactions, 2),
+        _row(ConsumerGroupHeartbeatRequest, consumer_groups.consumer_group_heartbeat, 1),
+        _row(ConsumerGroupDescribeRequest, consumer_groups.consumer_group_describe, 1),
         _row(ListConfigResourcesRequest, configs.list_config_resources, 1),
         _row(DescribeTopicPartitionsRequest, metadata.describe_topic_partitions, 0),
     )

@@ -13,6 +13,7 @@ from penstock.broker.group_runtime import GroupRuntime
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.transaction_runtime import TransactionRuntime
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.config import BrokerConfig
@@ -35,6 +36,7 @@ class Broker:
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     groups: GroupRuntime
+    transactions: TransactionRuntime
     topic_creation: TopicCreation
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:

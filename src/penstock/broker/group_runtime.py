@@ -12,45 +12,32 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
+from penstock.broker.coordinator_log import replay_log
 from penstock.broker.flusher import Flusher
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
+from penstock.broker.tickets import Ticket
+from penstock.cluster.image import TopicImage
 from penstock.cluster.internal_topics import CONSUMER_OFFSETS
 from penstock.core.clock import Clock
 from penstock.core.metrics import GroupMetrics
+from penstock.core.types import NO_PRODUCER_ID
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, Reply, TimerKey, TimerKind
 from penstock.groups.requests import DeletedTopic
+from penstock.groups.topics import Topic, Topics
 from penstock.log.partition_log import Origin
-from penstock.protocol.batch import HEADER_SIZE, is_crc_valid, read_header
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.records import Record, build_batch, iterate_records
+from penstock.protocol.records import CONTROL_COMMIT, Record, build_batch, decode_end_marker, iterate_records
 
 logger = logging.getLogger("penstock.broker.groups")
 
 T = TypeVar("T")
 
-# One turn of the loop while loading: long enough to be efficient, short enough that other clients do not notice.
-_LOAD_PIECE_SIZE = 256 * 1024
 # Records per batch where an outcome may be split: a clean-up of a large group then stays below any max.message.bytes.
 _SPLIT_RECORDS = 1_000
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
-
-
-class Ticket:
-    """A request's claim on a reply that may come at once or much later."""
-
-    __slots__ = ("future", "result")
-
-    def __init__(self) -> None:
-        self.result: Any = None
-        self.future: asyncio.Future[Any] | None = None
-
-    def release(self, result: object) -> None:
-        if self.future is None:
-            self.result = result
-        elif not self.future.done():  # the client may be gone
-            self.future.set_result(result)
 
 
 class GroupRuntime:
@@ -76,10 +63,7 @@ class GroupRuntime:
         """
         ticket = Ticket()
         self._perform(operation(ticket))
-        if ticket.result is None:
-            ticket.future = asyncio.get_running_loop().create_future()
-            return await ticket.future
-        return ticket.result
+        return await ticket.wait()
 
     # -------------------------------------------------------------------------------------------- outcomes
 
@@ -112,11 +96,12 @@ class GroupRuntime:
         must_flush = False
         for records in _split(outcome):
             now_ms = self._clock.now_ms()
-            batch = build_batch([Record(record.key, record.value, timestamp=now_ms) for record in records])
-            result = partition.append(batch, -1, now_ms, Origin.COORDINATOR)
+            result = partition.append(_batch(outcome, records, now_ms), -1, now_ms, Origin.COORDINATOR)
             must_flush = must_flush or result.must_flush
+            producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.producer_id
             for index, record in enumerate(records):
-                self.coordinator.replay(outcome.partition, record.key, record.value, result.base_offset + index)
+                offset = result.base_offset + index
+                self.coordinator.replay(outcome.partition, record.key, record.value, offset, producer_id)
         return partition if must_flush else None
 
     def _count(self, outcome: Outcome) -> None:
@@ -179,40 +164,34 @@ class GroupRuntime:
                 self._perform(self.coordinator.unload(partition.topic_partition.partition, self._clock.now_ms()))
 
     async def _load(self, partition: Partition) -> None:
-        log = partition.log
-        offset, end = log.log_start_offset, log.log_end_offset
         index = partition.topic_partition.partition
-        while offset < end:
-            found = log.read(offset, _LOAD_PIECE_SIZE, end, at_least_one=True)
-            if found is None or not len(found):
-                break
-            offset = self._replay(index, found.read(0, len(found)), offset)
-            await asyncio.sleep(0)
-            if self._partitions.find(CONSUMER_OFFSETS, index) is not partition:
-                return  # the topic was deleted meanwhile
-        self._finish_loading(partition)
+        if await replay_log(
+            partition,
+            lambda header, batch: self._replay_batch(index, header, batch),
+            lambda: self._partitions.find(CONSUMER_OFFSETS, index) is partition,
+        ):
+            self._finish_loading(partition)
 
-    def _replay(self, index: int, data: bytes, offset: int) -> int:
-        """The offset after the last whole batch of `data`, which may end in the middle of one."""
-        position = 0
-        while len(data) - position >= HEADER_SIZE:
-            header = read_header(data, position)
-            if position + header.size > len(data):
-                break
-            if not is_crc_valid(data, position, header):
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is damaged")
-            if not header.is_control:
-                self._replay_batch(index, data[position : position + header.size])
-            position += header.size
-            offset = header.next_offset
-        return offset
-
-    def _replay_batch(self, index: int, batch: bytes) -> None:
+    def _replay_batch(self, index: int, header: BatchHeader, batch: bytes) -> None:
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         for record in iterate_records(batch):
-            if record.key is not None:
-                self.coordinator.replay(index, record.key, record.value, record.offset)
+            if header.is_control:
+                marker = decode_end_marker(record)
+                if marker is not None:
+                    self.end_transaction(index, producer_id, marker.control_type == CONTROL_COMMIT)
+            elif record.key is not None:
+                self.coordinator.replay(index, record.key, record.value, record.offset, producer_id)
+
+    def end_transaction(self, partition: int, producer_id: int, is_committed: bool) -> None:
+        """The log of `partition` has a marker: offsets that waited for it count from now on, or never."""
+        self.coordinator.replay_transaction_end(partition, producer_id, is_committed)
 
     # -------------------------------------------------------------------------------------------- upkeep
+
+    def topics_changed(self, topics: Iterable[TopicImage]) -> None:
+        known = (Topic(topic.name, topic.topic_id, len(topic.partitions)) for topic in topics)
+        version = self.coordinator.topics.version + 1
+        self.coordinator.on_topics_changed(Topics.of(known, version))
 
     def expire_offsets(self) -> None:
         for partition in self.coordinator.active_partitions():
@@ -238,6 +217,14 @@ class GroupRuntime:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _batch(outcome: Outcome, records: Sequence[GroupRecord], now_ms: int) -> bytes:
+    content = [Record(record.key, record.value, timestamp=now_ms) for record in records]
+    if outcome.producer is None:
+        return build_batch(content)
+    # Sequence 0 in every batch, as Kafka writes it: nobody retries these, so nobody compares them.
+    return build_batch(content, **outcome.producer._asdict(), base_sequence=0, is_transactional=True)
 
 
 def _release(replies: Iterable[Reply]) -> None:

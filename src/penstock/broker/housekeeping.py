@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from penstock.broker.broker import Broker
+from penstock.broker.compaction import Compaction
 from penstock.broker.partition import Partition
 from penstock.protocol.errors import ApiError
 
@@ -36,14 +37,27 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         config = broker.config
+        self.compaction = Compaction(
+            lambda: [partition.log for partition in broker.partitions],
+            lambda: broker.config,
+            broker.clock,
+            broker.metrics.cleaner,
+            self._stopping.is_set,
+        )
         self.chores: tuple[Chore, ...] = (
             Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),
             # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes what has
             # changed.
             Chore("checkpoints", lambda: config.replica_high_watermark_checkpoint_interval_ms, self._write_checkpoints),
             Chore("offset expiry", lambda: config.offsets_retention_check_interval_ms, self._expire_offsets),
+            Chore(
+                "transactional id expiry",
+                lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                self._expire_transactional_ids,
+            ),
             Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
             Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
+            Chore("compaction", lambda: max(broker.config.log_cleaner_backoff_ms, 1), self.compaction.run),
             Chore("flush", self._flush_interval_ms, self._flush_old),
         )
 
@@ -55,6 +69,7 @@ class Housekeeping:
         """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
+        self.compaction.close()
 
     async def _repeat(self, chore: Chore) -> None:
         """A supervisor: a chore that fails is logged and tried again next time."""
@@ -87,7 +102,8 @@ class Housekeeping:
         metrics = self._broker.metrics.logs
 
         def apply(partition: Partition) -> None:
-            metrics.segments_deleted += len(partition.log.apply_retention(now_ms))
+            if not partition.log.is_cleaning:  # then its turn comes right after the cleaning
+                metrics.segments_deleted += len(partition.log.apply_retention(now_ms))
 
         await self._each_partition(apply)
 
@@ -98,6 +114,9 @@ class Housekeeping:
 
     async def _expire_offsets(self) -> None:
         self._broker.groups.expire_offsets()
+
+    async def _expire_transactional_ids(self) -> None:
+        self._broker.transactions.expire()
 
     async def _expire_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()

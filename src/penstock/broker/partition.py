@@ -37,6 +37,25 @@ class Partition:
                 self.notify(len(records))
         return result
 
+    def append_end_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_commit: bool,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Ends a transaction here. Readers of committed records get what waited for it, so all of them look again."""
+        state, log = self.state, self.log
+        result = log.append_end_marker(
+            producer_id, producer_epoch, coordinator_epoch, is_commit, state.leader_epoch, now_ms, transaction_version
+        )
+        if len(state.isr) == 1:
+            log.advance_high_watermark(decide_high_watermark(log.high_watermark, (log.log_end_offset,)))
+            self.wake_all()
+        return result
+
     def notify(self, size: int) -> None:
         for waiter in tuple(self.waiters):
             waiter.arrived(size)

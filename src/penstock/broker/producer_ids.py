@@ -8,21 +8,32 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from penstock.cluster.znodes import ProducerIdBlock
+from penstock.protocol.errors import ApiError, ErrorCode
 
 
 class ProducerIds:
     def __init__(self, allocate_block: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
         self._allocate_block = allocate_block
-        self._block = iter(range(0))
+        self._block = range(0)
         self._allocating = asyncio.Lock()
 
     async def next(self) -> int:
-        producer_id = next(self._block, None)
-        while producer_id is None:
+        await self.ensure()
+        return self.take()
+
+    async def ensure(self) -> None:
+        """Returns when `take` has an id to give, if it is called in the same turn of the loop."""
+        while not self._block:
             async with self._allocating:
-                producer_id = next(self._block, None)  # another waiter may have fetched a block meanwhile
-                if producer_id is None:
+                if not self._block:  # another waiter may have fetched a block meanwhile
                     first, size = await self._allocate_block()
-                    self._block = iter(range(first, first + size))
-                    producer_id = next(self._block, None)
+                    self._block = range(first, first + size)
+
+    def take(self) -> int:
+        """For those who cannot wait. COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, when a block has to be fetched first:
+        clients ask again.
+        """
+        if not self._block:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "producer ids are being allocated")
+        producer_id, self._block = self._block[0], self._block[1:]
         return producer_id

@@ -24,6 +24,11 @@ class TopicCreation:
             name: ErrorCode.NONE if error is ErrorCode.TOPIC_ALREADY_EXISTS else error for name, error in errors.items()
         }
 
+    async def ensure(self, name: str) -> None:
+        """Creates the topic if it is not there; whoever needs it looks for it afterwards."""
+        if name not in self._metadata.image.topics:
+            await self.create([name])
+
     def _plan(self, name: str) -> NewTopic:
         if name in INTERNAL_TOPICS:
             return internal_topic(name, self._metadata.config, len(self._metadata.image.brokers))

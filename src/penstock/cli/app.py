@@ -20,6 +20,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "produce": LazyCommand("penstock.cli.produce:app", is_group=False),
     "consume": LazyCommand("penstock.cli.consume:app", is_group=False),
     "groups": LazyCommand("penstock.cli.groups:app"),
+    "transactions": LazyCommand("penstock.cli.transactions:app"),
     "configs": LazyCommand("penstock.cli.configs:app"),
     "cluster": LazyCommand("penstock.cli.cluster:app"),
     "log": LazyCommand("penstock.cli.log:app"),

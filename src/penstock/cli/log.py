@@ -12,6 +12,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.errors import CliError, UsageError
+from penstock.cli.log_cleaner import cleaner_documents, cleaner_table, read_progress
 from penstock.cli.log_directories import directory_documents, directory_table, scan_directory
 from penstock.cli.log_dump import Dump, DumpOptions, Finding
 from penstock.cli.log_verify import verify_indexes
@@ -158,3 +159,22 @@ def dirs(
         output.print_json(directory_documents(found))
     else:
         output.print_table(directory_table(found), "There are no partitions.")
+
+
+@app.command()
+def cleaner(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Data directories.", show_default=False)],
+    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far compaction has come: the offset each partition is clean to, and what is dirty behind it."""
+    wanted = frozenset(topic) if topic else None
+    found = []
+    for directory in directories:
+        if not directory.is_dir():
+            raise UsageError(f"{directory} is not a directory")
+        found.extend(read_progress(directory, wanted))
+    if as_json:
+        output.print_json(cleaner_documents(found))
+    else:
+        output.print_table(cleaner_table(found), "No partition has been compacted yet.")

@@ -273,5 +273,5 @@ _BY_NAME: dict[str, Callable[[Dump], Iterator[Document]]] = {
     names.RECOVERY_POINTS: _dump_offsets,
     names.HIGH_WATERMARKS: _dump_offsets,
     names.LOG_START_OFFSETS: _dump_offsets,
-    "cleaner-offset-checkpoint": _dump_offsets,
+    names.CLEANER_OFFSETS: _dump_offsets,
 }

@@ -52,11 +52,15 @@ def open_broker(cluster: Cluster, address: tuple[str, int] | None = None) -> Ite
 
 
 def find_group_coordinator(cluster: Cluster, group: str) -> tuple[str, int]:
-    request = FindCoordinatorRequest(key=group, key_type=_GROUP_KEY, coordinator_keys=[group])
+    return find_coordinator(cluster, _GROUP_KEY, group)
+
+
+def find_coordinator(cluster: Cluster, key_type: int, key: str) -> tuple[str, int]:
+    request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
     with open_broker(cluster) as broker:
         response = broker.request(request)
     found = response.coordinators[0] if response.coordinators else response
-    check_error(found.error_code, f"group {group}")
+    check_error(found.error_code, f"group {key}" if key_type == _GROUP_KEY else f"transactional id {key}")
     return found.host, found.port
 
 

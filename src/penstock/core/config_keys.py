@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from penstock.core.config_keys_coordination import GROUP_KEYS, REPLICATION_KEYS, TRANSACTION_KEYS
 from penstock.core.config_keys_network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
-from penstock.core.config_keys_storage import DIRECTORY_KEYS, LOG_DEFAULT_KEYS
+from penstock.core.config_keys_storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config_keys_topic import TOPIC_KEYS
 from penstock.core.config_types import ConfigKey, by_name
 
@@ -22,6 +22,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Connections", CONNECTION_KEYS),
     ("Requests and topics", REQUEST_KEYS),
     ("Data directories", DIRECTORY_KEYS),
+    ("Compaction", CLEANER_KEYS),
     ("Defaults of topic keys", LOG_DEFAULT_KEYS),
     ("Groups and offsets", GROUP_KEYS),
     ("Transactions", TRANSACTION_KEYS),
@@ -73,6 +74,7 @@ IGNORED: tuple[Ignored, ...] = (
             "num.network.threads",
             "num.io.threads",
             "background.threads",
+            "log.cleaner.threads",
             "num.replica.alter.log.dirs.threads",
             "group.coordinator.threads",
             "group.coordinator.background.threads",
@@ -108,7 +110,6 @@ IGNORED: tuple[Ignored, ...] = (
         (
             "remote.",
             "log.local.",
-            "log.cleaner.",
             "log.dir.failure.timeout.ms",
             "log.initial.task.delay.ms",
             "log.message.format.version",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.config_types import ConfigKey, Importance, Kind, Range, UpdateMode
+from penstock.core.config_types import ConfigKey, Importance, Kind, OneOf, Range, UpdateMode
 
 _HIGH = Importance.HIGH
 _LOW = Importance.LOW
@@ -23,6 +23,57 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         2**31 - 1,
         "How many members a group may have.",
         rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        "How long a member of a KIP-848 group may be silent.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        "How often members of KIP-848 groups are told to send heartbeats.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.max.size",
+        Kind.INT,
+        2**31 - 1,
+        "How many members a KIP-848 group may have.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.assignors",
+        Kind.LIST,
+        ("uniform", "range"),
+        "The assignors that members of KIP-848 groups may choose from; the first is the default.",
+        rule=OneOf(("uniform", "range")),
+    ),
+    ConfigKey(
+        "group.consumer.migration.policy",
+        Kind.STRING,
+        "bidirectional",
+        "Whether a group with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or "
+        "both.",
+        rule=OneOf(("bidirectional", "upgrade", "downgrade", "disabled")),
+    ),
+    ConfigKey(
+        "group.consumer.assignment.interval.ms",
+        Kind.INT,
+        1000,
+        "At least this long between two assignments of a KIP-848 group, so that many members that join at once are "
+        "assigned once.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "group.consumer.regex.refresh.interval.ms",
+        Kind.INT,
+        600_000,
+        "How often the topics that regular expressions of KIP-848 groups stand for are looked up at the latest.",
+        rule=Range(10_000),
     ),
     ConfigKey(
         "offset.metadata.max.bytes",

@@ -90,6 +90,52 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
     ),
 )
 
+CLEANER_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "log.cleaner.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether topics with `cleanup.policy=compact` are compacted; otherwise they, and the offsets topic, only grow.",
+    ),
+    ConfigKey(
+        "log.cleaner.backoff.ms",
+        Kind.LONG,
+        15_000,
+        "How long the cleaner rests when no log is worth cleaning.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "log.cleaner.dedupe.buffer.size",
+        Kind.LONG,
+        134_217_728,
+        "Memory for the map of keys. A key takes 192 bytes, so the default remembers 629,000 keys a round.",
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "log.cleaner.io.buffer.load.factor",
+        Kind.DOUBLE,
+        0.9,
+        "How full the map of keys may become before the rest of the log is left for the next round.",
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "log.cleaner.io.buffer.size",
+        Kind.INT,
+        524_288,
+        "Bytes that the cleaner reads at a time.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "log.cleaner.io.max.bytes.per.second",
+        Kind.DOUBLE,
+        1.7976931348623157e308,
+        "How much the cleaner may read and write a second. It also yields to requests, whatever this says.",
+        mode=_DYNAMIC,
+    ),
+)
+
 LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "message.max.bytes",

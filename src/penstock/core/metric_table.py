@@ -242,6 +242,28 @@ METRICS: tuple[Metric, ...] = (
         ("offlinelogdirectorycount", _G, "directories", "", "Log directories that failed. Alert above 0."),
         ("logdirectoryoffline{logDirectory}", _G, "", "", "1 where the log directory failed, 0 where it works."),
     ),
+    # Compaction.
+    *_section(
+        "kafka_log_logcleaner",
+        ("cleaner_recopy_percent", _G, "percent", "", "Of the last cleaning: bytes written, of those read."),
+        ("max_buffer_utilization_percent", _G, "percent", "", "How full the map of keys was in the last cleaning."),
+        ("max_clean_time_secs", _G, "seconds", "", "Time of the last cleaning, its rests included."),
+        ("max_compaction_delay_secs", _G, "seconds", "", "By how much max.compaction.lag.ms is exceeded at most."),
+        ("deadthreadcount", _G, "threads", "", "Always 0: a cleaning that fails does not end the cleaner."),
+    ),
+    *_section(
+        "kafka_log_logcleanermanager",
+        ("max_dirty_percent", _G, "percent", "", "Dirty part of the dirtiest log."),
+        ("time_since_last_run_ms", _G, "milliseconds", "", "Since the cleaner last looked for work."),
+        (
+            "uncleanable_partitions_count{logDirectory}",
+            _G,
+            "partitions",
+            "",
+            "Partitions that are not compacted because a batch is damaged. Alert above 0.",
+        ),
+        ("uncleanable_bytes{logDirectory}", _G, "bytes", "", "Dirty bytes of those partitions."),
+    ),
     # The controller.
     *_section(
         "kafka_controller_kafkacontroller",
@@ -256,6 +278,14 @@ METRICS: tuple[Metric, ...] = (
         ("globaltopiccount", _G, "topics", "", "Topics of the cluster."),
         ("globalpartitioncount", _G, "partitions", "", "Partitions of the cluster."),
         ("offlinepartitionscount", _G, "partitions", "", "Partitions without a leader. Alert above 0."),
+    ),
+    # Transactions.
+    *_section(
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager",
+        ("logappendretryqueuesize", _G, "markers", "", "Markers that their partitions have not taken yet."),
+    ),
+    *_section(
+        "penstock", ("transactional_ids{state}", _G, "ids", "", "Transactional ids by the state of their transaction.")
     ),
     # Consumer groups.
     *_section(
@@ -316,6 +346,35 @@ METRICS: tuple[Metric, ...] = (
             "segments",
             "logs.segments_deleted",
             "Segments removed by retention, delete-records or topic deletion.",
+        ),
+        ("cleanings_total", _C, "cleanings", "cleaner.cleanings", "Logs compacted, each time counted."),
+        (
+            "cleaner_bytes_read_total",
+            _C,
+            "bytes",
+            "cleaner.bytes_read",
+            "Bytes of segments that compaction copied from.",
+        ),
+        (
+            "cleaner_bytes_written_total",
+            _C,
+            "bytes",
+            "cleaner.bytes_written",
+            "Bytes of segments that compaction wrote.",
+        ),
+        (
+            "cleaner_records_removed_total",
+            _C,
+            "records",
+            "cleaner.records_removed",
+            "Records that compaction left out.",
+        ),
+        (
+            "cleaner_slice_time_ms",
+            _H,
+            "milliseconds",
+            "cleaner.slice_time_ms",
+            "How long compaction worked between two turns of the event loop.",
         ),
         (
             "group_sessions_expired_total",

@@ -222,6 +222,47 @@ class LogMetrics(CounterSet):
         self.segments_deleted = 0
 
 
+class CleanerMetrics(CounterSet):
+    """Of compaction. The `max_` values are those of the last round, as Kafka's are of the last run of its threads."""
+
+    __slots__ = (
+        "bytes_read",
+        "bytes_written",
+        "cleanings",
+        "last_run_ms",
+        "max_buffer_utilization_percent",
+        "max_clean_time_seconds",
+        "max_compaction_delay_seconds",
+        "max_dirty_percent",
+        "recopy_percent",
+        "records_removed",
+        "slice_time_ms",
+    )
+
+    def __init__(self) -> None:
+        self.cleanings = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_removed = 0
+        self.slice_time_ms = Histogram(MILLISECONDS)
+        self.recopy_percent = 0
+        self.last_run_ms = 0
+        self.max_dirty_percent = 0
+        self.max_buffer_utilization_percent = 0
+        self.max_clean_time_seconds = 0
+        self.max_compaction_delay_seconds = 0
+
+    def count_cleaning(self, bytes_read: int, bytes_written: int, records_removed: int) -> None:
+        self.cleanings += 1
+        self.bytes_read += bytes_read
+        self.bytes_written += bytes_written
+        self.records_removed += records_removed
+        self.recopy_percent = int(100 * bytes_written / max(bytes_read, 1))
+
+    def count_slice(self, seconds: float) -> None:
+        self.slice_time_ms.observe(seconds * 1000)
+
+
 class ReplicaMetrics(CounterSet):
     __slots__ = ("failed_isr_updates", "isr_expands", "isr_shrinks")
 
@@ -258,13 +299,14 @@ class GroupMetrics(CounterSet):
 class BrokerMetrics:
     """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
 
-    __slots__ = ("_gauges", "groups", "logs", "purgatory", "replicas", "requests", "sockets", "topics")
+    __slots__ = ("_gauges", "cleaner", "groups", "logs", "purgatory", "replicas", "requests", "sockets", "topics")
 
     def __init__(self, error_name: Callable[[int], str] = str) -> None:
         self.topics = TopicCounters()
         self.requests = RequestMetrics(error_name)
         self.sockets = SocketMetrics()
         self.logs = LogMetrics()
+        self.cleaner = CleanerMetrics()
         self.replicas = ReplicaMetrics()
         self.purgatory = PurgatoryMetrics()
         self.groups = GroupMetrics()

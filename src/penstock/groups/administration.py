@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID
-from penstock.groups.classic import ClassicGroup, Group, GroupState
+from penstock.groups.classic import ClassicGroup, GroupState
+from penstock.groups.consumer_group import ConsumerGroup, ConsumerMember, Group
 from penstock.groups.outcome import GroupRecord, Outcome
 from penstock.groups.records import CommittedOffset, encode_group, encode_offset
 from penstock.groups.requests import DeletedTopic
-from penstock.groups.results import DeleteGroupResult, DescribedGroup, DescribedMember, ListedGroup
+from penstock.groups.results import (
+    DeleteGroupResult,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+)
 from penstock.groups.shard import GroupShard
 from penstock.protocol.errors import ErrorCode
 
@@ -22,6 +31,9 @@ def describe_group(shard: GroupShard, group_id: str) -> DescribedGroup:
         return DescribedGroup(
             ErrorCode.GROUP_ID_NOT_FOUND, group_id, GroupState.DEAD.value, error_message=f"Group {group_id} not found."
         )
+    if isinstance(group, ConsumerGroup):
+        message = f"Group {group_id} is not a classic group."
+        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, GroupState.DEAD.value, error_message=message)
     is_stable = group.state is GroupState.STABLE
     members = tuple(
         DescribedMember(
@@ -41,6 +53,39 @@ def describe_group(shard: GroupShard, group_id: str) -> DescribedGroup:
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol_name or "") if is_stable else "",
         members=members,
+    )
+
+
+def describe_consumer_group(shard: GroupShard, group_id: str) -> DescribedConsumerGroup:
+    group = shard.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+        return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message)
+    votes = Counter(member.server_assignor for member in group.members.values() if member.server_assignor)
+    return DescribedConsumerGroup(
+        error=ErrorCode.NONE,
+        group_id=group_id,
+        state=group.state.value,
+        epoch=group.epoch,
+        target_epoch=group.target_epoch,
+        assignor=next((name for name, _ in votes.most_common(1)), shard.settings.consumer_assignors[0]),
+        members=tuple(_described(group, member) for member in group.members.values()),
+    )
+
+
+def _described(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsumer:
+    return DescribedConsumer(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=tuple(sorted(member.topic_names)),
+        topic_regex=member.topic_regex,
+        assignment=tuple(sorted((*member.assigned, *member.pending_revocation))),
+        target=tuple(sorted(group.target.get(member.member_id, ()))),
+        uses_classic_protocol=member.classic is not None,
     )
 
 
@@ -75,7 +120,7 @@ def delete_group(shard: GroupShard, token: object, group_id: str) -> Outcome:
             [*shard.offsets.of_group(group_id), *shard.offsets.partitions_with_open_transaction(group_id)]
         )
         outcome.records += [encode_offset(group_id, *partition, None) for partition in partitions]
-        outcome.records.append(encode_group(group_id, None))
+        outcome.records += _tombstones(group)
         outcome.reply(token, DeleteGroupResult(ErrorCode.NONE, group_id))
     return outcome
 
@@ -95,11 +140,15 @@ def expire_offsets(shard: GroupShard, now_ms: int) -> Outcome:
             and group.state is GroupState.EMPTY
             and not shard.offsets.has_open_transaction(group.group_id)
         ):
-            outcome.records.append(encode_group(group.group_id, None))
+            outcome.records += _tombstones(group)
     return outcome
 
 
-def _expired_offsets(shard: GroupShard, group: ClassicGroup, now_ms: int) -> tuple[list[GroupRecord], int]:
+def _tombstones(group: Group) -> list[GroupRecord]:
+    return group.tombstones() if isinstance(group, ConsumerGroup) else [encode_group(group.group_id, None)]
+
+
+def _expired_offsets(shard: GroupShard, group: Group, now_ms: int) -> tuple[list[GroupRecord], int]:
     """(tombstones, how many offsets stay)"""
     offsets = shard.offsets.of_group(group.group_id)
     if not _can_expire(group):
@@ -114,20 +163,27 @@ def _expired_offsets(shard: GroupShard, group: ClassicGroup, now_ms: int) -> tup
     return expired, len(offsets) - len(expired)
 
 
-def _can_expire(group: ClassicGroup) -> bool:
+def _can_expire(group: Group) -> bool:
     """Simple groups and empty ones, and stable ones whose subscriptions are known; a rebalance is no time to judge
-    who reads what.
+    who reads what. Of KIP-848 groups they are always known.
     """
+    if isinstance(group, ConsumerGroup):
+        return True
     if group.protocol_type is None or group.state is GroupState.EMPTY:
         return True
     return group.state is GroupState.STABLE and group.uses_consumer_protocol() and group.subscribed_topics is not None
 
 
-def _is_expired(group: ClassicGroup, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: Group, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
         return now_ms >= committed.expire_timestamp_ms
     since_ms = committed.commit_timestamp_ms
-    if group.protocol_type is not None and group.state is GroupState.EMPTY and group.state_timestamp_ms != NO_TIMESTAMP:
+    if (
+        isinstance(group, ClassicGroup)
+        and group.protocol_type is not None
+        and group.state is GroupState.EMPTY
+        and group.state_timestamp_ms != NO_TIMESTAMP
+    ):
         # While a group had members its offsets were in use, so time counts from when the last one left.
         since_ms = group.state_timestamp_ms
     return now_ms - since_ms >= retention_ms

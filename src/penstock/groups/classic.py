@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 class GroupType(enum.Enum):
     CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848
 
 
 class GroupState(enum.Enum):
@@ -34,6 +35,8 @@ class GroupState(enum.Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
+    ASSIGNING = "Assigning"  # this and the next: of KIP-848 groups alone
+    RECONCILING = "Reconciling"
     DEAD = "Dead"  # how a group that does not exist is described
 
 
@@ -300,10 +303,6 @@ class ClassicGroup:
                 return None
             topics |= subscribed
         return frozenset(topics)
-
-
-# Every kind of group; the newer ones (KIP-848, share groups) join this union.
-Group = ClassicGroup
 
 
 def _member_from_record(recorded: RecordedMember, known: Member | None, protocol_name: str | None) -> Member:

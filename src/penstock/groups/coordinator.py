@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
+from penstock.core.partitioning import partition_for
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID
-from penstock.groups import administration, commits, membership
+from penstock.groups import administration, commits, consumer_membership, membership
 from penstock.groups.classic import GroupState
+from penstock.groups.consumer_group import ConsumerGroup
 from penstock.groups.outcome import Outcome, TimerKey
-from penstock.groups.partitioning import partition_for
 from penstock.groups.requests import (
+    ConsumerHeartbeatRequest,
     DeletedTopic,
     HeartbeatRequest,
     JoinRequest,
@@ -26,9 +28,12 @@ from penstock.groups.requests import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncRequest,
+    TransactionalCommitRequest,
 )
 from penstock.groups.results import (
+    ConsumerHeartbeatResult,
     DeleteGroupResult,
+    DescribedConsumerGroup,
     DescribedGroup,
     HeartbeatResult,
     JoinResult,
@@ -41,6 +46,7 @@ from penstock.groups.results import (
 )
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard, random_suffix
+from penstock.groups.topics import Topics
 from penstock.protocol.errors import ErrorCode
 
 R = TypeVar("R")
@@ -52,6 +58,7 @@ class GroupCoordinator:
     ) -> None:
         self.settings = settings
         self.partition_count = partition_count  # of `__consumer_offsets`; does not change during the topic's life
+        self.topics = Topics()
         self._new_suffix = new_suffix
         self._loading: dict[int, GroupShard] = {}
         self._active: dict[int, GroupShard] = {}
@@ -64,7 +71,7 @@ class GroupCoordinator:
 
     def begin_loading(self, partition: int) -> None:
         assert partition not in self._active, "unload first"
-        self._loading[partition] = GroupShard(partition, self.settings, self._new_suffix)
+        self._loading[partition] = GroupShard(partition, self.settings, self._new_suffix, self.topics)
 
     def finish_loading(self, partition: int, now_ms: int) -> Outcome:
         shard = self._active[partition] = self._loading.pop(partition)
@@ -107,7 +114,18 @@ class GroupCoordinator:
 
     def on_timer(self, key: TimerKey, now_ms: int) -> Outcome:
         shard = self._active.get(key.partition)
-        return Outcome(key.partition) if shard is None else self._run(shard, lambda shard: shard.on_timer(key, now_ms))
+        if shard is None:
+            return Outcome(key.partition)
+        group = shard.groups.get(key.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._run(shard, lambda shard: consumer_membership.on_timer(shard, group, key, now_ms))
+        return self._run(shard, lambda shard: shard.on_timer(key, now_ms))
+
+    def on_topics_changed(self, topics: Topics) -> None:
+        """Topics were created or deleted, or got partitions. To be told before the first group is loaded, too."""
+        self.topics = topics
+        for shard in (*self._active.values(), *self._loading.values()):
+            shard.on_topics_changed(topics)
 
     # ------------------------------------------------------------------------------------- membership
 
@@ -160,6 +178,16 @@ class GroupCoordinator:
             lambda shard: membership.leave_group(shard, token, request, now_ms),
         )
 
+    def consumer_heartbeat(self, token: object, request: ConsumerHeartbeatRequest, now_ms: int) -> Outcome:
+        error, message = consumer_membership.check_request(request, self.settings)
+        return self._write(
+            request.group_id,
+            token,
+            error,
+            lambda refusal: ConsumerHeartbeatResult(refusal, message or None),
+            lambda shard: consumer_membership.heartbeat(shard, token, request, now_ms),
+        )
+
     # ---------------------------------------------------------------------------------------- offsets
     # The empty group id is allowed where Kafka allows it, for the sake of very old clients: commit, fetch, describe,
     # delete.
@@ -171,6 +199,16 @@ class GroupCoordinator:
             ErrorCode.NONE,
             lambda error: commits.refuse_commit(request, error),
             lambda shard: commits.commit_offsets(shard, token, request, now_ms),
+        )
+
+    def commit_in_transaction(self, token: object, request: TransactionalCommitRequest, now_ms: int) -> Outcome:
+        return self._write(
+            request.group_id,
+            token,
+            # Without a producer the records would count at once.
+            _check_group_id(request.group_id) or _check_producer(request.producer_id),
+            lambda error: commits.refuse_commit(request, error),
+            lambda shard: commits.commit_in_transaction(shard, token, request, now_ms),
         )
 
     def fetch_offsets(self, request: OffsetFetchRequest) -> OffsetFetchResult:
@@ -210,6 +248,15 @@ class GroupCoordinator:
             lambda shard: administration.describe_group(shard, group_id),
         )
 
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        if not group_id:
+            return DescribedConsumerGroup(ErrorCode.INVALID_GROUP_ID, group_id)
+        return self._read(
+            group_id,
+            lambda error: DescribedConsumerGroup(error, group_id),
+            lambda shard: administration.describe_consumer_group(shard, group_id),
+        )
+
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> ListGroupsResult:
         if self._loading:
             return ListGroupsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -231,6 +278,9 @@ class GroupCoordinator:
 
     def active_partitions(self) -> list[int]:
         return list(self._active)
+
+    def is_active(self, partition: int) -> bool:
+        return partition in self._active
 
     def group_counts(self) -> Counter[GroupState]:
         return Counter(group.state for shard in self._active.values() for group in shard.groups.values())
@@ -278,6 +328,10 @@ class GroupCoordinator:
     def _emit(self, outcome: Outcome) -> Outcome:
         self._unreplayed[outcome.partition] += len(outcome.records)
         return outcome
+
+
+def _check_producer(producer_id: int) -> ErrorCode:
+    return ErrorCode.NONE if producer_id > NO_PRODUCER_ID else ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def _check_group_id(group_id: str) -> ErrorCode:

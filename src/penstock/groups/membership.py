@@ -4,7 +4,9 @@ each state.
 
 from __future__ import annotations
 
+from penstock.groups import classic_members
 from penstock.groups.classic import ClassicGroup, GroupState, Member
+from penstock.groups.consumer_group import ConsumerGroup
 from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend, TimerKind
 from penstock.groups.rebalance import Rebalance, join_result
 from penstock.groups.records import encode_group
@@ -26,7 +28,11 @@ from penstock.protocol.errors import ErrorCode
 def join_group(shard: GroupShard, token: object, request: JoinRequest, now_ms: int) -> Outcome:
     outcome = shard.outcome()
     is_unknown = request.member_id == NO_MEMBER_ID
-    group = shard.groups.get(request.group_id)
+    known = shard.groups.get(request.group_id)
+    if isinstance(known, ConsumerGroup) and known.members:
+        return classic_members.join(shard, known, token, request, now_ms)
+    # A KIP-848 group without members gives way to a classic one.
+    group = known if isinstance(known, ClassicGroup) else None
     is_created = group is None
     if group is None:
         if not is_unknown:
@@ -45,7 +51,8 @@ def join_group(shard: GroupShard, token: object, request: JoinRequest, now_ms: i
         return outcome
     if is_created:
         shard.groups[group.group_id] = group
-        outcome.pending = PendingAppend(AppendPurpose.CREATE_GROUP, group.group_id)
+        outcome.pending = PendingAppend(AppendPurpose.CREATE_GROUP, group.group_id, undo=known)
+        outcome.records += known.tombstones() if isinstance(known, ConsumerGroup) else ()
     if is_unknown:
         _join_unknown(shard, rebalance, token, request)
     else:
@@ -174,6 +181,8 @@ def _rebalance_timeout_ms(request: JoinRequest) -> int:
 def sync_group(shard: GroupShard, token: object, request: SyncRequest, now_ms: int) -> Outcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.sync(shard, group, token, request, now_ms)
     if group is None or group.state is GroupState.EMPTY:
         outcome.reply(token, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         return outcome
@@ -230,6 +239,8 @@ def _store_assignment(rebalance: Rebalance, request: SyncRequest) -> None:
 def heartbeat(shard: GroupShard, token: object, request: HeartbeatRequest, now_ms: int) -> Outcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.heartbeat(shard, group, token, request, now_ms)
     error = ErrorCode.UNKNOWN_MEMBER_ID
     if group is not None:
         error = group.check_member(request.member_id, request.group_instance_id)
@@ -249,6 +260,8 @@ def heartbeat(shard: GroupShard, token: object, request: HeartbeatRequest, now_m
 def leave_group(shard: GroupShard, token: object, request: LeaveRequest, now_ms: int) -> Outcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.leave(shard, group, token, request, now_ms)
     if group is None:
         errors = [ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members]
     else:

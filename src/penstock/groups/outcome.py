@@ -22,6 +22,13 @@ class GroupRecord(NamedTuple):
     value: bytes | None  # None: a tombstone
 
 
+class TransactionalProducer(NamedTuple):
+    """In whose transaction records are written; they count only once its marker says so."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Reply(NamedTuple):
     """`token` is what the runtime passed in with the request, perhaps long ago; each token is answered exactly once."""
 
@@ -33,6 +40,7 @@ class TimerKind(enum.Enum):
     SESSION = "session"  # a member must be heard of
     JOIN = "join"  # a rebalance must end: members rejoin until then
     SYNC = "sync"  # every member must have asked for its assignment
+    REVOCATION = "revocation"  # a member must have given up what it was told to
 
 
 class TimerKey(NamedTuple):
@@ -57,6 +65,7 @@ class AppendPurpose(enum.Enum):
     CREATE_GROUP = "create group"
     STORE_ASSIGNMENT = "store assignment"
     REPLACE_STATIC_MEMBER = "replace static member"
+    CHANGE_CONSUMER_GROUP = "change consumer group"
 
 
 class PendingAppend(NamedTuple):
@@ -75,6 +84,7 @@ class Outcome:
     # False: the records may be spread over several batches (a clean-up may write more than one batch can hold).
     is_atomic: bool = True
     pending: PendingAppend | None = None
+    producer: TransactionalProducer | None = None  # None: outside of any transaction
 
     def reply(self, token: object, result: Result) -> None:
         self.replies.append(Reply(token, result))

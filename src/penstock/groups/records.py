@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets`, byte for byte Kafka's.
 
-A key begins with its kind as an int16 (0 and 1: an offset, 2: a classic group; others belong to newer group types), a
+A key begins with its kind as an int16 (0 and 1: an offset, 2: a classic group; 3 to 8 and 16: `consumer_records`), a
 value with its version as an int16. Offsets are written as version 3; as 1 where an old client asked for its own
 retention time, because only that version has a place for it; as 4 where the topic id is known. Groups are written as
 version 3. Everything up to 4 is read.
@@ -8,28 +8,20 @@ version 3. Everything up to 4 is read.
 
 from __future__ import annotations
 
-import struct
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
+from penstock.groups.consumer_records import ConsumerChange, decode_consumer_record
 from penstock.groups.outcome import GroupRecord
-from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.message import Message
+from penstock.groups.record_codec import decode_body, encode_key, encode_value, leading_int16
 from penstock.protocol.messages.group_metadata_key import GroupMetadataKey
 from penstock.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from penstock.protocol.messages.offset_commit_key import OffsetCommitKey
 from penstock.protocol.messages.offset_commit_value import OffsetCommitValue
 
-M = TypeVar("M", bound=Message)
-
-_INT16 = struct.Struct(">h")
-_BODY_POSITION = _INT16.size
-
 _LEGACY_OFFSET_KIND = 0
 _OFFSET_KIND = 1
 _GROUP_KIND = 2
-_KEY_BODY_VERSION = 0
 _GROUP_VALUE_VERSION = 3
 _OFFSET_VALUE_VERSION = 3
 _OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
@@ -88,7 +80,7 @@ class UnknownRecord(NamedTuple):
 
 
 def encode_offset(group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> GroupRecord:
-    key = _encode_key(_OFFSET_KIND, OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+    key = encode_key(_OFFSET_KIND, OffsetCommitKey(group=group_id, topic=topic, partition=partition))
     if committed is None:
         return GroupRecord(key, None)
     value = OffsetCommitValue(
@@ -99,11 +91,11 @@ def encode_offset(group_id: str, topic: str, partition: int, committed: Committe
         expire_timestamp=committed.expire_timestamp_ms,
         topic_id=committed.topic_id,
     )
-    return GroupRecord(key, _encode_value(value, _offset_value_version(committed)))
+    return GroupRecord(key, encode_value(value, _offset_value_version(committed)))
 
 
 def encode_group(group_id: str, recorded: RecordedGroup | None) -> GroupRecord:
-    key = _encode_key(_GROUP_KIND, GroupMetadataKey(group=group_id))
+    key = encode_key(_GROUP_KIND, GroupMetadataKey(group=group_id))
     if recorded is None:
         return GroupRecord(key, None)
     value = GroupMetadataValue(
@@ -126,32 +118,32 @@ def encode_group(group_id: str, recorded: RecordedGroup | None) -> GroupRecord:
             for member in recorded.members
         ],
     )
-    return GroupRecord(key, _encode_value(value, _GROUP_VALUE_VERSION))
+    return GroupRecord(key, encode_value(value, _GROUP_VALUE_VERSION))
 
 
 def decode_record(
     key: bytes, value: bytes | None, record_offset: int = NO_OFFSET
-) -> OffsetChange | GroupChange | UnknownRecord:
+) -> OffsetChange | GroupChange | ConsumerChange | UnknownRecord:
     """ApiError(CORRUPT_MESSAGE) if the bytes are not what their version says."""
-    kind = _leading_int16(key)
+    kind = leading_int16(key)
     if kind in (_LEGACY_OFFSET_KIND, _OFFSET_KIND):
-        offset_key = _decode_body(OffsetCommitKey, key, _KEY_BODY_VERSION)
+        offset_key = decode_body(OffsetCommitKey, key)
         if value is None:
             return OffsetChange(offset_key.group, offset_key.topic, offset_key.partition, None)
-        version = _leading_int16(value)
+        version = leading_int16(value)
         if version > OffsetCommitValue.MAX_VERSION:
             return UnknownRecord(f"offset value version {version}")
-        committed = _committed_offset(_decode_body(OffsetCommitValue, value, version), record_offset)
+        committed = _committed_offset(decode_body(OffsetCommitValue, value, version), record_offset)
         return OffsetChange(offset_key.group, offset_key.topic, offset_key.partition, committed)
     if kind == _GROUP_KIND:
-        group_id = _decode_body(GroupMetadataKey, key, _KEY_BODY_VERSION).group
+        group_id = decode_body(GroupMetadataKey, key).group
         if value is None:
             return GroupChange(group_id, None)
-        version = _leading_int16(value)
+        version = leading_int16(value)
         if version > GroupMetadataValue.MAX_VERSION:
             return UnknownRecord(f"group value version {version}")
-        return GroupChange(group_id, _recorded_group(_decode_body(GroupMetadataValue, value, version)))
-    return UnknownRecord(f"key version {kind}")
+        return GroupChange(group_id, _recorded_group(decode_body(GroupMetadataValue, value, version)))
+    return decode_consumer_record(kind, key, value) or UnknownRecord(f"key version {kind}")
 
 
 def _offset_value_version(committed: CommittedOffset) -> int:
@@ -197,27 +189,3 @@ def _recorded_group(value: GroupMetadataValue) -> RecordedGroup:
         state_timestamp_ms=value.current_state_timestamp,
         members=members,
     )
-
-
-def _encode_key(kind: int, body: Message) -> bytes:
-    return _INT16.pack(kind) + encode(body, _KEY_BODY_VERSION)
-
-
-def _encode_value(body: Message, version: int) -> bytes:
-    return _INT16.pack(version) + encode(body, version)
-
-
-def _leading_int16(data: bytes) -> int:
-    if len(data) < _INT16.size:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a group record of {len(data)} bytes has no version")
-    version: int = _INT16.unpack_from(data)[0]
-    if version < 0:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a group record has version {version}")
-    return version
-
-
-def _decode_body(message_class: type[M], data: bytes, version: int) -> M:
-    try:
-        return decode(message_class, data, version, _BODY_POSITION)
-    except ApiError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a group record cannot be read: {error.message}") from error

@@ -6,11 +6,12 @@ speaks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.core.types import NO_LEADER_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.groups.topics import TopicIdPartition
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
@@ -72,6 +73,26 @@ class LeaveRequest(NamedTuple):
     members: tuple[LeavingMember, ...]
 
 
+class ConsumerHeartbeatRequest(NamedTuple):
+    """KIP-848. None: not said, so it stays as it is."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int  # 0 to join, -1 to leave, -2: a static member leaves for a while
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: frozenset[str] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: frozenset[TopicIdPartition] | None = None
+    client_id: str = ""
+    client_host: str = ""
+    # Topics that a regular expression must not reveal to this client are left out.
+    may_describe: Callable[[str], bool] = lambda _topic: True
+    must_bring_member_id: bool = True  # ConsumerGroupHeartbeat v1 and later
+
+
 class OffsetToCommit(NamedTuple):
     topic: str
     partition: int
@@ -89,6 +110,18 @@ class OffsetCommitRequest(NamedTuple):
     group_instance_id: str | None = None
     retention_time_ms: int = DEFAULT_RETENTION  # OffsetCommit v2 to v4
     accepts_group_id_not_found: bool = True  # OffsetCommit v9 and later; before: ILLEGAL_GENERATION
+
+
+class TransactionalCommitRequest(NamedTuple):
+    """Offsets that count when the producer's transaction commits. Members are named from TxnOffsetCommit v3 on."""
+
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    offsets: Sequence[OffsetToCommit]
+    member_id: str = NO_MEMBER_ID
+    generation_id: int = NO_GENERATION
+    group_instance_id: str | None = None
 
 
 class OffsetFetchRequest(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET
 from penstock.groups.requests import NO_GENERATION, NO_MEMBER_ID
+from penstock.groups.topics import TopicIdPartition
 from penstock.protocol.errors import ErrorCode
 
 
@@ -136,6 +137,43 @@ class DescribedGroup(NamedTuple):
     error_message: str | None = None
 
 
+class ConsumerHeartbeatResult(NamedTuple):
+    error: ErrorCode
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[TopicIdPartition, ...] | None = None  # None: as it was
+
+    def failed(self, error: ErrorCode) -> ConsumerHeartbeatResult:
+        return ConsumerHeartbeatResult(error)
+
+
+class DescribedConsumer(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...]
+    topic_regex: str
+    assignment: tuple[TopicIdPartition, ...]  # with what it has not given up yet
+    target: tuple[TopicIdPartition, ...]
+    uses_classic_protocol: bool
+
+
+class DescribedConsumerGroup(NamedTuple):
+    error: ErrorCode
+    group_id: str
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
 class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
@@ -153,6 +191,7 @@ Result = (
     | SyncResult
     | HeartbeatResult
     | LeaveResult
+    | ConsumerHeartbeatResult
     | OffsetCommitResult
     | OffsetDeleteResult
     | DeleteGroupResult

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import enum
 from typing import NamedTuple
 
 _MINUTE_MS = 60_000
 _DAY_MS = 24 * 60 * _MINUTE_MS
+
+
+class MigrationPolicy(enum.Enum):
+    """Whether a group with members may change from one protocol to the other (group.consumer.migration.policy)."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def can_upgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def can_downgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 class GroupSettings(NamedTuple):
@@ -24,3 +42,12 @@ class GroupSettings(NamedTuple):
     offset_metadata_max_bytes: int = 4_096
     # offsets.retention.minutes
     offsets_retention_ms: int = 7 * _DAY_MS
+    # group.consumer.*: groups of KIP-848. The coordinator, not the member, says how often to send heartbeats.
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 2**31 - 1
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    # At least this long between two targets: many members that join at once are then assigned once.
+    consumer_assignment_interval_ms: int = 1_000
+    consumer_regex_refresh_interval_ms: int = 10 * _MINUTE_MS

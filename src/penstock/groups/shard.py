@@ -9,18 +9,24 @@ import uuid
 from collections.abc import Callable
 
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
-from penstock.groups.classic import ClassicGroup, Group, GroupState, Member
+from penstock.groups.classic import ClassicGroup, GroupState, Member
+from penstock.groups.consumer_group import ConsumerGroup, Group
+from penstock.groups.consumer_records import ConsumerChange
+from penstock.groups.consumer_replay import is_tombstone, replay_change
+from penstock.groups.consumer_step import ConsumerStep
 from penstock.groups.offsets import OffsetStore
 from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend, TimerKey, TimerKind, coordinator_error
 from penstock.groups.rebalance import Rebalance
 from penstock.groups.records import GroupChange, OffsetChange, UnknownRecord, decode_record
 from penstock.groups.settings import GroupSettings
+from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
 # A member id is written as a string of at most 32,767 bytes; a character takes up to 4, and "-" with the UUID takes 37.
 _MAX_PREFIX_CHARACTERS = 8_000
+_NO_TOPICS = Topics()
 
 
 def random_suffix() -> str:
@@ -28,9 +34,16 @@ def random_suffix() -> str:
 
 
 class GroupShard:
-    def __init__(self, partition: int, settings: GroupSettings, new_suffix: Callable[[], str] = random_suffix) -> None:
+    def __init__(
+        self,
+        partition: int,
+        settings: GroupSettings,
+        new_suffix: Callable[[], str] = random_suffix,
+        topics: Topics = _NO_TOPICS,
+    ) -> None:
         self.partition = partition
         self.settings = settings
+        self.topics = topics
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self._new_suffix = new_suffix
@@ -45,6 +58,22 @@ class GroupShard:
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix[:_MAX_PREFIX_CHARACTERS]}-{self._new_suffix()}"
 
+    def consumer_step(self, group: ConsumerGroup, outcome: Outcome, now_ms: int) -> ConsumerStep:
+        return ConsumerStep(group, outcome, self.settings, self.topics, now_ms)
+
+    def new_consumer_id(self) -> str:
+        return self._new_suffix()
+
+    def on_topics_changed(self, topics: Topics) -> None:
+        """Groups take notice with their next heartbeat."""
+        changed = changed_names(self.topics, topics)
+        has_created = bool(topics.by_id.keys() - self.topics.by_id.keys())
+        self.topics = topics
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.are_expressions_outdated |= has_created
+                group.is_metadata_outdated |= not changed.isdisjoint(group.subscribed_names())
+
     # ----------------------------------------------------------------------------------------- replay
 
     def replay(
@@ -55,8 +84,10 @@ class GroupShard:
             self._replay_offset(change, producer_id)
         elif isinstance(change, GroupChange):
             self._replay_group(change)
-        else:
+        elif isinstance(change, UnknownRecord):
             self._warn_once(change)
+        else:
+            self._replay_consumer_group(change)
 
     def _replay_offset(self, change: OffsetChange, producer_id: int) -> None:
         partition = TopicPartition(change.topic, change.partition)
@@ -70,13 +101,27 @@ class GroupShard:
         self.offsets.replay_commit(change.group_id, partition, change.committed, producer_id)
 
     def _replay_group(self, change: GroupChange) -> None:
-        if change.recorded is None:
-            self.groups.pop(change.group_id, None)
-            return
         group = self.groups.get(change.group_id)
-        if group is None:
+        if change.recorded is None:
+            if isinstance(group, ClassicGroup):
+                del self.groups[change.group_id]
+            return
+        if not isinstance(group, ClassicGroup):
             group = self.groups[change.group_id] = ClassicGroup(change.group_id, NO_TIMESTAMP)
         group.adopt(change.recorded)
+
+    def _replay_consumer_group(self, change: ConsumerChange) -> None:
+        """A change of one kind into the other is written as the end of the former and the beginning of the latter,
+        but compaction may have taken the end away.
+        """
+        group = self.groups.get(change.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not replay_change(group, change):
+                del self.groups[change.group_id]
+            return
+        if not is_tombstone(change):
+            created = self.groups[change.group_id] = ConsumerGroup(change.group_id)
+            replay_change(created, change)
 
     def _warn_once(self, unknown: UnknownRecord) -> None:
         if unknown.what not in self._warned_of:
@@ -92,6 +137,9 @@ class GroupShard:
         """Members that the log knows get a whole session to be heard of."""
         outcome = self.outcome()
         for group in list(self.groups.values()):
+            if isinstance(group, ConsumerGroup):
+                self.consumer_step(group, outcome, now_ms).arm_timers()
+                continue
             rebalance = self.rebalance(group, outcome, now_ms)
             for member in group.members.values():
                 rebalance.expect_heartbeat(member)
@@ -103,20 +151,26 @@ class GroupShard:
         """Another broker coordinates these groups now: whoever waits is sent there."""
         outcome = self.outcome()
         for group in self.groups.values():
-            self._abandon(group, outcome, ErrorCode.NOT_COORDINATOR, now_ms)
+            if isinstance(group, ConsumerGroup):
+                step = self.consumer_step(group, outcome, now_ms)
+                for member_id in group.members:
+                    step.cancel_timers(member_id)
+            else:
+                self._abandon(group, outcome, ErrorCode.NOT_COORDINATOR, now_ms)
         self.groups.clear()
         return outcome
 
     def on_timer(self, key: TimerKey, now_ms: int) -> Outcome:
+        """Of classic groups."""
         outcome = self.outcome()
         group = self.groups.get(key.group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             rebalance = self.rebalance(group, outcome, now_ms)
             if key.kind is TimerKind.SESSION:
                 rebalance.expire_session(key.member_id)
             elif key.kind is TimerKind.JOIN:
                 rebalance.on_join_timeout()
-            else:
+            elif key.kind is TimerKind.SYNC:
                 rebalance.expire_pending_sync()
         return outcome
 
@@ -142,9 +196,20 @@ class GroupShard:
         )
         pending = failed.pending
         group = self.groups.get(pending.group_id) if pending is not None else None
-        if pending is not None and group is not None:
+        if pending is not None and pending.purpose is AppendPurpose.CHANGE_CONSUMER_GROUP:
+            self._undo_consumer_change(pending, outcome, coordinator_error(append_error), now_ms)
+        elif pending is not None and isinstance(group, ClassicGroup):
             self._undo(pending, group, outcome, coordinator_error(append_error), now_ms)
         return outcome
+
+    def _undo_consumer_change(self, pending: PendingAppend, outcome: Outcome, error: ErrorCode, now_ms: int) -> None:
+        group = self.groups.get(pending.group_id)
+        if isinstance(pending.undo, ConsumerGroup) and isinstance(group, ClassicGroup):
+            self._abandon(group, outcome, error, now_ms)
+            group = self.groups[pending.group_id] = pending.undo
+        if isinstance(group, ConsumerGroup):
+            group.is_metadata_outdated = group.are_expressions_outdated = True
+            self.consumer_step(group, outcome, now_ms).arm_timers()
 
     def _undo(
         self, pending: PendingAppend, group: ClassicGroup, outcome: Outcome, error: ErrorCode, now_ms: int
@@ -153,6 +218,8 @@ class GroupShard:
         if pending.purpose is AppendPurpose.CREATE_GROUP:
             self._abandon(group, outcome, error, now_ms)
             del self.groups[group.group_id]
+            if isinstance(pending.undo, ConsumerGroup):
+                self.groups[group.group_id] = pending.undo
         elif pending.purpose is AppendPurpose.STORE_ASSIGNMENT:
             if group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == pending.generation_id:
                 rebalance.prepare("the assignment could not be written")

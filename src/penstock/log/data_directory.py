@@ -38,6 +38,7 @@ class DataDirectory:
         self.recovery_points = self._read_checkpoint(names.RECOVERY_POINTS)
         self.log_start_offsets = self._read_checkpoint(names.LOG_START_OFFSETS)
         self.high_watermarks = self._read_checkpoint(names.HIGH_WATERMARKS)
+        self.cleaned_ends = self._read_checkpoint(names.CLEANER_OFFSETS)
 
     @classmethod
     def open(cls, path: Path, node_id: int, cluster_id: str, files: Files) -> DataDirectory:
@@ -109,6 +110,7 @@ _CHECKPOINTS: tuple[tuple[str, Callable[[PartitionLog], int | None]], ...] = (
     (names.RECOVERY_POINTS, lambda log: log.recovery_point),
     (names.LOG_START_OFFSETS, _log_start_offset),
     (names.HIGH_WATERMARKS, lambda log: log.high_watermark),
+    (names.CLEANER_OFFSETS, lambda log: log.cleaned_end),
 )
 
 

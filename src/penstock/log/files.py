@@ -188,6 +188,9 @@ class Files:
     def modified_ms(self, path: StrPath) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def free_bytes(self, path: StrPath) -> tuple[int, int]:
         """(total, usable) bytes of the file system that holds `path`."""
         status = os.statvfs(path)

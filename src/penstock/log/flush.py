@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 
 from penstock.log import names
+from penstock.log.aborted_transactions import AbortedTransactions
 from penstock.log.epoch_file import EpochFile
 from penstock.log.files import Files, OpenFile
 from penstock.log.segments import Segments
@@ -58,6 +59,7 @@ class Flush:
 def capture_flush(
     segments: Segments,
     snapshots: Snapshots,
+    aborted: AbortedTransactions,
     epoch_file: EpochFile,
     recovery_point: int,
     log_end_offset: int,
@@ -70,6 +72,8 @@ def capture_flush(
     paths: list[str] = []
     for segment in unflushed[:-1]:
         paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
+        if segment.base_offset in aborted:
+            paths.append(aborted.path(segment.base_offset))
     paths += [snapshots.path(offset) for offset in snapshots.offsets if offset > recovery_point]
     if not epoch_file.is_synced:
         paths.append(epoch_file.path)

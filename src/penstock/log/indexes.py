@@ -53,6 +53,11 @@ class OffsetIndex:
         slot = bisect_right(self.offsets, offset - self.base_offset) - 1
         return self.positions[slot] if slot >= 0 else 0
 
+    def find_end_offset(self, position: int) -> int | None:
+        """An offset that no batch before `position` reaches; None when the index ends before that."""
+        slot = bisect_left(self.positions, position)
+        return self.base_offset + self.offsets[slot] if slot < len(self.positions) else None
+
     def last_position(self) -> int:
         return self.positions[-1] if self.positions else 0
 

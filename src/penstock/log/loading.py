@@ -14,6 +14,7 @@ from typing import NamedTuple
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.log import names
+from penstock.log.aborted_transactions import AbortedTransactions
 from penstock.log.files import Files
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.metadata_files import decode_partition_metadata
@@ -49,6 +50,7 @@ class LoadedLog(NamedTuple):
     recovery_point: int
     producer_state: ProducerState
     snapshots: Snapshots
+    aborted_transactions: AbortedTransactions
     leader_epochs: LeaderEpochs
     is_epoch_file_current: bool
 
@@ -66,8 +68,15 @@ def load_log(request: LoadRequest) -> LoadedLog:
         except CorruptLogError as error:
             logger.warning("%s was closed cleanly and is damaged all the same: %s", request.topic_partition, error)
             is_clean = False
+    snapshots = Snapshots(files, directory, listing)
+    indexed = [one.base_offset for one in segments if _transaction_index(one) in listing]
+    aborted = AbortedTransactions(request.resources, directory, indexed)
     if not is_clean:
-        log_end_offset, segments = _recover(request, segments, epochs)
+        first_checked = _find_first_unflushed(request, segments)
+        # Snapshots and transaction indexes from here on may not have reached the disk; replay makes them anew.
+        snapshots.remove_after(segments[first_checked].base_offset if segments else request.log_start_offset)
+        aborted.drop_from(segments[first_checked].base_offset if segments else 0)
+        log_end_offset, segments = _recover(request, segments, first_checked, epochs)
     if log_end_offset < request.log_start_offset:
         logger.warning(
             "%s ends at %d, before its log start offset %d: all of its segments are dropped",
@@ -77,6 +86,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
         )
         for segment in segments:
             segment.remove_files()
+        aborted.forget([segment.base_offset for segment in segments])
         segments, log_end_offset = [], request.log_start_offset
         epochs.truncate_from_end(0)
     if not segments:
@@ -91,7 +101,8 @@ def load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset=log_end_offset,
         recovery_point=log_end_offset if is_clean else min(request.recovery_point, log_end_offset),
         producer_state=ProducerState(request.topic_partition, log_start_offset),
-        snapshots=Snapshots(files, directory, listing),
+        snapshots=snapshots,
+        aborted_transactions=aborted,
         leader_epochs=epochs,
         is_epoch_file_current=is_epoch_file_current and epochs.entries == before,
     )
@@ -103,13 +114,23 @@ def _load_producer_state(loaded: LoadedLog, request: LoadRequest, is_clean: bool
     snapshots, segments = loaded.snapshots, loaded.segments
     snapshots.remove_stray([segment.base_offset for segment in segments])
     snapshots.remove_after(loaded.log_end_offset)
-    if is_clean and not snapshots.offsets:
+    is_known = is_clean and not snapshots.offsets
+    if not loaded.aborted_transactions.open(segments.active.base_offset):
+        snapshots.remove_after(segments.active.base_offset)  # so that all of the segment is replayed
+        is_known = False
+    if is_known:
         # As Kafka: a clean shutdown leaves a snapshot whenever there is anything to say, so its absence means nobody to
         # know.
         loaded.producer_state.end_offset = loaded.log_end_offset
     else:
         rebuild_producer_state(
-            loaded.producer_state, snapshots, segments, loaded.log_end_offset, request.settings, request.now_ms
+            loaded.producer_state,
+            snapshots,
+            segments,
+            loaded.aborted_transactions,
+            loaded.log_end_offset,
+            request.settings,
+            request.now_ms,
         )
 
 
@@ -134,6 +155,7 @@ def _empty_log(request: LoadRequest, topic_id: TopicId, segment: Segment) -> Loa
         recovery_point=request.recovery_point,
         producer_state=ProducerState(request.topic_partition, request.log_start_offset),
         snapshots=Snapshots(request.resources.files, request.directory, ()),
+        aborted_transactions=AbortedTransactions(request.resources, request.directory),
         leader_epochs=LeaderEpochs(),
         is_epoch_file_current=True,
     )
@@ -160,17 +182,28 @@ def _load_segments(request: LoadRequest, listing: set[str]) -> list[Segment]:
     return segments
 
 
-def _recover(request: LoadRequest, segments: list[Segment], epochs: LeaderEpochs) -> tuple[int, list[Segment]]:
-    """Check the segments that may not have reached the disk; (log end offset, the segments that remain)."""
+def _transaction_index(segment: Segment) -> str:
+    return names.segment_file(segment.base_offset, names.TRANSACTION_INDEX)
+
+
+def _find_first_unflushed(request: LoadRequest, segments: list[Segment]) -> int:
+    """Which segment holds the recovery point: it and those after it may not have reached the disk."""
+    first = 0
+    for index, segment in enumerate(segments):
+        if segment.base_offset <= request.recovery_point:
+            first = index
+    return first
+
+
+def _recover(
+    request: LoadRequest, segments: list[Segment], first: int, epochs: LeaderEpochs
+) -> tuple[int, list[Segment]]:
+    """Check the segments from the `first` on; (log end offset, the segments that remain)."""
 
     def note_epoch(header: BatchHeader) -> None:
         if header.leader_epoch > epochs.latest:
             epochs.assign(header.leader_epoch, header.base_offset)
 
-    first = 0
-    for index, segment in enumerate(segments):
-        if segment.base_offset <= request.recovery_point:
-            first = index
     for index in range(first, len(segments)):
         segment = segments[index]
         logger.info("checking segment %d of %s", segment.base_offset, request.topic_partition)

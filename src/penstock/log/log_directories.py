@@ -105,11 +105,12 @@ class LogDirectories:
     def _load_log(self, directory: DataDirectory, request: LoadRequest) -> PartitionLog:
         high_watermark = directory.high_watermarks.get(request.topic_partition, 0)
         try:
-            return PartitionLog(request, load_log(request), self._delayed_deletes, high_watermark)
+            log = PartitionLog(request, load_log(request), self._delayed_deletes, high_watermark)
         except (OSError, CorruptLogError) as error:
             log = PartitionLog(request, unreadable_log(request), self._delayed_deletes, high_watermark)
             log.go_offline(f"loading: {error}")
-            return log
+        log.cleaned_end = directory.cleaned_ends.get(request.topic_partition)
+        return log
 
     # ---- create and delete
 

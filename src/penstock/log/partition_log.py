@@ -1,9 +1,9 @@
 """The log of one partition: what the broker appends to and reads from.
 
-One thread owns it; only `Flush.run` may run in another. It ties the parts together: segments hold the data, validation
-and producer state decide what may come in, retention and rolling decide when segments come and go, leader epochs
-remember who wrote. A failing disk takes this partition offline, and no other: from then on every call raises
-KAFKA_STORAGE_ERROR until the broker is started again.
+The reading half is `readable_log`; what changes the log is here. One thread owns it; only `Flush.run` may run in
+another. It ties the parts together: segments hold the data, validation and producer state decide what may come in,
+retention and rolling decide when segments come and go, leader epochs remember who wrote. A failing disk takes this
+partition offline, and no other: from then on every call raises KAFKA_STORAGE_ERROR until the broker is started again.
 """
 
 from __future__ import annotations
@@ -14,33 +14,28 @@ from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import NO_TIMESTAMP, Buffer, TopicId
-from penstock.log import names, reading
-from penstock.log.availability import Availability
+from penstock.log import names
+from penstock.log.cleanable import CleanableLog
 from penstock.log.delayed_deletes import DelayedDeletes
 from penstock.log.epoch_file import EpochFile
-from penstock.log.files import FileSlice
 from penstock.log.flush import Flush, capture_flush
 from penstock.log.follower import FollowerBatches, read_follower_batches
 from penstock.log.loading import LoadedLog, LoadRequest
 from penstock.log.metadata_files import encode_partition_metadata
 from penstock.log.origin import Origin
-from penstock.log.producer_state import ProducerState, ProducerStateEntry
 from penstock.log.reading import TimestampedOffset
 from penstock.log.replay import read_marker, rebuild_producer_state
 from penstock.log.retention import Deletion, DeletionReason, plan_deletions
 from penstock.log.rolling import should_roll
 from penstock.log.scan import CorruptLogError
 from penstock.log.segment import Segment
+from penstock.log.transaction_index import AbortedTransaction
 from penstock.log.validation import BatchRules, check_batch, convert_batch
-from penstock.protocol.batch import (
-    CONTROL_FLAG,
-    PREFIX_SIZE,
-    pack_prefix,
-    read_header,
-)
+from penstock.protocol.batch import CONTROL_FLAG, PREFIX_SIZE, BatchHeader, pack_prefix, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, EndMarker, build_end_marker
 
-__all__ = ["AppendResult", "DeletedSegment", "Origin", "PartitionLog", "TimestampedOffset"]
+__all__ = ["AbortedTransaction", "AppendResult", "DeletedSegment", "Origin", "PartitionLog", "TimestampedOffset"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,16 +54,13 @@ class DeletedSegment(NamedTuple):
     reason: DeletionReason
 
 
-class PartitionLog(Availability):
+class PartitionLog(CleanableLog):
     def __init__(
         self, request: LoadRequest, loaded: LoadedLog, delayed_deletes: DelayedDeletes, high_watermark: int
     ) -> None:
-        super().__init__(request.topic_partition)
+        super().__init__(request.topic_partition, loaded, high_watermark)
         self.topic_id: TopicId = loaded.topic_id
         self.directory = Path(request.directory)
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        self.high_watermark = min(max(high_watermark, loaded.log_start_offset), loaded.log_end_offset)
         self.recovery_point = loaded.recovery_point
         self.last_flush_ms = request.now_ms
         self.settings = request.settings
@@ -77,38 +69,7 @@ class PartitionLog(Availability):
         self._resources = request.resources
         self._files = request.resources.files
         self._delayed_deletes = delayed_deletes
-        self._segments = loaded.segments
-        self._producers: ProducerState = loaded.producer_state
-        self._snapshots = loaded.snapshots
-        self._epochs = loaded.leader_epochs
         self._epoch_file = EpochFile(self._files, self._path, loaded.leader_epochs, loaded.is_epoch_file_current)
-        self._truncation_count = 0
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Nothing before it belongs to an open transaction."""
-        unstable = self._producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
-
-    @property
-    def size(self) -> int:
-        return self._segments.size
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments)
-
-    @property
-    def first_segment_offset(self) -> int:
-        return self._segments.first.base_offset
-
-    @property
-    def leader_epoch(self) -> int:
-        """The latest epoch that has written here; -1 when none has."""
-        return self._epochs.latest
-
-    def epoch_for_offset(self, offset: int) -> int:
-        return self._epochs.epoch_for_offset(offset)
 
     def update_settings(self, settings: LogSettings) -> None:
         """Index sizes and jitter count from the next segment on, all else from the next call."""
@@ -127,9 +88,15 @@ class PartitionLog(Availability):
     # ---- append
 
     def append_as_leader(
-        self, records: Buffer, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Store one batch at the end of the log, with the next offset and the leader's epoch written into it.
+        `transaction_version` is that of the transaction which the batch is the first of here.
 
         Costs 7 us for a small batch (checks 2.5 us, write 1 us), 8.5 us from an idempotent producer, and one pass of
         CRC. Tried: looking for a duplicate before comparing with the sequence that is due (3 us more when idempotent).
@@ -141,7 +108,7 @@ class PartitionLog(Availability):
         header = check_batch(records, rules, origin, now_ms)
         producers = self._producers
         if header.producer_id >= 0:
-            duplicate = producers.admit(header, origin)
+            duplicate = producers.admit(header, origin, transaction_version)
             if duplicate is not None:
                 stamp = duplicate.timestamp if rules.is_log_append_time else NO_TIMESTAMP
                 return AppendResult(duplicate.base_offset, duplicate.last_offset, stamp, True, False)
@@ -164,12 +131,36 @@ class PartitionLog(Availability):
         segment.note_batch(position, size, base_offset, last_offset, header.max_timestamp)
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
-            marker = read_marker(records) if header.attributes & CONTROL_FLAG else None
-            producers.update(header, base_offset, header.max_timestamp, marker)
+            if header.attributes & CONTROL_FLAG:
+                self._note_marker(segment, header, base_offset, records)
+            else:
+                producers.update(header, base_offset, header.max_timestamp)
         producers.end_offset = last_offset + 1
         stamp = now_ms if rules.is_log_append_time else NO_TIMESTAMP
         must_flush = last_offset + 1 - self.recovery_point >= self.settings.flush_messages
         return AppendResult(base_offset, last_offset, stamp, False, must_flush)
+
+    def append_end_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_commit: bool,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Commit or abort what the producer has open here; a marker is stored even when that is nothing."""
+        self.check_online()
+        self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        marker = EndMarker(CONTROL_COMMIT if is_commit else CONTROL_ABORT, coordinator_epoch)
+        batch = build_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms)
+        return self.append_as_leader(batch, leader_epoch, now_ms, Origin.COORDINATOR)
+
+    def _note_marker(self, segment: Segment, header: BatchHeader, base_offset: int, batch: Buffer) -> None:
+        completed = self._producers.update(header, base_offset, header.max_timestamp, read_marker(batch))
+        if completed is not None:
+            self._aborted.note(segment.base_offset, completed)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult:
         """Store batches as the leader numbered them; a batch cut off at the end, as in any fetch response, is left
@@ -197,10 +188,11 @@ class PartitionLog(Availability):
             segment.note_batch(
                 start + position, header.size, header.base_offset, header.last_offset, header.max_timestamp
             )
-            if header.has_producer:
+            if header.has_producer and header.is_control:
                 batch = memoryview(records)[position : position + header.size]
-                marker = read_marker(batch) if header.is_control else None
-                self._producers.update(header, header.base_offset, header.max_timestamp, marker)
+                self._note_marker(segment, header, header.base_offset, batch)
+            elif header.has_producer:
+                self._producers.update(header, header.base_offset, header.max_timestamp)
         self.log_end_offset = self._producers.end_offset = batches.headers[-1][1].next_offset
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
@@ -208,52 +200,15 @@ class PartitionLog(Availability):
         previous = self._segments.active
         self._producers.end_offset = base_offset
         previous.seal(trim=self.settings.preallocate)
+        self._aborted.seal(previous.base_offset)
         self._snapshots.write(base_offset, self._producers.entries.values())
         segment = Segment.create(self._path, base_offset, self.settings, self._resources, now_ms)
         self._segments.add(segment)
         logger.info("partition %s begins segment %d", self.topic_partition, base_offset)
         return segment
 
-    # ---- read
-
-    def read(self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool) -> FileSlice | None:
-        """From the batch that holds `offset` on; None when there is nothing below `limit_offset`, or it does not
-        fit.
-        """
-        if self.offline_reason is not None:
-            self.check_online()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} holds [{self.log_start_offset}, {self.log_end_offset}), not {offset}",
-            )
-        if offset == self.log_end_offset:
-            return None
-        try:
-            return reading.read_slice(
-                self._segments, offset, max_bytes, limit_offset, self.log_end_offset, at_least_one
-            )
-        except (OSError, CorruptLogError) as error:
-            raise self.fail("reading", error) from error
-
-    def find_by_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        self.check_online()
-        with self.storage_errors("searching by timestamp"):
-            return reading.find_by_timestamp(self._segments, timestamp, self.log_start_offset)
-
-    def find_max_timestamp(self) -> TimestampedOffset | None:
-        self.check_online()
-        with self.storage_errors("searching by timestamp"):
-            return reading.find_max_timestamp(self._segments)
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        return self._epochs.end_offset_for(leader_epoch, self.log_end_offset)
-
     def remove_expired_producers(self, now_ms: int) -> None:
         self._producers.remove_expired(now_ms, self.settings.producer_id_expiration_ms)
-
-    def active_producers(self) -> list[ProducerStateEntry]:
-        return list(self._producers.entries.values())
 
     # ---- offsets move
 
@@ -261,6 +216,8 @@ class PartitionLog(Availability):
         """Never backwards, never past the end of the log."""
         if offset > self.high_watermark:
             self.high_watermark = min(offset, self.log_end_offset)
+            if self._producers.unreplicated_transactions:
+                self._producers.note_high_watermark(self.high_watermark)
 
     def delete_records_before(self, offset: int) -> int:
         """The new log start offset. Segments go with the next retention run."""
@@ -296,26 +253,34 @@ class PartitionLog(Availability):
         self._segments.remove(gone)
         for segment in gone:
             segment.remove_files()
-        self._segments.active.truncate(offset, now_ms)
-        self._note_new_end(self._segments.active.open_active(), now_ms)
+        self._aborted.forget([segment.base_offset for segment in gone])
+        active = self._segments.active
+        active.truncate(offset, now_ms)
+        if not self._aborted.truncate(active.base_offset, offset):
+            self._snapshots.remove_after(active.base_offset)  # so that all of the segment is replayed
+        self._note_new_end(active.open_active(), now_ms)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         for segment in self._segments:
             segment.remove_files()
+        self._aborted.forget([segment.base_offset for segment in self._segments])
         self._segments.replace_all([Segment.create(self._path, offset, self.settings, self._resources, now_ms)])
         self.log_start_offset = offset
         self._snapshots.remove_after(-1)
         self._note_new_end(offset, now_ms)
 
     def _note_new_end(self, end_offset: int, now_ms: int) -> None:
-        self._truncation_count += 1
+        self._note_truncation(end_offset)
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self._snapshots.remove_after(end_offset)
         self._epoch_file.truncate_from_end(end_offset, self.recovery_point)
-        rebuild_producer_state(self._producers, self._snapshots, self._segments, end_offset, self.settings, now_ms)
+        rebuild_producer_state(
+            self._producers, self._snapshots, self._segments, self._aborted, end_offset, self.settings, now_ms
+        )
+        self._producers.note_high_watermark(self.high_watermark)
 
     # ---- retention
 
@@ -343,6 +308,7 @@ class PartitionLog(Availability):
             logger.info("partition %s drops segment %d: %s", self.topic_partition, segment.base_offset, reason.value)
             deleted.append(DeletedSegment(segment.base_offset, segment.size, reason))
         self._snapshots.remove_at([segment.base_offset for segment in gone])
+        self._aborted.forget([segment.base_offset for segment in gone])
         return deleted
 
     # ---- durability
@@ -367,6 +333,7 @@ class PartitionLog(Availability):
             return capture_flush(
                 self._segments,
                 self._snapshots,
+                self._aborted,
                 self._epoch_file,
                 self.recovery_point,
                 self.log_end_offset,
@@ -401,6 +368,7 @@ class PartitionLog(Availability):
                     self._settle()
         finally:
             self._segments.close()
+            self._aborted.close()
 
     def _settle(self) -> None:
         if self.log_end_offset > 0:
@@ -408,4 +376,5 @@ class PartitionLog(Availability):
         if not self._epoch_file.is_current:
             self._epoch_file.write(self.recovery_point)
         self.flush()
+        self._aborted.seal(self._segments.active.base_offset, sync=True)
         self._segments.active.seal(trim=self.settings.preallocate)

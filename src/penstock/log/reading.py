@@ -60,6 +60,19 @@ def _end_position(segments: Segments, index: int, segment: Segment, limit_offset
     return segment.size if found is None else found[0]
 
 
+def find_end_offset(segments: Segments, offset: int, found: FileSlice, log_end_offset: int) -> int:
+    """An offset that no record of a slice reaches, which was read from `offset` on: the next index entry's, so it may
+    lie a few batches past the end.
+    """
+    index = segments.index_of(offset)
+    while (segment := segments.at(index)) is not None:
+        if segment.log_file.path == found.file.path:
+            end = segment.offset_index().find_end_offset(found.position + found.size)
+            return segments.end_offset_of(index, log_end_offset) if end is None else end
+        index += 1
+    return log_end_offset
+
+
 def find_by_timestamp(segments: Segments, timestamp: int, log_start_offset: int) -> TimestampedOffset | None:
     """The first record at least as new as `timestamp`, not before the log start."""
     for segment in segments:

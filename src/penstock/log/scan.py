@@ -33,16 +33,18 @@ def scan_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int,
         position += header.batch_length + LOG_OVERHEAD
 
 
-def scan_batches(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, batch) with every checksum verified: what recovery does."""
+def scan_batches(
+    file: OpenFile, position: int, end: int, chunk_size: int = _DATA_CHUNK
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, batch) with every checksum verified: what recovery and compaction do."""
     chunk, chunk_start = memoryview(b""), position
     while position < end:
         at = position - chunk_start
         if at + HEADER_SIZE > len(chunk):
-            chunk, chunk_start, at = memoryview(file.read(position, min(_DATA_CHUNK, end - position))), position, 0
+            chunk, chunk_start, at = memoryview(file.read(position, min(chunk_size, end - position))), position, 0
         header = parse_header(chunk, at, position, end, file.path)
         if at + header.size > len(chunk):
-            size = max(header.size, min(_DATA_CHUNK, end - position))
+            size = max(header.size, min(chunk_size, end - position))
             chunk, chunk_start, at = memoryview(file.read(position, size)), position, 0
         if not is_crc_valid(chunk, at, header):
             raise CorruptLogError(file.path, position, "the checksum does not match")

@@ -346,6 +346,8 @@ class Segment:
         if found is not None:
             self.log_file.get().truncate(found[0])
             self.size = found[0]
+            # What comes next at these positions is written by this process, in batches of other sizes.
+            self.checked_end, self.unchecked_end = min(self.checked_end, self.size), min(self.unchecked_end, self.size)
         if self.size == 0:
             self.created_ms, self._first_timestamp = now_ms, None
         start = offset_index.last_position()

@@ -33,10 +33,11 @@ class Snapshots:
         self.files.write_file(self.path(offset), encode_snapshot(entries), sync=sync)
         insort(self.offsets, offset)
 
-    def load_newest(self) -> tuple[int, list[ProducerStateEntry]] | None:
-        """The newest snapshot that can be read; those that cannot are removed."""
-        while self.offsets:
-            offset = self.offsets[-1]
+    def load_newest(self, limit: int | None = None) -> tuple[int, list[ProducerStateEntry]] | None:
+        """The newest snapshot that can be read, not past `limit`; those that cannot be read are removed."""
+        for offset in reversed(self.offsets):
+            if limit is not None and offset > limit:
+                continue
             try:
                 return offset, decode_snapshot(self.files.read_file(self.path(offset)))
             except (ValueError, FileNotFoundError) as error:

@@ -7,6 +7,7 @@ covers; unless a `.cleaned` file at or below its offset says that the set was no
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from penstock.log import names
 from penstock.log.files import Files
@@ -21,21 +22,28 @@ def finish_swaps(files: Files, directory: str, listing: set[str]) -> set[str]:
         return listing
     cleaned = [_offset(name) for name in listing if name.endswith(names.CLEANED)]
     first_cleaned = min(cleaned, default=None)
-    swaps = []
-    for name in sorted(listing):
-        if name.endswith(names.SWAP) and (first_cleaned is None or _offset(name) < first_cleaned):
-            swaps.append(name)
-        elif name.endswith((names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)):
-            files.unlink(f"{directory}/{name}")
-    covered = _covered_ranges(files, directory, swaps)
+    swaps = _in_order(name for name in listing if name.endswith(names.SWAP))
+    finished = [name for name in swaps if first_cleaned is None or _offset(name) < first_cleaned]
+    # What is thrown away with a .cleaned file goes before it: the other way round, a crash in between would leave
+    # an index that the next start takes for a finished one.
+    dropped = [name for name in swaps if name not in finished]
+    dropped += sorted(name for name in listing if name.endswith((names.DELETED, names.CLEANED, names.TEMPORARY)))
+    for name in dropped:
+        files.unlink(f"{directory}/{name}")
+    covered = _covered_ranges(files, directory, finished)
     for name in sorted(listing):
         parsed = names.parse_segment_file(name)
         if parsed and parsed[1] in names.SEGMENT_SUFFIXES and any(start <= parsed[0] < end for start, end in covered):
             logger.info("removing %s/%s: a compacted segment takes its place", directory, name)
             files.unlink(f"{directory}/{name}")
-    for name in swaps:
+    for name in finished:
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(names.SWAP)}")
     return set(files.list_names(directory))
+
+
+def _in_order(swaps: Iterable[str]) -> list[str]:
+    """Each `.log` first: while it has its .swap, whatever bears its final name is taken for the old segment's."""
+    return sorted(swaps, key=lambda name: (_offset(name), not name.endswith(names.LOG + names.SWAP), name))
 
 
 def _covered_ranges(files: Files, directory: str, swaps: list[str]) -> list[tuple[int, int]]:

@@ -72,7 +72,8 @@ def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int)
         raise _wrong_size(header.batch_length + batches.LOG_OVERHEAD, size)
     if origin is Origin.CLIENT and header.base_offset != 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"a batch to be appended begins at offset 0, not {header.base_offset}")
-    if size > rules.max_size:
+    # A marker that does not get in would leave its transaction open for ever.
+    if size > rules.max_size and not header.attributes & batches.CONTROL_FLAG:
         raise _too_large(size, rules.max_size)
     if not batches.is_crc_valid(records, 0, header):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match")

@@ -181,7 +181,8 @@ class _EncoderSource(_Source):
         elif isinstance(kind, str):
             self.scalar(kind, value, nullable)
         elif nullable:
-            self.add(f"if {value} is None: out.append(255)")
+            # Kafka marks a struct that is not there by -1, but by 0 where it is a tagged field.
+            self.add(f"if {value} is None: out.append({0 if _contains(field[5], self.version) else 255})")
             self.add("else:")
             self.indent += 1
             self.add("out.append(1)")
@@ -271,7 +272,10 @@ class _EncoderSource(_Source):
         self.add(f"{tags} = []")
         for field in fields:
             default = self.constant("default", [] if field[6] == () else field[6])
-            self.add(f"if {value}.{field[0]} is not None and {value}.{field[0]} != {default}:")
+            if isinstance(field[1], type) and _contains(field[3], self.version):
+                self.add("if True:")  # Kafka sends such a struct even where it is null and that is the default
+            else:
+                self.add(f"if {value}.{field[0]} is not None and {value}.{field[0]} != {default}:")
             self.indent += 1
             saved = self.variable("saved")
             self.add(f"{saved} = out; out = bytearray()")
@@ -348,8 +352,9 @@ class _DecoderSource(_Source):
         else:
             value = self.variable("s")
             if nullable:
+                absent = "present in (0, 255)" if _contains(field[5], self.version) else "present == 255"
                 self.add("present = data[pos]; pos += 1")
-                self.add(f"if present == 255: {value} = None")
+                self.add(f"if {absent}: {value} = None")
                 self.add("else:")
                 self.indent += 1
             self.struct(kind, value)

@@ -18,9 +18,11 @@ from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.transaction_markers import MarkerWriter
+from penstock.broker.transaction_runtime import TransactionRuntime
 from penstock.cluster.decisions import NewTopic, TopicSelector
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store import Store
 from penstock.core.clock import Clock, SystemClock
@@ -28,14 +30,16 @@ from penstock.core.config import BrokerConfig
 from penstock.core.metrics import BrokerMetrics
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import DeletedTopic
-from penstock.groups.settings import GroupSettings
+from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.log import names
 from penstock.log.files import Files
 from penstock.log.log_directories import LogDirectories
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.server.gauges import register_gauges
+from penstock.server.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.listener import ConnectionLimits, TcpListener
 from penstock.server.monitoring import Health
+from penstock.transactions.coordinator import TransactionCoordinator
+from penstock.transactions.settings import TransactionSettings
 
 logger = logging.getLogger("penstock.server")
 
@@ -95,6 +99,7 @@ class BrokerServer:
         for listener in self._listeners:
             listener.handle_with(dispatcher.handle)
         register_gauges(broker, self._listeners)
+        register_cleaner_gauges(broker, self._housekeeping.compaction)
         image = broker.metadata.image
         self._apply(MetadataImage(image.cluster_id), image)
         _remove_strays(broker)
@@ -108,10 +113,14 @@ class BrokerServer:
         if delta.broker_configs_changed:
             for listener in self._listeners:
                 listener.limit(_connection_limits(broker.config))
-        if CONSUMER_OFFSETS in {topic.name for topic in delta.deleted}:
-            broker.groups.unload(len(old.topics[CONSUMER_OFFSETS].partitions))
-        if CONSUMER_OFFSETS in {topic.name for topic in delta.created}:
-            broker.groups.load(len(new.topics[CONSUMER_OFFSETS].partitions))
+        if delta.created or delta.deleted or delta.added:
+            broker.groups.topics_changed(new.topics.values())
+        # Groups first: what transactions find to be finished after a start may have committed offsets.
+        for name, coordinated in ((CONSUMER_OFFSETS, broker.groups), (TRANSACTION_STATE, broker.transactions)):
+            if name in {topic.name for topic in delta.deleted}:
+                coordinated.unload(len(old.topics[name].partitions))
+            if name in {topic.name for topic in delta.created}:
+                coordinated.load(len(new.topics[name].partitions))
         gone = [DeletedTopic(topic.name, topic.topic_id) for topic in delta.deleted if topic.name not in new.topics]
         if gone:
             broker.groups.remove_topics(gone)
@@ -166,6 +175,7 @@ class BrokerServer:
         for listener in self._listeners:
             await listener.close()
         await self.broker.metadata.close()  # a change under way may still create or delete logs
+        await self.broker.transactions.close()
         await self.broker.groups.close()
         await self.broker.flusher.close()
         self.broker.directories.close()
@@ -243,7 +253,23 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
     config = metadata.config
     partitions = Partitions(config.node_id, directories, metadata.log_settings, metrics.topics, clock)
     flusher = Flusher(metrics.logs, clock)
-    coordinator = GroupCoordinator(_group_settings(config), config.offsets_topic_num_partitions)
+    producer_ids = ProducerIds(metadata.allocate_producer_id_block)
+    groups = GroupRuntime(
+        GroupCoordinator(_group_settings(config), config.offsets_topic_num_partitions),
+        partitions,
+        flusher,
+        clock,
+        metrics.groups,
+    )
+    transactions = TransactionRuntime(
+        TransactionCoordinator(
+            _transaction_settings(config), config.transaction_state_log_num_partitions, producer_ids.take
+        ),
+        partitions,
+        MarkerWriter(partitions, lambda where: metadata.image.partition(*where) is not None, groups, clock),
+        flusher,
+        clock,
+    )
     return Broker(
         node_id=config.node_id,
         config=config,
@@ -258,8 +284,9 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         fetch_sessions=FetchSessions(
             config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory
         ),
-        producer_ids=ProducerIds(metadata.allocate_producer_id_block),
-        groups=GroupRuntime(coordinator, partitions, flusher, clock, metrics.groups),
+        producer_ids=producer_ids,
+        groups=groups,
+        transactions=transactions,
         topic_creation=TopicCreation(metadata),
     )
 
@@ -276,6 +303,20 @@ def _group_settings(config: BrokerConfig) -> GroupSettings:
         max_size=config.group_max_size,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+    )
+
+
+def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
+    return TransactionSettings(
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.broker.broker import Broker
+from penstock.broker.compaction import Compaction
 from penstock.broker.partition import Partition
 from penstock.core.metrics import Labels, Number
 from penstock.groups.classic import GroupState
@@ -20,6 +21,7 @@ def register_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> None:
         **_log_gauges(broker),
         **_controller_gauges(broker),
         **_group_gauges(broker),
+        **_transaction_gauges(broker),
     }
     for name, read in gauges.items():
         broker.metrics.register_gauge(name, read)
@@ -79,6 +81,31 @@ def _log_gauges(broker: Broker) -> Gauges:
     }
 
 
+def register_cleaner_gauges(broker: Broker, compaction: Compaction) -> None:
+    cleaner, manager = "kafka_log_logcleaner_", "kafka_log_logcleanermanager_"
+    metrics, directories = broker.metrics.cleaner, broker.directories.directories
+
+    def uncleanable_counts() -> list[tuple[Labels, Number]]:
+        marked = [log.directory.parent for log in compaction.uncleanable_logs()]
+        return [((str(path),), marked.count(path)) for path in directories]
+
+    gauges: Gauges = {
+        cleaner + "cleaner_recopy_percent": lambda: metrics.recopy_percent,
+        cleaner + "max_buffer_utilization_percent": lambda: metrics.max_buffer_utilization_percent,
+        cleaner + "max_clean_time_secs": lambda: metrics.max_clean_time_seconds,
+        cleaner + "max_compaction_delay_secs": lambda: metrics.max_compaction_delay_seconds,
+        cleaner + "deadthreadcount": lambda: 0,
+        manager + "max_dirty_percent": lambda: metrics.max_dirty_percent,
+        manager + "time_since_last_run_ms": lambda: broker.clock.now_ms() - metrics.last_run_ms,
+        manager + "uncleanable_partitions_count": uncleanable_counts,
+        manager + "uncleanable_bytes": lambda: [
+            ((str(path),), compaction.uncleanable_bytes(path)) for path in directories
+        ],
+    }
+    for name, read in gauges.items():
+        broker.metrics.register_gauge(name, read)
+
+
 def _controller_gauges(broker: Broker) -> Gauges:
     prefix = "kafka_controller_kafkacontroller_"
 
@@ -95,6 +122,16 @@ def _controller_gauges(broker: Broker) -> Gauges:
         prefix + "offlinepartitionscount": lambda: sum(
             not broker.partitions.is_online(topic, partition) for topic, partition in partition_states()
         ),
+    }
+
+
+def _transaction_gauges(broker: Broker) -> Gauges:
+    prefix, transactions = "kafka_coordinator_transaction_transactionmarkerchannelmanager_", broker.transactions
+    return {
+        prefix + "logappendretryqueuesize": lambda: transactions.waiting_markers,
+        "penstock_transactional_ids": lambda: [
+            ((state.title,), count) for state, count in transactions.coordinator.transaction_counts().items()
+        ],
     }
 
 

@@ -14,6 +14,7 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -47,6 +48,7 @@ public final class ClientScenario {
             case "rebalance" -> scenario.rebalance(arguments[3]);
             case "static-membership" -> scenario.staticMembership();
             case "commit-metadata" -> scenario.commitMetadata();
+            case "consumer-protocol" -> scenario.consumerProtocol();
             default -> throw new IllegalArgumentException("no scenario named " + arguments[1]);
         }
     }
@@ -193,6 +195,32 @@ public final class ClientScenario {
         }
     }
 
+    /** KIP-848: two members by an expression, one leaves, the group goes on, and a classic member migrates it. */
+    private void consumerProtocol() throws Exception {
+        fill(4, 40);
+        Map<String, String> settings = Map.of("group.id", topic + "-group", "group.protocol", "consumer");
+        KafkaConsumer<byte[], byte[]> first = consumer(settings);
+        try (KafkaConsumer<byte[], byte[]> classic = consumer(Map.of("group.id", topic + "-group"))) {
+            first.subscribe(new SubscriptionPattern(topic + ".*"));
+            pollUntil(() -> first.assignment().size() == 4, first);
+            KafkaConsumer<byte[], byte[]> second = consumer(settings);
+            second.subscribe(List.of(topic));
+            pollUntil(() -> first.assignment().size() == 2 && second.assignment().size() == 2, first, second);
+            print("shared", first.assignment().size() + "+" + second.assignment().size());
+            second.commitSync();
+            second.close();
+            pollUntil(() -> first.assignment().size() == 4, first);
+            print("alone-again", first.assignment().size());
+            first.commitSync();
+            classic.subscribe(List.of(topic));
+            pollUntil(() -> first.assignment().size() == 2 && classic.assignment().size() == 2, first, classic);
+            print("both-protocols", first.assignment().size() + "+" + classic.assignment().size());
+            first.close();
+            pollUntil(() -> classic.assignment().size() == 4, classic);
+            print("classic-again", classic.assignment().size());
+        }
+    }
+
     private void commitMetadata() throws Exception {
         fill(1, 10);
         TopicPartition partition = new TopicPartition(topic, 0);
@@ -293,6 +321,9 @@ public final class ClientScenario {
         properties.put("auto.offset.reset", "earliest");
         properties.put("enable.auto.commit", "false");
         properties.put("heartbeat.interval.ms", "500");
+        if ("consumer".equals(settings.get("group.protocol"))) {
+            properties.remove("heartbeat.interval.ms"); // the broker says how often
+        }
         properties.putAll(settings);
         properties.put("bootstrap.servers", bootstrapServers);
         return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());

@@ -16,6 +16,8 @@ from penstock.broker.group_runtime import GroupRuntime
 from penstock.broker.housekeeping import Chore, Housekeeping
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.transaction_markers import MarkerWriter
+from penstock.broker.transaction_runtime import TransactionRuntime
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store_memory import MemoryStore
 from penstock.core.config import BrokerConfig
@@ -25,6 +27,8 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.settings import GroupSettings
 from penstock.log.files import Files
 from penstock.testing.files import Fault, FaultyFiles
+from penstock.transactions.coordinator import TransactionCoordinator
+from penstock.transactions.settings import TransactionSettings
 from tests.unit.broker.harness import NODE, GatedFiles, Host, topic_image, until
 from tests.unit.cluster.harness import ENDPOINTS
 from tests.unit.log.support import batch, sequenced
@@ -44,6 +48,9 @@ class Rig:
     async def assemble(self) -> None:
         metadata = await Metadata.open(MemoryStore(), self.config, ENDPOINTS, self.host.clock)
         coordinator = GroupCoordinator(GroupSettings(), 1)
+        partitions, clock = self.host.partitions, self.host.clock
+        groups = GroupRuntime(coordinator, partitions, self.flusher, clock, self.metrics.groups)
+        producer_ids = ProducerIds(metadata.allocate_producer_id_block)
         self.broker = Broker(
             node_id=NODE,
             config=self.config,
@@ -56,8 +63,15 @@ class Rig:
             partitions=self.host.partitions,
             flusher=self.flusher,
             fetch_sessions=FetchSessions(1, 1, self.metrics.purgatory),
-            producer_ids=ProducerIds(metadata.allocate_producer_id_block),
-            groups=GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock, self.metrics.groups),
+            producer_ids=producer_ids,
+            groups=groups,
+            transactions=TransactionRuntime(
+                TransactionCoordinator(TransactionSettings(), 1, producer_ids.take),
+                partitions,
+                MarkerWriter(partitions, lambda _: True, groups, clock),
+                self.flusher,
+                clock,
+            ),
             topic_creation=TopicCreation(metadata),
         )
         self.housekeeping = Housekeeping(self.broker)

@@ -188,7 +188,7 @@ def test_one_warning_is_logged_when_the_log_holds_records_of_newer_software() ->
     logger = logging.getLogger("penstock.groups.shard")
     logger.addHandler(lines)
     for _ in range(3):
-        runtime.groups.replay(0, b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x01")
+        runtime.groups.replay(0, b"\x00\x63\x00\x01g", b"\x00\x00\x00\x00\x00\x01")
     logger.removeHandler(lines)
     assert lines.lines == ["records of newer software are skipped"]
     assert runtime.groups.list_groups().groups == ()

@@ -116,7 +116,7 @@ def test_tombstones_are_read_when_the_value_is_null() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        (b"\x00\x03whatever", b"\x00\x00whatever"),
+        (b"\x00\x63whatever", b"\x00\x00whatever"),
         (b"\x7f\xff", None),
         (OFFSET_KEY, b"\x00\x05" + bytes(40)),
         (GROUP_KEY, b"\x00\x05" + bytes(40)),

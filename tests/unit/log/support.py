@@ -12,8 +12,9 @@ from penstock.log.files import Files, FileSlice
 from penstock.log.loading import LoadRequest, create_log, load_log
 from penstock.log.open_files import OpenResources
 from penstock.log.partition_log import PartitionLog
+from penstock.log.replay import read_marker
 from penstock.protocol.batch import iterate_batches
-from penstock.protocol.records import Record, build_batch, iterate_records
+from penstock.protocol.records import CONTROL_ABORT, EndMarker, Record, build_batch, iterate_records
 
 PARTITION = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))
@@ -120,3 +121,46 @@ def read_all(log: PartitionLog, start: int | None = None) -> list[tuple[int, str
                     found += [(record.offset, (record.value or b"").decode()) for record in iterate_records(data)]
                 offset = header.next_offset
     return [(number, value) for number, value in found if number >= log.log_start_offset]
+
+
+def transactional(sequence: int, count: int = 1, producer_id: int = 7, epoch: int = 0, timestamp: int = NOW) -> bytes:
+    return batch(
+        *(f"t{sequence + index}" for index in range(count)),
+        timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+
+
+def end_transaction(
+    log: PartitionLog, is_commit: bool, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 0
+) -> int:
+    """The marker's offset; the high watermark follows."""
+    result = log.append_end_marker(producer_id, epoch, coordinator_epoch, is_commit, 0, NOW)
+    log.advance_high_watermark(log.log_end_offset)
+    return result.base_offset
+
+
+def read_committed(log: PartitionLog, start: int, max_bytes: int = 300) -> list[int]:
+    """The offsets that a consumer with isolation.level=read_committed delivers, by the rule that consumers follow: from
+    an aborted transaction's first offset to the producer's abort marker its transactional batches are passed over.
+    """
+    delivered: list[int] = []
+    offset, limit = start, log.last_stable_offset
+    while (slice_ := log.read(offset, max_bytes, limit, at_least_one=True)) is not None:
+        pending = [(each.first_offset, each.producer_id) for each in log.aborted_transactions_in(offset, slice_)]
+        assert pending == sorted(pending)
+        ignored: set[int] = set()
+        for data in whole_batches(contents(slice_)):
+            ((_, header),) = iterate_batches(data)
+            while pending and pending[0][0] <= header.last_offset:
+                ignored.add(pending.pop(0)[1])
+            if header.is_control:
+                if read_marker(data) == EndMarker(CONTROL_ABORT, 0):
+                    ignored.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in ignored):
+                delivered += [each for each in range(header.base_offset, header.next_offset) if each >= start]
+            offset = header.next_offset
+    return delivered

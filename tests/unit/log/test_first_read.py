@@ -106,3 +106,15 @@ def test_the_end_is_checked_when_reading_begins_in_the_middle(tmp_path: Path) ->
     assert log.read(20, WHOLE, 50, at_least_one=True) is not None
     with pytest.raises(ApiError):
         log.read(0, WHOLE, 50, at_least_one=True)
+
+
+def test_new_batches_are_served_when_they_took_the_place_of_what_was_cut_off(tmp_path: Path) -> None:
+    """Once, the partition went offline: the new batches were looked for at the old ones' positions."""
+    disk = Disk(tmp_path)
+    log = disk.create()
+    append(log, batch("a" * 50), batch("b" * 50))
+    log = disk.reopen(log)
+    assert len(read_all(log)) == 2
+    log.truncate_to(0)
+    append(log, *(batch("c") for _ in range(9)))
+    assert read_all(log) == [(offset, "c") for offset in range(9)]

@@ -349,6 +349,7 @@ def test_checkpoints_are_written_only_when_something_changed(tmp_path: Path) -> 
         names.RECOVERY_POINTS,
         names.LOG_START_OFFSETS,
         names.HIGH_WATERMARKS,
+        names.CLEANER_OFFSETS,
     }
     write.run()
     assert directories.prepare_checkpoints() is None

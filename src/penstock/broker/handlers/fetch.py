@@ -15,6 +15,7 @@ from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -135,6 +136,11 @@ def _read_partition(
         data.records = found
         read.size += len(found)
         read.room -= len(found)
+        if is_read_committed:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions_in(target.fetch_offset, found)
+            ]
 
 
 def _diverges(partition: Partition, target: FetchTarget, data: PartitionData) -> bool:

@@ -13,7 +13,7 @@ from penstock.broker.authorizer import (
 )
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups import requests, results
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -31,6 +31,16 @@ from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsReques
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _GROUP_KEY = 0
+_TRANSACTION_KEY = 1
+# By key type: where the coordinator keeps its state, and who may ask for it.
+_COORDINATORS = {
+    _GROUP_KEY: (CONSUMER_OFFSETS, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _TRANSACTION_KEY: (
+        TRANSACTION_STATE,
+        ResourceType.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+}
 _FIRST_BATCHED_FIND = 4
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIP_ASSIGNMENT = 9
@@ -50,8 +60,8 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, group_id
 async def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Every group has its coordinator on the leader of its partition of `__consumer_offsets`, which the first
-    question creates.
+    """A group has its coordinator on the leader of its partition of `__consumer_offsets`, a transactional id on that
+    of `__transaction_state`. The first question creates the topic.
     """
     batched = context.api_version >= _FIRST_BATCHED_FIND
     keys = request.coordinator_keys if batched else [request.key]
@@ -70,19 +80,20 @@ async def find_coordinator(
 
 async def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
     answer = Coordinator(key=key, node_id=-1, port=-1, error_message=None)
-    if key_type != _GROUP_KEY:
+    if key_type not in _COORDINATORS:
         answer.error_code = ErrorCode.INVALID_REQUEST
-        answer.error_message = "this broker coordinates consumer groups; transactions and share groups are not served"
+        answer.error_message = "this broker coordinates consumer groups and transactions; share groups are not served"
         return answer
-    if not _may(broker, context, Operation.DESCRIBE, key):
-        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    topic_name, resource, refusal = _COORDINATORS[key_type]
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, resource, key):
+        answer.error_code = refusal
         return answer
-    if CONSUMER_OFFSETS not in broker.metadata.image.topics:
-        await broker.topic_creation.create([CONSUMER_OFFSETS])
-    topic = broker.metadata.image.topics.get(CONSUMER_OFFSETS)
+    await broker.topic_creation.ensure(topic_name)
+    topic = broker.metadata.image.topics.get(topic_name)
     leader = -1
     if topic is not None:
-        leader = topic.partitions[broker.groups.coordinator.partition_for(key)].leader
+        owner = broker.groups.coordinator if key_type == _GROUP_KEY else broker.transactions.coordinator
+        leader = topic.partitions[owner.partition_for(key)].leader
     for node_id, host, port, _rack in broker.endpoints(context.listener):
         if node_id == leader:
             answer.node_id, answer.host, answer.port = node_id, host, port

@@ -8,12 +8,18 @@ from collections.abc import Awaitable, Iterable
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import api_versions_response
+from penstock.broker.features import FEATURES, FEATURES_EPOCH
 from penstock.broker.session import RequestContext
 from penstock.cluster.image import PartitionState, TopicImage
 from penstock.cluster.topic_names import is_valid_topic_name
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -37,6 +43,8 @@ from penstock.protocol.messages.metadata import (
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE_NAME = 3
+# Older clients cannot read a feature whose lowest level is 0, so they are not told that it exists (KAFKA-17011).
+_FIRST_VERSION_WITH_LEVEL_ZERO = 4
 _FIRST_VERSION_WITH_TOPIC_IDS = 12  # the fields are there from 10 on, but not to be used
 _BROKERS = 1  # DescribeCluster's endpoint types
 _CONTROLLERS = 2
@@ -52,8 +60,21 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.session.client_software_name, context.session.client_software_version = names
-    response.finalized_features_epoch = 0
+    _add_features(response, context.api_version)
     return response
+
+
+def _add_features(response: ApiVersionsResponse, version: int) -> None:
+    response.supported_features = [
+        SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
+        for feature in FEATURES
+        if feature.min_level > 0 or version >= _FIRST_VERSION_WITH_LEVEL_ZERO
+    ]
+    response.finalized_features_epoch = FEATURES_EPOCH
+    response.finalized_features = [
+        FinalizedFeatureKey(name=feature.name, min_version_level=feature.level, max_version_level=feature.level)
+        for feature in FEATURES
+    ]
 
 
 # ---------------------------------------------------------------------------- Metadata

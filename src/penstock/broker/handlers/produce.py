@@ -9,7 +9,9 @@ from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partition import Partition
 from penstock.broker.session import RequestContext, UnanswerableError
+from penstock.broker.transaction_admission import Admission, Refusals, admit
 from penstock.core.metrics import TopicMetrics
+from penstock.core.types import TopicPartition
 from penstock.protocol.batch import (
     FLAGS_POSITION,
     HEADER_SIZE,
@@ -36,9 +38,21 @@ from penstock.protocol.messages.produce import (
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ZSTD = 7
+_FIRST_VERSION_WITH_ABORTABLE = 11
+_FIRST_VERSION_THAT_ADDS = 12
 _VALID_ACKS = (-1, 0, 1)
 # Batches that need a second look: transactional ones and zstd.
 _SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
+# What the coordinator says, in words that producers know. Those that pass by themselves become the one error that makes
+# any producer try again without looking for another leader.
+_NOT_NOW = (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified yet")
+_REFUSALS = {
+    ErrorCode.INVALID_TXN_STATE: (ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction"),
+    ErrorCode.CONCURRENT_TRANSACTIONS: _NOT_NOW,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _NOT_NOW,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: _NOT_NOW,
+    ErrorCode.NOT_COORDINATOR: _NOT_NOW,
+}
 # Kafka's own tools write to internal topics under this client id; nobody else may.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -50,7 +64,12 @@ def produce(
     but CRC and write. Tried: a hand-written codec for this request (saves 2 us, not worth a second codec). Bench: one
     record at a time; small requests.
     """
-    job = _Job(broker, context, request.acks, request.transactional_id is not None, broker.clock.now_ms(), [])
+    if request.transactional_id is not None:
+        return _produce_in_transaction(broker, context, request, request.transactional_id)
+    return _append_all(_Job(broker, context, request.acks, None, broker.clock.now_ms(), []), request)
+
+
+def _append_all(job: _Job, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     responses = []
     failed = False
     for topic in request.topic_data:
@@ -62,7 +81,7 @@ def produce(
             raise UnanswerableError("produce without acks", "a produce request with acks=0 failed")
         return None
     response = ProduceResponse(responses=responses)
-    return _after_flush(broker, response, job.to_flush) if job.to_flush else response
+    return _after_flush(job.broker, response, job.to_flush) if job.to_flush else response
 
 
 class _Job(NamedTuple):
@@ -71,9 +90,66 @@ class _Job(NamedTuple):
     broker: Broker
     context: RequestContext
     acks: int
-    has_transaction: bool
+    # Partitions that this producer's transaction may not write to; None for a request without transactional id.
+    refusals: Refusals | None
     now_ms: int
     to_flush: list[Partition]
+
+
+# ----------------------------------------------------------------------------------------------- transactions
+
+
+def _produce_in_transaction(
+    broker: Broker, context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    refusals = _admit(broker, context, request, transactional_id)
+    if isinstance(refusals, dict):
+        return _append_all(_Job(broker, context, request.acks, refusals, broker.clock.now_ms(), []), request)
+    return _append_when_admitted(broker, context, request, refusals)
+
+
+async def _append_when_admitted(
+    broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Awaitable[Refusals]
+) -> ProduceResponse | None:
+    job = _Job(broker, context, request.acks, await refusals, broker.clock.now_ms(), [])
+    response = _append_all(job, request)
+    return response if response is None or isinstance(response, ProduceResponse) else await response
+
+
+def _admit(
+    broker: Broker, context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> Refusals | Awaitable[Refusals]:
+    producers: dict[TopicPartition, tuple[int, int]] = {}
+    for topic in request.topic_data:
+        name = topic.name
+        if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            name = broker.partitions.topic_name(topic.topic_id) or ""
+        if _refuse_topic(broker, context, name, request.acks) is not None:
+            continue
+        for data in topic.partition_data:
+            records = data.records
+            if records is None or len(records) < HEADER_SIZE or not records[FLAGS_POSITION] & TRANSACTIONAL_FLAG:
+                continue
+            if broker.partitions.find(name, data.index) is not None:
+                header = read_header(records)
+                producers[TopicPartition(name, data.index)] = header.producer_id, header.producer_epoch
+    if not producers:
+        return {}
+    if not broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return dict.fromkeys(producers, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if len(set(producers.values())) != 1:  # a transactional id stands for one producer
+        return dict.fromkeys(producers, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    asked = Admission(
+        transactional_id,
+        *next(iter(producers.values())),
+        tuple(producers),
+        adds=context.api_version >= _FIRST_VERSION_THAT_ADDS,
+        accepts_transaction_abortable=context.api_version >= _FIRST_VERSION_WITH_ABORTABLE,
+    )
+    return admit(broker, asked)
+
+
+# ----------------------------------------------------------------------------------------------- partitions
 
 
 def _produce_topic(job: _Job, topic: TopicProduceData) -> TopicProduceResponse:
@@ -113,7 +189,7 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     try:
         records = _only_batch(data.records)
         if records[FLAGS_POSITION] & _SPECIAL_FLAGS:
-            _check_flags(job, read_header(records))
+            _check_flags(job, read_header(records), partition)
         result = partition.append(records, job.acks, job.now_ms)
     except ApiError as error:
         _count_failure(metrics, error, data.records or b"")
@@ -148,11 +224,12 @@ def _only_batch(records: Buffer | None) -> Buffer:
     return memoryview(records)[:batch_size]
 
 
-def _check_flags(job: _Job, header: BatchHeader) -> None:
+def _check_flags(job: _Job, header: BatchHeader, partition: Partition) -> None:
     if header.is_transactional:
-        if not job.has_transaction:
+        if job.refusals is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served by this broker")
+        if partition.topic_partition in job.refusals:
+            raise ApiError(*_REFUSALS.get(code := job.refusals[partition.topic_partition], (code,)))
     if header.compression == Codec.ZSTD and job.context.api_version < _FIRST_VERSION_WITH_ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 

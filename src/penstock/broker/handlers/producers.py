@@ -1,4 +1,4 @@
-"""Idempotent producers: their ids, and what partitions know of them."""
+"""Idempotent and transactional producers: their ids, and what partitions know of them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from penstock.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.transactions import requests, results
+
+_FIRST_WITH_FENCED = 4
 
 
 async def init_producer_id(
@@ -22,17 +25,34 @@ async def init_producer_id(
 ) -> InitProducerIdResponse:
     code = _refuse(broker, context, request)
     if code:
-        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+        return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    domain = requests.InitProducerIdRequest(
+        transactional_id=request.transactional_id,
+        transaction_timeout_ms=request.transaction_timeout_ms,
+        expected_producer_id=request.producer_id,
+        expected_producer_epoch=request.producer_epoch,
+        accepts_producer_fenced=context.api_version >= _FIRST_WITH_FENCED,
+    )
+    await broker.producer_ids.ensure()
+    result: results.InitProducerIdResult = await broker.transactions.submit(
+        lambda ticket: broker.transactions.coordinator.init_producer_id(ticket, domain, broker.clock.now_ms())
+    )
+    return InitProducerIdResponse(
+        error_code=result.error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+    )
 
 
 def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
-    if not broker.authorizer.is_allowed(context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+    may, name = broker.authorizer.is_allowed, request.transactional_id
+    if name is not None and not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if name is None and not may(context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return ErrorCode.INVALID_REQUEST
-    # Transactions are not served: a clear refusal instead of retries for a coordinator that will never be there.
-    return ErrorCode.NONE if request.transactional_id is None else ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
 
 
 def describe_producers(

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` holds a group."""
+"""Which partition of a coordinator's topic holds a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def java_string_hash(text: str) -> int:
     return result - (1 << 32) if result & _INT32_SIGN else result
 
 
-def partition_for(group_id: str, partition_count: int) -> int:
-    code = java_string_hash(group_id)
+def partition_for(key: str, partition_count: int) -> int:
+    code = java_string_hash(key)
     # The smallest int has no positive counterpart in 32 bits; Kafka maps it to 0.
     return 0 if code == -(1 << 31) else abs(code) % partition_count

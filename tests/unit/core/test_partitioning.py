@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.groups.partitioning import java_string_hash, partition_for
+from penstock.core.partitioning import java_string_hash, partition_for
 
 
 # The expected values come from Java's String.hashCode and Kafka's Utils.abs.
 @pytest.mark.parametrize(
-    ("group_id", "expected_hash", "expected_partition"),
+    ("key", "expected_hash", "expected_partition"),
     [
         ("group", 98629247, 47),
         ("", 0, 0),
@@ -17,8 +17,6 @@ from penstock.groups.partitioning import java_string_hash, partition_for
         ("polygenelubricants", -(2**31), 0),  # has no positive counterpart
     ],
 )
-def test_partition_is_that_of_kafka_when_a_group_is_placed(
-    group_id: str, expected_hash: int, expected_partition: int
-) -> None:
-    assert java_string_hash(group_id) == expected_hash
-    assert partition_for(group_id, 50) == expected_partition
+def test_partition_is_that_of_kafka_when_a_key_is_placed(key: str, expected_hash: int, expected_partition: int) -> None:
+    assert java_string_hash(key) == expected_hash
+    assert partition_for(key, 50) == expected_partition

@@ -1,0 +1,154 @@
+"""The consumer group protocol of KIP-848: one heartbeat for everything, and a look at groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.broker.authorizer import NOT_ASKED, Operation, ResourceType, authorized_operations
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.core.types import TopicId
+from penstock.groups import requests, results
+from penstock.groups.topics import Topic, TopicIdPartition, by_topic
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_describe import (
+    Assignment as DescribedAssignment,
+)
+from penstock.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+)
+from penstock.protocol.messages.consumer_group_describe import (
+    TopicPartitions as DescribedTopicPartitions,
+)
+from penstock.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+_FIRST_WITH_OWN_MEMBER_ID = 1  # before, the coordinator makes the id up
+_CLASSIC_MEMBER = 0
+_CONSUMER_MEMBER = 1
+
+# ---------------------------------------------------------------------------------------------------- heartbeat
+
+
+async def consumer_group_heartbeat(
+    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def may_describe(topic: str) -> bool:
+        return broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    if not all(map(may_describe, request.subscribed_topic_names or ())):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    domain = requests.ConsumerHeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else frozenset(names),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=None
+        if owned is None
+        else frozenset(TopicIdPartition(t.topic_id, i) for t in owned for i in t.partitions),
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        may_describe=may_describe,
+        must_bring_member_id=context.api_version >= _FIRST_WITH_OWN_MEMBER_ID,
+    )
+    result: results.ConsumerHeartbeatResult = await broker.groups.submit(
+        lambda ticket: broker.groups.coordinator.consumer_heartbeat(ticket, domain, broker.clock.now_ms())
+    )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=result.error,
+        error_message=result.error_message,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=None if result.assignment is None else _assignment(result.assignment),
+    )
+
+
+def _assignment(partitions: Iterable[TopicIdPartition]) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(partitions).items()
+        ]
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- describe
+
+
+def consumer_group_describe(
+    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    described = [_describe(broker, context, group_id) for group_id in request.group_ids]
+    for group in described:
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = authorized_operations(
+                broker.authorizer, context, ResourceType.GROUP, group.group_id
+            )
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup:
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    group = broker.groups.coordinator.describe_consumer_group(group_id)
+    if group.error:
+        return DescribedGroup(group_id=group_id, error_code=group.error, error_message=group.error_message)
+    topics = broker.groups.coordinator.topics.by_id
+    used = {partition.topic_id for member in group.members for partition in (*member.assignment, *member.target)}
+    names = [topics[topic_id].name for topic_id in used if topic_id in topics]
+    if not all(broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+        message = "The group has described topic(s) that the client is not authorized to describe."
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=message)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor,
+        members=[_member(member, topics) for member in group.members],
+        authorized_operations=NOT_ASKED,
+    )
+
+
+def _member(member: results.DescribedConsumer, topics: Mapping[TopicId, Topic]) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_described_assignment(member.assignment, topics),
+        target_assignment=_described_assignment(member.target, topics),
+        member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
+    )
+
+
+def _described_assignment(
+    partitions: Iterable[TopicIdPartition], topics: Mapping[TopicId, Topic]
+) -> DescribedAssignment:
+    return DescribedAssignment(
+        topic_partitions=[
+            DescribedTopicPartitions(topic_id=topic_id, topic_name=topics[topic_id].name, partitions=indexes)
+            for topic_id, indexes in by_topic(partitions).items()
+            if topic_id in topics
+        ]
+    )

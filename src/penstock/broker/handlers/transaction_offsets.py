@@ -1,0 +1,124 @@
+"""TxnOffsetCommit: offsets of a group that count when a producer's transaction commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext
+from penstock.broker.transaction_admission import Admission, admit
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.core.types import TopicPartition
+from penstock.groups import requests, results
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_FIRST_WITH_LOADING_ERROR = 2
+_FIRST_WITH_ABORTABLE = 4
+_FIRST_THAT_ADDS = 5
+# What clients of this API can bear of what the transaction's coordinator says: they retry with the same coordinator.
+_RETRY_ERRORS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+_Errors = dict[tuple[str, int], ErrorCode]
+
+
+async def txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    refusal = _refuse(broker, context, request)
+    errors: _Errors = {}
+    offsets = [] if refusal else list(_offsets_to_commit(broker, context, request, errors))
+    if offsets:
+        domain = requests.TransactionalCommitRequest(
+            group_id=request.group_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            offsets=offsets,
+            member_id=request.member_id,
+            generation_id=request.generation_id,
+            group_instance_id=request.group_instance_id,
+        )
+        result = await _commit(broker, context, request.transactional_id, domain)
+        errors.update({(name, index): error for name, index, error in result.partitions})
+        broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
+    if context.api_version < _FIRST_WITH_LOADING_ERROR:
+        loading, other = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
+        errors = {where: other if error is loading else error for where, error in errors.items()}
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        partitions = [
+            TxnOffsetCommitResponsePartition(
+                partition_index=asked.partition_index,
+                error_code=refusal or errors[topic.name, asked.partition_index],
+            )
+            for asked in topic.partitions
+        ]
+        response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    return response
+
+
+def _refuse(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCode:
+    may = broker.authorizer.is_allowed
+    if not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not may(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def _offsets_to_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, errors: _Errors
+) -> Iterable[requests.OffsetToCommit]:
+    for topic in request.topics:
+        may = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
+        for asked in topic.partitions:
+            partition = broker.partitions.find(topic.name, asked.partition_index)
+            if not may:
+                errors[topic.name, asked.partition_index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif partition is None:
+                errors[topic.name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                yield requests.OffsetToCommit(
+                    topic.name,
+                    asked.partition_index,
+                    asked.committed_offset,
+                    asked.committed_leader_epoch,
+                    asked.committed_metadata,
+                )
+
+
+async def _commit(
+    broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
+) -> results.OffsetCommitResult:
+    coordinator = broker.groups.coordinator
+    where = TopicPartition(CONSUMER_OFFSETS, coordinator.partition_for(domain.group_id))
+    if domain.group_id and coordinator.is_active(where.partition):
+        admission = Admission(
+            transactional_id,
+            domain.producer_id,
+            domain.producer_epoch,
+            (where,),
+            adds=context.api_version >= _FIRST_THAT_ADDS,
+            accepts_transaction_abortable=context.api_version >= _FIRST_WITH_ABORTABLE,
+        )
+        refusals = admit(broker, admission)
+        refusals = refusals if isinstance(refusals, dict) else await refusals
+        if where in refusals:
+            failed = _RETRY_ERRORS.get(refusals[where], refusals[where])
+            return results.OffsetCommitResult(
+                tuple(results.PartitionError(offset.topic, offset.partition, failed) for offset in domain.offsets)
+            )
+    result: results.OffsetCommitResult = await broker.groups.submit(
+        lambda ticket: coordinator.commit_in_transaction(ticket, domain, broker.clock.now_ms())
+    )
+    return result

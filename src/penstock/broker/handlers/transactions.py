@@ -1,0 +1,294 @@
+"""Transactions: adding to them, ending them, looking at them. Who writes inside of one is in `produce` and
+`transaction_offsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.partition import Partition
+from penstock.broker.session import RequestContext
+from penstock.broker.transaction_markers import Marker
+from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages import describe_transactions as described
+from penstock.protocol.messages import list_transactions as listed
+from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from penstock.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from penstock.transactions import requests, results
+
+# From these versions on a client knows PRODUCER_FENCED; before, it gets INVALID_PRODUCER_EPOCH.
+_FIRST_ADD_WITH_FENCED = 2
+_FIRST_END_WITH_FENCED = 2
+# AddPartitionsToTxn between brokers: many transactions, and verification alone.
+_FIRST_BATCHED_ADD = 4
+_FIRST_ADD_WITH_ABORTABLE = 5
+_FIRST_END_WITH_EPOCH_BUMP = 5
+_EPOCH_PER_TRANSACTION = 2  # the level of transaction.version
+
+_Errors = dict[TopicPartition, ErrorCode]
+
+
+def _may_write(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
+    return broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+# ------------------------------------------------------------------------------------------------- AddPartitionsToTxn
+
+
+async def add_partitions_to_txn(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    if context.api_version < _FIRST_BATCHED_ADD:
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        result = await _add(broker, context, one, is_client=True)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
+    if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    answers = [await _add(broker, context, transaction, is_client=False) for transaction in request.transactions]
+    return AddPartitionsToTxnResponse(results_by_transaction=answers)
+
+
+async def _add(
+    broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction, is_client: bool
+) -> AddPartitionsToTxnResult:
+    partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    errors = _refuse_partitions(broker, context, asked.transactional_id, partitions, is_client)
+    if not errors:
+        domain = requests.AddPartitionsRequest(
+            transactional_id=asked.transactional_id,
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            partitions=tuple(dict.fromkeys(partitions)),
+            client_transaction_version=0 if is_client else _EPOCH_PER_TRANSACTION,
+            accepts_producer_fenced=context.api_version >= _FIRST_ADD_WITH_FENCED,
+            accepts_transaction_abortable=context.api_version >= _FIRST_ADD_WITH_ABORTABLE,
+        )
+        errors = await _add_or_verify(broker, domain, asked.verify_only)
+    topics = [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in asked.topics
+    ]
+    return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=topics)
+
+
+async def _add_or_verify(broker: Broker, domain: requests.AddPartitionsRequest, verify_only: bool) -> _Errors:
+    coordinator = broker.transactions.coordinator
+    if verify_only:
+        return dict(coordinator.verify_partitions(domain).partitions)
+    result: results.AddPartitionsResult = await broker.transactions.submit(
+        lambda ticket: coordinator.add_partitions(ticket, domain, broker.clock.now_ms())
+    )
+    return dict(result.partitions)
+
+
+def _refuse_partitions(
+    broker: Broker,
+    context: RequestContext,
+    transactional_id: str,
+    partitions: Sequence[TopicPartition],
+    is_client: bool,
+) -> _Errors:
+    """Empty when all may be added. One that may not keeps the others out: OPERATION_NOT_ATTEMPTED."""
+    if is_client and not _may_write(broker, context, transactional_id):
+        return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    errors: _Errors = {}
+    for where in partitions:
+        may = not is_client or (
+            not broker.partitions.is_internal(where.topic)
+            and broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, where.topic)
+        )
+        if not may:
+            errors[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif broker.metadata.image.partition(*where) is None:
+            errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {where: errors.get(where, ErrorCode.OPERATION_NOT_ATTEMPTED) for where in partitions} if errors else {}
+
+
+# ------------------------------------------------------------------------------------------------- AddOffsetsToTxn
+
+
+async def add_offsets_to_txn(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    if not _may_write(broker, context, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    await broker.topic_creation.ensure(CONSUMER_OFFSETS)
+    domain = requests.AddOffsetsRequest(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        offsets_partition=broker.groups.coordinator.partition_for(request.group_id),
+        accepts_producer_fenced=context.api_version >= _FIRST_ADD_WITH_FENCED,
+    )
+    result: results.AddOffsetsResult = await broker.transactions.submit(
+        lambda ticket: broker.transactions.coordinator.add_offsets(ticket, domain, broker.clock.now_ms())
+    )
+    return AddOffsetsToTxnResponse(error_code=result.error)
+
+
+# ------------------------------------------------------------------------------------------------- EndTxn
+
+
+async def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    if not _may_write(broker, context, request.transactional_id):
+        return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    domain = requests.EndTransactionRequest(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        is_commit=request.committed,
+        client_transaction_version=_EPOCH_PER_TRANSACTION if context.api_version >= _FIRST_END_WITH_EPOCH_BUMP else 0,
+        accepts_producer_fenced=context.api_version >= _FIRST_END_WITH_FENCED,
+    )
+    await broker.producer_ids.ensure()  # the epochs of this one may be used up
+    result: results.EndTransactionResult = await broker.transactions.submit(
+        lambda ticket: broker.transactions.coordinator.end_transaction(ticket, domain, broker.clock.now_ms())
+    )
+    return EndTxnResponse(error_code=result.error, producer_id=result.producer_id, producer_epoch=result.producer_epoch)
+
+
+# ------------------------------------------------------------------------------------------------- WriteTxnMarkers
+
+
+async def write_txn_markers(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    """From other brokers, and from administrators who end a transaction that no coordinator knows any more."""
+    allowed = any(
+        broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
+    )
+    to_flush: list[Partition] = []
+    answers = [_write_marker(broker, marker, allowed, to_flush) for marker in request.markers]
+    if to_flush:
+        failed = {partition.topic_partition for partition in await broker.flusher.flush(to_flush)}
+        for answer in answers:
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    if TopicPartition(topic.name, partition.partition_index) in failed:
+                        partition.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return WriteTxnMarkersResponse(markers=answers)
+
+
+def _write_marker(
+    broker: Broker, asked: WritableTxnMarker, allowed: bool, to_flush: list[Partition]
+) -> WritableTxnMarkerResult:
+    marker = Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.coordinator_epoch,
+        asked.transaction_result,
+        asked.transaction_version,
+    )
+    answer = WritableTxnMarkerResult(producer_id=asked.producer_id)
+    for topic in asked.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            code = ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            if allowed:
+                try:
+                    partition = broker.transactions.markers.append(TopicPartition(topic.name, index), marker)
+                    to_flush += [] if partition is None else [partition]
+                except ApiError as error:
+                    code = error.code
+            partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+        answer.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+    return answer
+
+
+# ------------------------------------------------------------------------------------------------- describe, list
+
+
+def describe_transactions(
+    broker: Broker, context: RequestContext, request: described.DescribeTransactionsRequest
+) -> described.DescribeTransactionsResponse:
+    response = described.DescribeTransactionsResponse()
+    for transactional_id in request.transactional_ids:
+        if not _may_describe(broker, context, transactional_id):
+            answer = described.TransactionState(
+                error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=transactional_id
+            )
+        else:
+            answer = _describe(broker, context, transactional_id)
+        response.transaction_states.append(answer)
+    return response
+
+
+def _may_describe(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
+    return broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> described.TransactionState:
+    found = broker.transactions.coordinator.describe_transaction(transactional_id)
+    topics: dict[str, described.TopicData] = {}
+    for topic, index in found.partitions:
+        if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            topics.setdefault(topic, described.TopicData(topic=topic)).partitions.append(index)
+    return described.TransactionState(
+        error_code=found.error,
+        transactional_id=transactional_id,
+        transaction_state=found.state,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_time_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=list(topics.values()),
+    )
+
+
+def list_transactions(
+    broker: Broker, context: RequestContext, request: listed.ListTransactionsRequest
+) -> listed.ListTransactionsResponse:
+    domain = requests.ListTransactionsRequest(
+        states=tuple(request.state_filters),
+        producer_ids=tuple(request.producer_id_filters),
+        duration_ms=request.duration_filter,
+        transactional_id_pattern=request.transactional_id_pattern,
+    )
+    found = broker.transactions.coordinator.list_transactions(domain, broker.clock.now_ms())
+    return listed.ListTransactionsResponse(
+        error_code=found.error,
+        unknown_state_filters=list(found.unknown_state_filters),
+        transaction_states=[
+            listed.TransactionState(
+                transactional_id=entry.transactional_id, producer_id=entry.producer_id, transaction_state=entry.state
+            )
+            for entry in found.transactions
+            if _may_describe(broker, context, entry.transactional_id)
+        ],
+    )

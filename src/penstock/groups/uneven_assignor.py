@@ -1,0 +1,106 @@
+"""The uniform assignor where members subscribe to different topics.
+
+1. Members keep what they have of the topics they still subscribe to.
+2. What nobody has goes to the subscriber with the least, topic by topic: those with the most partitions per
+   subscriber first, because the others can then even out what is left uneven.
+3. Topic by topic, partitions move from the subscriber with the most to the one with the least until they differ by
+   one at most, again and again until a whole round moves nothing. Every move makes the assignment more even, so it
+   ends; the bound is for groups so large that a slightly uneven assignment now is better than an even one later.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from penstock.core.types import TopicId
+from penstock.groups.topics import TopicIdPartition, Topics
+
+_MAX_ROUNDS = 16  # Kafka's number
+
+
+def assign_unevenly(
+    wanted: Mapping[str, frozenset[TopicId]],
+    present: Mapping[str, frozenset[TopicIdPartition]],
+    topics: Topics,
+) -> dict[str, set[TopicIdPartition]]:
+    """By member: the topics it subscribes to, what it has, and in the result what it shall have."""
+    subscribers: dict[TopicId, list[str]] = {}
+    for member, topic_ids in wanted.items():
+        for topic_id in topic_ids:
+            subscribers.setdefault(topic_id, []).append(member)
+    order = sorted(
+        subscribers,
+        key=lambda topic_id: (
+            -topics.by_id[topic_id].partition_count / len(subscribers[topic_id]),
+            len(subscribers[topic_id]),
+            topic_id,
+        ),
+    )
+    assignment, free = _keep(wanted, present, topics)
+    for topic_id in order:
+        _hand_out(assignment, free[topic_id], subscribers[topic_id])
+    shared = [topic_id for topic_id in order if len(subscribers[topic_id]) > 1]
+    for _ in range(_MAX_ROUNDS):
+        if not sum(_even_out(assignment, topic_id, subscribers[topic_id]) for topic_id in shared):
+            break
+    return assignment
+
+
+def _keep(
+    wanted: Mapping[str, frozenset[TopicId]], present: Mapping[str, frozenset[TopicIdPartition]], topics: Topics
+) -> tuple[dict[str, set[TopicIdPartition]], dict[TopicId, list[TopicIdPartition]]]:
+    everything = {topic_id for topic_ids in wanted.values() for topic_id in topic_ids}
+    untaken = set(topics.partitions(everything))
+    assignment = {}
+    for member, topic_ids in wanted.items():
+        kept = {partition for partition in present[member] if partition.topic_id in topic_ids and partition in untaken}
+        untaken -= kept
+        assignment[member] = kept
+    free: dict[TopicId, list[TopicIdPartition]] = {topic_id: [] for topic_id in everything}
+    for partition in sorted(untaken):
+        free[partition.topic_id].append(partition)
+    return assignment, free
+
+
+def _hand_out(
+    assignment: dict[str, set[TopicIdPartition]], free: list[TopicIdPartition], subscribers: list[str]
+) -> None:
+    loads = [(len(assignment[member]), position) for position, member in enumerate(subscribers)]
+    heapq.heapify(loads)
+    for partition in free:
+        load, position = loads[0]
+        assignment[subscribers[position]].add(partition)
+        heapq.heapreplace(loads, (load + 1, position))
+
+
+def _even_out(assignment: dict[str, set[TopicIdPartition]], topic_id: TopicId, subscribers: list[str]) -> int:
+    """How many partitions were moved."""
+    owned = {
+        member: sorted(partition for partition in assignment[member] if partition.topic_id == topic_id)
+        for member in subscribers
+    }
+    least = [(len(assignment[member]), position) for position, member in enumerate(subscribers)]
+    most = [(-load, -position) for load, position in least if owned[subscribers[position]]]
+    heapq.heapify(least)
+    heapq.heapify(most)
+    moved = 0
+    while most:
+        giver = subscribers[-most[0][1]]
+        if not owned[giver]:
+            heapq.heappop(most)
+            continue
+        receiver = subscribers[least[0][1]]
+        if len(assignment[giver]) != -most[0][0]:  # it received something since
+            heapq.heapreplace(most, (-len(assignment[giver]), most[0][1]))
+            continue
+        if len(assignment[receiver]) != least[0][0]:
+            heapq.heapreplace(least, (len(assignment[receiver]), least[0][1]))
+            continue
+        if len(assignment[giver]) - len(assignment[receiver]) <= 1:
+            break
+        partition = owned[giver].pop()
+        assignment[giver].discard(partition)
+        assignment[receiver].add(partition)
+        moved += 1
+    return moved

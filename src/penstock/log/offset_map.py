@@ -1,0 +1,47 @@
+"""Key -> the offset of its last record, within a bound of memory.
+
+A dict is the only table that Python searches at the speed of C. A key of fewer than 16 bytes stands for itself, a
+longer one is replaced by a digest of exactly 16, so that no key can be taken for the digest of another.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+DIGEST_SIZE = 16
+# What an entry takes at most, dict growth included: 64 bytes of key, 32 of offset, up to 96 of table. Measured with
+# tracemalloc: 121 to 189.
+ENTRY_BYTES = 192
+
+
+class OffsetMap:
+    __slots__ = ("capacity", "entries", "latest_offset")
+
+    def __init__(self, capacity: int, latest_offset: int) -> None:
+        self.capacity = capacity
+        self.entries: dict[bytes, int] = {}
+        self.latest_offset = latest_offset  # up to here, every record is reflected in the map
+
+    @classmethod
+    def within(cls, memory: int, load_factor: float, latest_offset: int) -> OffsetMap:
+        return cls(max(int(memory * load_factor) // ENTRY_BYTES, 1), latest_offset)
+
+    @property
+    def is_full(self) -> bool:
+        """Looked at between batches, so it may be exceeded by one batch: a map too small for a batch still gets on."""
+        return len(self.entries) >= self.capacity
+
+    @property
+    def utilization(self) -> float:
+        return len(self.entries) / self.capacity
+
+    def put(self, key: bytes, offset: int) -> None:
+        self.entries[key if len(key) < DIGEST_SIZE else digest(key)] = offset
+
+    def get(self, key: bytes) -> int:
+        """-1 when the key is not there."""
+        return self.entries.get(key if len(key) < DIGEST_SIZE else digest(key), -1)
+
+
+def digest(key: bytes) -> bytes:
+    return blake2b(key, digest_size=DIGEST_SIZE).digest()

@@ -1,0 +1,92 @@
+"""Records as ranges of bytes: what compaction asks of a batch, without taking keys, values and headers apart.
+
+A record that stays is copied as it is, so all that must be known of it is where it stands, its key, and whether it has
+a value. Its timestamp is only rewritten when the batch's base timestamp changes (`shift_timestamp`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.records import decode_varint, encode_varint
+
+
+class RecordSpan(NamedTuple):
+    start: int  # of the record's length field
+    end: int
+    offset_delta: int
+    timestamp_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+_new_tuple = tuple.__new__
+
+
+def decode_spans(data: bytes, position: int, count: int) -> tuple[list[RecordSpan], int]:
+    """The next `count` records of an uncompressed records section from `position` on, and where they end.
+
+    Costs 0.9 us a record: fields of one byte, which most are, are read without a call. Tried: `decode_varint` for each
+    field (2.3 us). ApiError CORRUPT_MESSAGE when the records do not fit the data.
+    """
+    spans: list[RecordSpan] = []
+    end = len(data)
+    try:
+        for _ in range(count):
+            start = position
+            size = data[position]
+            position += 1
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+            elif data[position] < 0x80:
+                size = (size & 0x7F) | data[position] << 7
+                size = (size >> 1) ^ -(size & 1)
+                position += 1
+            else:
+                size, position = decode_varint(data, start, end)
+            stop = position + size
+            if size <= 0 or stop > end:
+                raise _corrupt(f"a record of {size} bytes does not fit the {end - position} that are left")
+            timestamp = data[position + 1]  # behind the attributes
+            if timestamp < 0x80:
+                timestamp = (timestamp >> 1) ^ -(timestamp & 1)
+                position += 2
+            else:
+                timestamp, position = decode_varint(data, position + 1, stop)
+            delta = data[position]
+            if delta < 0x80:
+                delta = (delta >> 1) ^ -(delta & 1)
+                position += 1
+            else:
+                delta, position = decode_varint(data, position, stop)
+            size = data[position]
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+                position += 1
+            else:
+                size, position = decode_varint(data, position, stop)
+            key = None
+            if size >= 0:
+                key = data[position : position + size]
+                position += size
+            if position >= stop:
+                raise _corrupt(f"a key of {size} bytes does not fit its record")
+            # A zig-zag number is odd exactly when it is negative, which is how a missing value is written.
+            spans.append(_new_tuple(RecordSpan, (start, stop, delta, timestamp, key, not data[position] & 1)))
+            position = stop
+    except IndexError:
+        raise _corrupt("a record is cut off") from None
+    return spans, position
+
+
+def shift_timestamp(record: bytes, shift: int) -> bytes:
+    """The one record in `record` with `shift` added to its timestamp delta; nothing else changes."""
+    _, start = decode_varint(record, 0, len(record))
+    delta, rest = decode_varint(record, start + 1, len(record))
+    body = record[start : start + 1] + encode_varint(delta + shift) + record[rest:]
+    return encode_varint(len(body)) + body
+
+
+def _corrupt(what: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, what)

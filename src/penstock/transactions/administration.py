@@ -1,0 +1,82 @@
+"""What administrators see of transactions, and the expiry of ids that nobody uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.transactions.outcome import Outcome
+from penstock.transactions.requests import NO_DURATION, ListTransactionsRequest
+from penstock.transactions.results import DescribedTransaction, ListedTransaction
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import IDLE, Transaction, TransactionState
+
+_STATES = {state.title: state for state in TransactionState}
+
+
+def describe_transaction(shard: TransactionShard, transactional_id: str) -> DescribedTransaction:
+    transaction = shard.transactions.get(transactional_id)
+    if transaction is None:
+        return DescribedTransaction(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+    return DescribedTransaction(
+        ErrorCode.NONE,
+        transactional_id,
+        transaction.state.title,
+        transaction.timeout_ms,
+        transaction.start_timestamp_ms,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        # Once it is decided: where the marker is still missing.
+        tuple(sorted(shard.unmarked.get(transactional_id, transaction.partitions))),
+    )
+
+
+class Filter(NamedTuple):
+    states: Collection[TransactionState] | None
+    producer_ids: Collection[int]
+    duration_ms: int
+    pattern: re.Pattern[str] | None
+
+    def accepts(self, transactional_id: str, transaction: Transaction, now_ms: int) -> bool:
+        return (
+            (not self.producer_ids or transaction.producer_id in self.producer_ids)
+            and (self.states is None or transaction.state in self.states)
+            # An id without any transaction counts as running since the beginning of time, as it does in Kafka.
+            and (self.duration_ms <= NO_DURATION or now_ms - transaction.start_timestamp_ms > self.duration_ms)
+            and (self.pattern is None or self.pattern.fullmatch(transactional_id) is not None)
+        )
+
+
+def unknown_states(request: ListTransactionsRequest) -> tuple[str, ...]:
+    return tuple(state for state in request.states if state not in _STATES)
+
+
+def compile_filter(request: ListTransactionsRequest) -> Filter:
+    """ApiError(INVALID_REGULAR_EXPRESSION)."""
+    pattern = None
+    if request.transactional_id_pattern:
+        try:
+            pattern = re.compile(request.transactional_id_pattern)
+        except re.error as error:
+            message = f"{request.transactional_id_pattern!r} is not a regular expression: {error}"
+            raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+    states = {_STATES[state] for state in request.states if state in _STATES} if request.states else None
+    return Filter(states, set(request.producer_ids), request.duration_ms, pattern)
+
+
+def list_transactions(shard: TransactionShard, wanted: Filter, now_ms: int) -> Iterator[ListedTransaction]:
+    for transactional_id, transaction in shard.transactions.items():
+        if wanted.accepts(transactional_id, transaction, now_ms):
+            yield ListedTransaction(transactional_id, transaction.producer_id, transaction.state.title)
+
+
+def expire_transactional_ids(shard: TransactionShard, now_ms: int) -> Outcome:
+    outcome = shard.outcome()
+    outcome.is_atomic = False
+    before_ms = now_ms - shard.settings.transactional_id_expiration_ms
+    for transactional_id, transaction in shard.transactions.items():
+        if transaction.state in IDLE and transaction.last_update_timestamp_ms <= before_ms:
+            shard.stage_tombstone(outcome, transactional_id)
+    return outcome

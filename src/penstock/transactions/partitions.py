@@ -1,0 +1,51 @@
+"""Which partitions take part in a transaction: the first one begins it."""
+
+from __future__ import annotations
+
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.transactions.outcome import Outcome
+from penstock.transactions.requests import AddPartitionsRequest
+from penstock.transactions.results import AddPartitionsResult, PartitionResult
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import PREPARED, Transaction, TransactionState
+
+
+def answer_all(request: AddPartitionsRequest, error: ErrorCode) -> AddPartitionsResult:
+    return AddPartitionsResult(tuple(PartitionResult(partition, error) for partition in request.partitions))
+
+
+def add_partitions(shard: TransactionShard, outcome: Outcome, request: AddPartitionsRequest, now_ms: int) -> None:
+    """ApiError if the request is refused."""
+    transaction = shard.transactions.get(request.transactional_id)
+    if transaction is not None and transaction.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    transaction = _check_producer(transaction, request)
+    added = frozenset(request.partitions)
+    if transaction.state is TransactionState.ONGOING and added <= transaction.partitions:
+        return
+    after = transaction.extended(added, request.client_transaction_version, now_ms)
+    shard.stage(outcome, request.transactional_id, after)
+    if transaction.state is not TransactionState.ONGOING:
+        shard.expect_end(outcome, request.transactional_id, after, now_ms)
+
+
+def verify_partitions(shard: TransactionShard, request: AddPartitionsRequest) -> AddPartitionsResult:
+    """Whether a transactional write may be appended (KIP-890). ApiError if the request is refused."""
+    transaction = _check_producer(shard.transactions.get(request.transactional_id), request)
+    if transaction.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    missing = ErrorCode.TRANSACTION_ABORTABLE if request.accepts_transaction_abortable else ErrorCode.INVALID_TXN_STATE
+    return AddPartitionsResult(
+        tuple(
+            PartitionResult(partition, ErrorCode.NONE if partition in transaction.partitions else missing)
+            for partition in request.partitions
+        )
+    )
+
+
+def _check_producer(transaction: Transaction | None, request: AddPartitionsRequest) -> Transaction:
+    if transaction is None or transaction.producer_id != request.producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer_epoch != request.producer_epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    return transaction
