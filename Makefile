@@ -55,7 +55,7 @@ interop: $(STAMP) java ## Kafka's own tools, Java client and log reader against 
 
 .PHONY: bench
 bench: $(STAMP) java ## us and Apache Kafka, same client, alternating rounds (needs Java 17); ARGS='--quick'
-	$(BIN)/python -m bench $(ARGS)
+	PYTHONPATH=tools $(BIN)/python -m bench $(ARGS)
 
 .PHONY: soak
 soak: $(STAMP) ## the long tests: a thousand crashes under load

@@ -9,6 +9,8 @@ from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 
+import confluent_kafka
+
 from apache_kafka.jars import PeerUnavailableError
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
 from bench.errors import BenchError
@@ -58,7 +60,7 @@ class Run:
             for number in range(self.rounds):
                 for name in names:
                     for contender, server in _alternate(servers, number):
-                        self._keep(contender, LOADS[name](server, self.scale), f"round {number + 1}")
+                        self._keep(contender, _run_load(name, server, self.scale), f"round {number + 1}")
             for contender, server in servers:
                 self._keep(contender, {"memory-loaded": resident_megabytes(server.pid)})
 
@@ -72,7 +74,7 @@ class Run:
     def _warm_up(self, contender: Contender, server: ServerProcess, names: list[str]) -> None:
         """The compiler of a Java broker needs some load before it shows what it can do; both get the same."""
         for name in names:
-            LOADS[name](server, QUICK)
+            _run_load(name, server, QUICK)
         print(f"{contender.name}: warm", flush=True)
 
     def _keep(self, contender: Contender, figures: Figures, when: str = "") -> None:
@@ -80,6 +82,13 @@ class Run:
             self.samples[contender.name][key].append(value)
         shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
         print(f"{contender.name}: {when + ': ' if when else ''}{shown}", flush=True)
+
+
+def _run_load(name: str, server: ServerProcess, scale: Scale) -> Figures:
+    try:
+        return LOADS[name](server, scale)
+    except (BenchError, OSError, confluent_kafka.KafkaException) as error:
+        raise BenchError(server.describe(f"failed under the load '{name}': {error}")) from error
 
 
 def _alternate(servers: list[tuple[Contender, ServerProcess]], number: int) -> list[tuple[Contender, ServerProcess]]:

@@ -49,10 +49,11 @@ def markdown(comparisons: list[Comparison], rounds: int) -> str:
     return "\n".join([intro, "", *lines])
 
 
-def write_document(comparisons: list[Comparison], rounds: int) -> None:
-    text = DOCUMENT.read_text()
+def write_document(comparisons: list[Comparison], rounds: int, document: Path = DOCUMENT) -> None:
+    """Replace the result in the page; what people wrote around it stays."""
+    text = document.read_text()
     if BEGIN not in text or END not in text:
-        raise BenchError(f"{DOCUMENT.name} has no place for the result: it needs the lines {BEGIN} and {END}")
+        raise BenchError(f"{document.name} has no place for the result: it needs the lines {BEGIN} and {END}")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{markdown(comparisons, rounds)}\n\n{END}{after}")
+    document.write_text(f"{before}{BEGIN}\n\n{markdown(comparisons, rounds)}\n\n{END}{after}")

@@ -11,8 +11,9 @@ from penstock.broker.apis import APIS
 PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
 HEAD = """# Served APIs
 
-Written by tools/generate_api_docs.py from the table in `broker/apis.py`. Versions are Kafka 4.3's; nothing is advertised
-that is not served, but for Produce, whose versions 0 to 2 are advertised for the sake of older librdkafka and refused.
+Written by tools/generate_api_docs.py from the table in `broker/apis.py`. Versions are Kafka 4.3's; nothing is
+advertised that is not served, but for Produce, whose versions 0 to 2 are advertised for the sake of older librdkafka
+and refused.
 
 | key | API | versions | advertised | flexible from |
 |---|---|---|---|---|

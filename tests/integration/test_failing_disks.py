@@ -19,7 +19,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.testing.crash_check import verify_files
 from penstock.testing.files import Fault, FaultyFiles
 from penstock.testing.processes import BrokerProcess, find_free_port
-from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read_topic, values
+from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read, read_topic, values
 from tests.clients.raw import wire as raw
 from tests.clients.support import eventually
 from tests.integration.conftest import StartBroker
@@ -256,6 +256,17 @@ class TestDamagedBatch:
         self.damage(broker, 12)
         broker.start()
         assert len(read_topic(broker.bootstrap_servers, "bad", self.COUNT)) == self.COUNT
+
+    def test_rest_is_served_when_the_log_start_is_moved_past_the_damage(self, broker: BrokerProcess) -> None:
+        self.damage(broker, 5_000)
+        broker.start()
+        servers = broker.bootstrap_servers
+        (future,) = admin_of(servers).delete_records([TopicPartition("bad", 0, 4)]).values()
+        assert future.result(20).low_watermark == 4
+        with consumer_of(servers) as consumer:
+            consumer.assign([TopicPartition("bad", 0, 4)])
+            assert len(read(consumer, self.COUNT - 4)) == self.COUNT - 4
+        assert produce_raw(servers, "bad") == ErrorCode.NONE
 
     def test_damage_is_found_without_a_reader_when_the_files_are_verified(self, broker: BrokerProcess) -> None:
         self.damage(broker, 5_000)

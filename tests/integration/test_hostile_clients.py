@@ -256,6 +256,12 @@ class TestNonsense:
             ErrorCode.INVALID_REQUEST,
         ]
 
+    def test_poll_ends_when_it_waits_for_more_than_it_would_take(self, target: Target) -> None:
+        request = fetch(max_bytes=MEGABYTE, max_wait_ms=FOREVER_MS)
+        request.min_bytes = 2**31 - 1
+        answer = target.ask(request, FETCH_VERSION)
+        assert len(answer.responses[0].partitions[0].records) > 900_000
+
 
 class TestSlowness:
     def test_memory_follows_what_arrived_when_many_announce_much_and_send_nothing(self, target: Target) -> None:

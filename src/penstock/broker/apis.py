@@ -7,7 +7,7 @@ librdkafka looks for version 0 and otherwise turns compression off (KAFKA-18659)
 
 from __future__ import annotations
 
-from penstock.broker.dispatch import Api, Handler
+from penstock.broker.dispatch import Api, Handler, Shortcut
 from penstock.broker.handlers import (
     configs,
     consumer_groups,
@@ -18,6 +18,7 @@ from penstock.broker.handlers import (
     metadata,
     offsets,
     produce,
+    produce_single,
     producers,
     topics,
     transaction_offsets,
@@ -66,15 +67,20 @@ from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
 def _row(
-    request: type[Message], handler: Handler, max_version: int, advertised_min: int | None = None
+    request: type[Message],
+    handler: Handler,
+    max_version: int,
+    advertised_min: int | None = None,
+    shortcut: Shortcut | None = None,
 ) -> tuple[int, Api]:
     low = request.MIN_VERSION
-    return request.API_KEY, Api(request, handler, low, max_version, low if advertised_min is None else advertised_min)
+    advertised = low if advertised_min is None else advertised_min
+    return request.API_KEY, Api(request, handler, low, max_version, advertised, shortcut)
 
 
 APIS: dict[int, Api] = dict(
     (
-        _row(ProduceRequest, produce.produce, 13, advertised_min=0),
+        _row(ProduceRequest, produce.produce, 13, advertised_min=0, shortcut=produce_single.produce_single),
         _row(FetchRequest, fetch.fetch, 18),
         _row(ListOffsetsRequest, offsets.list_offsets, 11),
         _row(MetadataRequest, metadata.metadata, 13),

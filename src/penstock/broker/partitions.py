@@ -10,9 +10,10 @@ from penstock.cluster.image import INTERNAL_TOPICS, ImageDelta, MetadataImage, T
 from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics import TopicCounters
-from penstock.core.types import TopicId, TopicPartition
+from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.log.log_directories import LogDirectories
-from penstock.protocol.errors import ApiError
+from penstock.log.partition_log import PartitionLog
+from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger("penstock.broker.partitions")
 
@@ -33,6 +34,7 @@ class Partitions:
         self._clock = clock
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names: dict[TopicId, str] = {}
+        self._without_log: set[tuple[str, int]] = set()  # partitions whose log could not be created
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -42,6 +44,11 @@ class Partitions:
 
     def find(self, topic: str, partition: int) -> Partition | None:
         return self._partitions.get((topic, partition))
+
+    def why_missing(self, topic: str, partition: int) -> ErrorCode:
+        """What to say of a partition that `find` does not find."""
+        is_ours = (topic, partition) in self._without_log
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_ours else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def topic_name(self, topic_id: TopicId) -> str | None:
         return self._names.get(topic_id)
@@ -73,6 +80,7 @@ class Partitions:
         self._names.pop(topic.topic_id, None)
         self._metrics.remove(topic.name)
         for state in topic.partitions:
+            self._without_log.discard((topic.name, state.partition))
             partition = self._partitions.pop((topic.name, state.partition), None)
             if partition is not None:
                 partition.wake_all()
@@ -91,10 +99,23 @@ class Partitions:
                 continue
             where = TopicPartition(topic.name, state.partition)
             try:
-                log = self._directories.logs.get(where) or self._directories.create(where, topic.topic_id, settings)
+                log = self._open_log(where, topic.topic_id, settings)
             except (ApiError, OSError) as error:
                 logger.error("%s is offline: %s", where, error)
+                self._without_log.add(where)
                 continue
-            log.update_settings(settings)
+            self._without_log.discard(where)
             self._partitions[where] = Partition(log, topic.topic_id, state, self._metrics.get(topic.name))
             log.advance_high_watermark(log.log_end_offset if len(state.isr) == 1 else log.high_watermark)
+
+    def _open_log(self, where: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
+        log = self._directories.logs.get(where)
+        if log is None:
+            return self._directories.create(where, topic_id, settings)
+        log.update_settings(settings)
+        if log.topic_id == ZERO_TOPIC_ID and log.offline_reason is None:
+            log.assign_topic_id(topic_id)
+        elif log.topic_id not in (topic_id, ZERO_TOPIC_ID):
+            # Whoever put it there, its records are not this topic's.
+            log.go_offline(f"{log.directory} belongs to another topic of the same name; move it away")
+        return log

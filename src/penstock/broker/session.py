@@ -11,6 +11,10 @@ from penstock.protocol.message import Chunk
 Reply = list[Chunk] | None
 
 
+# Clients name themselves, in up to 32,767 characters; a log line needs a few.
+_SHOWN_CHARACTERS = 50
+
+
 class UnanswerableError(Exception):
     """The client cannot be answered in a way it would understand.
 
@@ -43,7 +47,7 @@ class Session:
     client_software_version: str = "unknown"
 
     def __str__(self) -> str:
-        return f"{self.connection_id} ({self.principal}, {self.client_software_name})"
+        return f"{self.connection_id} ({self.principal}, {self.client_software_name[:_SHOWN_CHARACTERS]})"
 
 
 class RequestContext(NamedTuple):

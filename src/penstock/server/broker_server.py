@@ -321,15 +321,13 @@ def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
 
 
 def _remove_strays(broker: Broker) -> None:
-    """Logs of topics that were deleted while the broker was down, or deleted and made anew."""
+    """Logs of topics that were deleted, when a crash came between the deletion and the removal of the files."""
     topics = broker.metadata.image.topics
-    for where, log in list(broker.directories.logs.items()):
+    for where in list(broker.directories.logs):
         topic = topics.get(where.topic)
         if topic is None or topic.partition(where.partition) is None:
             logger.warning("deleting %s: its topic does not exist any more", where)
             broker.directories.delete(where, broker.clock.now_ms())
-        elif log.topic_id != topic.topic_id:
-            logger.error("%s belongs to another topic of the same name", where)
 
 
 async def _abandon(listeners: Sequence[TcpListener], store: Store | None, directories: LogDirectories | None) -> None:

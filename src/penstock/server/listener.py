@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections import Counter
@@ -122,7 +123,8 @@ class TcpListener:
                     "refusing connections: the limit is reached", extra={"client": host, "open": len(self._connections)}
                 )
             return None
-        self._set_options(connection.socket)
+        with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
+            self._set_options(connection.socket)
         self._connections.add(connection)
         self._by_address[host] += 1
         self.metrics.created += 1

@@ -34,6 +34,8 @@ from penstock.testing.crash_clients import (
 from penstock.testing.processes import BrokerProcess
 
 _GROUP = "crash-committer"
+# Enough that some are always young; few enough that a thousand rounds do not become a test of starting with many.
+_MOST_TOPICS = 10
 _DEADLINE_S = 60.0
 _UPTIME_S = (0.05, 0.5)
 _UPTIME_WHEN_STARTING_S = (0.0, 0.25)
@@ -44,9 +46,14 @@ _BROKER_CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "replica.high.watermark.checkpoint.interval.ms": "50",
-    "log.flush.scheduler.interval.ms": "50",
 }
 _TOPIC_CONFIG = {"segment.bytes": "1048576", "index.interval.bytes": "512"}
+# Partitions, and when they reach the disk: some time, before each acknowledgement, every tenth of a second.
+_TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    "crash": (3, {}),
+    "crash-flushed": (1, {"flush.messages": "1"}),
+    "crash-timed": (1, {"flush.ms": "100"}),
+}
 
 
 @dataclass
@@ -81,13 +88,10 @@ class CrashRounds:
     @staticmethod
     def _create_targets(servers: str) -> list[tuple[str, int]]:
         admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
-        topics = [
-            NewTopic("crash", 3, 1, config=_TOPIC_CONFIG),
-            NewTopic("crash-flushed", 1, 1, config={**_TOPIC_CONFIG, "flush.messages": "1"}),
-        ]
-        for future in admin.create_topics(topics).values():
-            future.result(_DEADLINE_S)
-        return [("crash", 0), ("crash", 1), ("crash", 2), ("crash-flushed", 0)]
+        for name, (partitions, config) in _TOPICS.items():
+            topic = NewTopic(name, partitions, 1, config={**_TOPIC_CONFIG, **config})
+            admin.create_topics([topic])[name].result(_DEADLINE_S)
+        return [(name, index) for name, (partitions, _) in _TOPICS.items() for index in range(partitions)]
 
     def _crash(self, broker: BrokerProcess, random_numbers: random.Random, report: CrashReport) -> None:
         time.sleep(random_numbers.uniform(*_UPTIME_S))
@@ -113,6 +117,7 @@ class Load:
         self.committer = Committer(servers, _GROUP, self.target)
         self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
         self._topics_made: list[str] = []
+        self._topics_deleted: list[str] = []
 
     def __enter__(self) -> Self:
         for thread in (*self.writers, self.reader, self.committer):
@@ -141,17 +146,23 @@ class Load:
         report.commits = least
 
     def check_topics(self, report: CrashReport) -> None:
-        """A topic whose creation was acknowledged exists after the crash; one more is made for the next."""
+        """Topics whose creation was acknowledged exist after the crash, and those whose deletion was do not; then the
+        next one is made and the oldest deleted.
+        """
         known = self._admin.list_topics(timeout=_DEADLINE_S).topics
         report.other += [f"topic {name} is gone" for name in self._topics_made if name not in known]
+        report.other += [f"topic {name} is back" for name in self._topics_deleted if name in known]
         name = f"made-{report.rounds}"
         try:
             self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(_DEADLINE_S)
-        except KafkaException as error:
-            report.other.append(f"topic {name} could not be made: {error}")
-        else:
             self._topics_made.append(name)
-        report.topics_made = len(self._topics_made)
+            report.topics_made += 1
+            if len(self._topics_made) > _MOST_TOPICS:
+                oldest = self._topics_made.pop(0)
+                self._admin.delete_topics([oldest])[oldest].result(_DEADLINE_S)
+                self._topics_deleted.append(oldest)
+        except KafkaException as error:
+            report.other.append(f"making {name} or deleting the oldest topic failed: {error}")
 
     def note_failures(self, report: CrashReport) -> None:
         for client in (*self.writers, self.reader, self.committer):

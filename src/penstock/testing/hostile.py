@@ -1,6 +1,7 @@
 """Clients that do everything wrong, and one that does everything right, to run against a real broker.
 
-`HostileSocket` says any bytes in any rhythm and sees how the broker takes it. `GoodClient` produces and consumes with a real client library in the background and remembers everything that went wrong for it.
+`HostileSocket` says any bytes in any rhythm and sees how the broker takes it. `GoodClient` produces and consumes with
+a real client library in the background and remembers everything that went wrong for it.
 """
 
 from __future__ import annotations

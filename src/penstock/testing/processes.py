@@ -121,18 +121,16 @@ class ServerProcess:
         while not self._accepts_connections():
             return_code = self.process.poll()
             if return_code is not None:
-                raise ServerProcessError(
-                    self._describe(f"ended with {_describe_exit(return_code)} before it was ready")
-                )
+                raise ServerProcessError(self.describe(f"ended with {_describe_exit(return_code)} before it was ready"))
             if time.monotonic() > deadline:
                 self.kill()
                 raise ServerProcessError(
-                    self._describe(f"did not listen on port {self.port} in {self.start_timeout_s} s")
+                    self.describe(f"did not listen on port {self.port} in {self.start_timeout_s} s")
                 )
             time.sleep(POLL_INTERVAL_S)
         # The port may have been taken by another process between choosing it and starting; then ours is ending.
         if not self.is_running:
-            raise ServerProcessError(self._describe(f"ended while another process listens on port {self.port}"))
+            raise ServerProcessError(self.describe(f"ended while another process listens on port {self.port}"))
 
     def terminate(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """SIGTERM, wait, and return the exit code; a server that ignores it is killed and reported."""
@@ -141,10 +139,10 @@ class ServerProcess:
             return_code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ServerProcessError(self._describe(f"did not end within {timeout_s} s of SIGTERM")) from None
+            raise ServerProcessError(self.describe(f"did not end within {timeout_s} s of SIGTERM")) from None
         self._end_is_known = True
         if return_code not in self.clean_exit_codes:
-            raise ServerProcessError(self._describe(f"was stopped and ended with {_describe_exit(return_code)}"))
+            raise ServerProcessError(self.describe(f"was stopped and ended with {_describe_exit(return_code)}"))
         return return_code
 
     def kill(self) -> None:
@@ -190,7 +188,8 @@ class ServerProcess:
         except OSError:
             return False
 
-    def _describe(self, what: str) -> str:
+    def describe(self, what: str) -> str:
+        """What happened to the server, with its command and the end of its log."""
         tail = "\n".join(self.read_log().splitlines()[-LOG_TAIL_LINES:]) or "(nothing)"
         return f"{self.name} {what}\ncommand: {' '.join(self.command)}\nlast lines of {self.log_path}:\n{tail}"
 

@@ -3,110 +3,22 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Awaitable
 
 import pytest
 
-from penstock.broker.session import Reply, Session, UnanswerableError
-from penstock.core.metrics import SocketMetrics
-from penstock.protocol.message import Buffer, Chunk
+from penstock.broker.session import Reply, UnanswerableError
 from penstock.server import limits
-from penstock.server.connection import Connection
-from penstock.testing.transports import FakeTransport
-
-MAX_FRAME_SIZE = 8 << 20
-Answer = Callable[[bytes], Reply | Awaitable[Reply]]
-
-
-def frame(payload: bytes) -> bytes:
-    return struct.pack(">i", len(payload)) + payload
-
-
-def echo(payload: bytes) -> Reply:
-    return [bytearray(frame(payload))]
-
-
-class FakeListener:
-    """Answers frames as `answer` says and notes what connections tell it."""
-
-    def __init__(self, answer: Answer = echo, *, has_room: bool = True) -> None:
-        self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
-        self.max_frame_size = MAX_FRAME_SIZE
-        self.metrics = SocketMetrics()
-        self.answer = answer
-        self.has_room = has_room
-        self.frames: list[bytes] = []
-        self.refusals: list[tuple[str, str]] = []
-        self.closed_count = 0
-
-    def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
-        self.frames.append(bytes(frame))
-        return self.answer(self.frames[-1])
-
-    def opened(self, connection: Connection) -> Session | None:
-        return Session("1", "10.0.0.1", "PLAINTEXT") if self.has_room else None
-
-    def closed(self, connection: Connection) -> None:
-        self.closed_count += 1
-
-    def malformed(self, connection: Connection, kind: str, reason: str) -> None:
-        self.refusals.append((kind, reason))
-
-
-class FakeSlice:
-    """A file that is never larger in memory than what is asked of it."""
-
-    def __init__(self, size: int, fails_at: int | None = None, takes: list[int] | None = None) -> None:
-        """`takes`: how much the socket takes each time it is offered the file; nothing when the list is used up."""
-        self.size = size
-        self.fails_at = fails_at
-        self.takes = takes or []
-        self.reads: list[tuple[int, int]] = []
-        self.sends: list[tuple[int, int]] = []
-
-    def __len__(self) -> int:
-        return self.size
-
-    def read(self, start: int, size: int) -> bytes:
-        if self.fails_at is not None and start + size > self.fails_at:
-            raise OSError(5, "Input/output error")
-        self.reads.append((start, size))
-        return bytes(size)
-
-    def send(self, socket_fd: int, start: int) -> int:
-        if not self.takes:
-            raise BlockingIOError
-        sent = min(self.takes.pop(0), self.size - start)
-        self.sends.append((start, sent))
-        return sent
-
-
-class Wire:
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-
-    def __call__(self, listener: FakeListener, *, takes_everything: bool = True) -> FakeTransport:
-        transport = FakeTransport(Connection(listener), takes_everything=takes_everything)
-        self._stack.callback(transport.release)
-        transport.connect()
-        return transport
-
-
-@pytest.fixture
-def wire() -> Iterator[Wire]:
-    with ExitStack() as stack:
-        yield Wire(stack)
-
-
-def in_loop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scenario())
-
-
-async def turns(count: int = 5) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
+from tests.unit.server.harness import (
+    MAX_FRAME_SIZE,
+    FakeListener,
+    FakeSlice,
+    Wire,
+    echo,
+    frame,
+    in_loop,
+    turns,
+)
 
 
 class TestFrames:
@@ -266,160 +178,6 @@ class TestOrder:
             assert len(listener.frames) == limits.REQUESTS_PER_TURN
 
         in_loop(scenario)
-
-
-class TestPressure:
-    def test_reading_pauses_and_resumes_when_requests_queue_up(self, wire: Wire) -> None:
-        async def scenario() -> None:
-            first: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-            listener = FakeListener(lambda payload: first if payload == b"slow" else echo(payload))
-            transport = wire(listener)
-            transport.receive(frame(b"slow"))
-            for _ in range(limits.QUEUED_REQUESTS - 1):
-                transport.receive(frame(b"x"))
-            assert not transport.is_reading_paused()
-            transport.receive(frame(b"x"))
-            assert transport.is_reading_paused()
-            first.set_result(None)
-            await turns()
-            assert not transport.is_reading_paused()
-            assert len(listener.frames) == 1 + limits.QUEUED_REQUESTS
-
-        in_loop(scenario)
-
-    def test_reading_pauses_when_few_but_large_requests_queue_up(self, wire: Wire) -> None:
-        async def scenario() -> None:
-            first: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-            transport = wire(FakeListener(lambda payload: first if payload == b"slow" else None))
-            transport.receive(frame(b"slow"))
-            large = frame(bytes(MAX_FRAME_SIZE))
-            read = transport.receive(large * 3)
-            assert transport.is_reading_paused()
-            assert read < 5 * limits.QUEUED_BYTES  # the buffer of a growing frame may be four times what has arrived
-            first.set_result(None)
-            await turns()
-            assert not transport.is_reading_paused()
-            assert transport.receive((large * 3)[read:]) == len(large) * 3 - read
-
-        in_loop(scenario)
-
-    def test_large_frame_is_read_to_its_end_when_nothing_is_before_it(self, wire: Wire) -> None:
-        listener = FakeListener(lambda _: None)
-        transport = wire(listener)
-        transport.receive(frame(bytes(MAX_FRAME_SIZE)) * 2)
-        assert len(listener.frames) == 2
-        assert not transport.is_reading_paused()
-
-    def test_reading_pauses_when_the_client_does_not_take_its_answers(self, wire: Wire) -> None:
-        listener = FakeListener(lambda _: [bytearray(frame(bytes(200_000)))])
-        transport = wire(listener, takes_everything=False)
-        sent = 0
-        while not transport.is_reading_paused():
-            sent += 1
-            transport.receive(frame(b"x"))
-        assert sent < 50
-        assert len(transport.buffered) < 2 * limits.WRITE_PIECE_SIZE
-        for _ in range(50):
-            transport.take()
-        assert len(transport.sent) == sent * 200_004
-        assert not transport.is_reading_paused()
-
-    def test_few_replies_are_made_when_the_client_asks_for_many_large_ones_at_once(self, wire: Wire) -> None:
-        listener = FakeListener(lambda _: [bytearray(frame(bytes(100_000)))])
-        transport = wire(listener, takes_everything=False)
-        transport.receive(frame(b"x") * 60)
-        assert len(listener.frames) == 2
-        assert transport.most_buffered < 2 * limits.WRITE_PIECE_SIZE
-
-
-class TestLargeReplies:
-    def test_two_pieces_are_in_memory_when_the_client_reads_slowly(self, wire: Wire) -> None:
-        body = FakeSlice(50 << 20)
-        head = bytearray(struct.pack(">i", 50 << 20))
-        listener = FakeListener(lambda _: [head, body])
-        transport = wire(listener, takes_everything=False)
-        transport.receive(frame(b"fetch"))
-        while transport.buffered:
-            transport.take(100_000)
-        assert transport.most_buffered <= 2 * limits.WRITE_PIECE_SIZE
-        assert len(transport.sent) == (50 << 20) + 4
-        assert max(size for _, size in body.reads) == limits.WRITE_PIECE_SIZE
-        assert listener.metrics.bytes_out == (50 << 20) + 4
-
-    def test_chunks_keep_their_order_when_files_and_memory_alternate(self, wire: Wire) -> None:
-        files = [FakeSlice(size) for size in (10, 700_000, 1)]
-        chunks: list[Chunk] = [
-            bytearray(b"A"),
-            files[0],
-            bytearray(b"B"),
-            files[1],
-            bytearray(b"C"),
-            files[2],
-            bytearray(b"D"),
-        ]
-        transport = wire(FakeListener(lambda _: list(chunks)), takes_everything=False)
-        transport.receive(frame(b"fetch"))
-        while transport.buffered:
-            transport.take()
-        assert bytes(transport.sent) == b"A" + bytes(10) + b"B" + bytes(700_000) + b"C" + bytes(1) + b"D"
-
-    def test_next_request_waits_when_the_reply_is_still_in_its_file(self, wire: Wire) -> None:
-        replies: dict[bytes, Reply] = {b"fetch": [bytearray(b"HEAD"), FakeSlice(3 << 20)], b"next": [bytearray(b"!")]}
-        listener = FakeListener(lambda payload: replies[payload])
-        transport = wire(listener, takes_everything=False)
-        transport.receive(frame(b"fetch") + frame(b"next"))
-        assert listener.frames == [b"fetch"]
-        while transport.buffered:
-            transport.take()
-        assert bytes(transport.sent[-1:]) == b"!"
-
-    def test_file_goes_to_the_socket_unread_when_the_socket_takes_it(self, wire: Wire) -> None:
-        body = FakeSlice(3000, takes=[1000, 2000])
-        listener = FakeListener(lambda _: [bytearray(b"HEAD"), body, bytearray(b"TAIL")])
-        transport = wire(listener)
-        transport.receive(frame(b"fetch"))
-        assert (body.sends, body.reads) == ([(0, 1000), (1000, 2000)], [])
-        assert bytes(transport.sent) == b"HEADTAIL"
-        assert listener.metrics.bytes_out == 3008
-
-    def test_piece_waits_in_the_transport_when_the_socket_is_full(self, wire: Wire) -> None:
-        size = 3 * limits.WRITE_PIECE_SIZE
-        body = FakeSlice(size, takes=[1000])
-        transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]), takes_everything=False)
-        transport.receive(frame(b"fetch"))
-        assert (body.sends, body.reads) == ([], [])  # the head is not out yet
-        transport.take()
-        assert (body.sends, body.reads) == ([(0, 1000)], [(1000, limits.WRITE_PIECE_SIZE)])
-        body.takes = [size]
-        transport.take()
-        assert body.sends[-1] == (1000 + limits.WRITE_PIECE_SIZE, size - 1000 - limits.WRITE_PIECE_SIZE)
-
-    def test_connection_is_cut_when_the_file_fails_in_the_middle(self, wire: Wire) -> None:
-        body = FakeSlice(2 << 20, fails_at=1 << 20)
-        transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]), takes_everything=False)
-        transport.receive(frame(b"fetch"))
-        for _ in range(10):
-            transport.take()
-        assert transport.was_aborted()
-
-    def test_file_is_let_go_when_the_connection_is_refused_in_the_middle(self, wire: Wire) -> None:
-        body = FakeSlice(20 << 20)
-        transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]), takes_everything=False)
-        transport.receive(frame(b"fetch"))
-        transport.receive(bytes(4))
-        reads = len(body.reads)
-        transport.take()
-        assert len(body.reads) == reads
-
-    def test_rest_is_kept_back_when_the_client_has_gone_meanwhile(self, wire: Wire) -> None:
-        """Writing on would only fill the log with warnings of the event loop."""
-        body = FakeSlice(20 << 20)
-        transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]), takes_everything=False)
-        transport.receive(frame(b"fetch"))
-        transport.end_of_stream()
-        reads = len(body.reads)
-        transport.take()
-        assert len(body.reads) == reads
 
 
 class TestEnds:

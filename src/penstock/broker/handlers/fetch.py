@@ -46,6 +46,8 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
         plan = _plan(broker, context, request, now_ms)
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+    # As much as the answer may hold is enough; waiting for more would be waiting for ever.
+    request.min_bytes = min(request.min_bytes, request.max_bytes, broker.config.fetch_max_bytes)
     read = _read(broker, context, request, plan.targets)
     if _is_complete(request, read, plan):
         return _respond(plan, read)
@@ -110,7 +112,7 @@ def _locate(broker: Broker, context: RequestContext, target: FetchTarget) -> Par
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = broker.partitions.find(name, target.partition)
     if partition is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(broker.partitions.why_missing(name, target.partition))
     return partition
 
 

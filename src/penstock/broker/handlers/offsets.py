@@ -56,7 +56,7 @@ def _find(broker: Broker, context: RequestContext, operation: Operation, topic: 
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     found = broker.partitions.find(topic, partition)
     if found is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(broker.partitions.why_missing(topic, partition))
     return found
 
 

@@ -183,7 +183,7 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     partition = job.broker.partitions.find(topic, data.index)
     if partition is None:
         job.broker.metrics.topics.overflow.failed_produce_requests += 1
-        return _error(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _error(data.index, job.broker.partitions.why_missing(topic, data.index))
     metrics = partition.metrics
     metrics.produce_requests += 1
     try:

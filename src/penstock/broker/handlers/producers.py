@@ -72,7 +72,7 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = broker.partitions.find(topic, index)
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(broker.partitions.why_missing(topic, index))
     except ApiError as error:
         answer.error_code, answer.error_message = error.code, describe(error.code)
         return answer
