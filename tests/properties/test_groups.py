@@ -278,7 +278,9 @@ class GroupMachine(RuleBasedStateMachine):
     # --------------------------------------------------------------------------------------------- aids
 
     def group(self, runtime: Runtime | None = None) -> ClassicGroup | None:
-        return (runtime or self.runtime).groups._active[0].groups.get(GROUP)
+        group = (runtime or self.runtime).groups._active[0].groups.get(GROUP)
+        assert group is None or isinstance(group, ClassicGroup)
+        return group
 
     def fresh(self) -> Runtime:
         runtime = Runtime(self.settings, log=list(self.runtime.log), suffixes=self.runtime.suffixes)
