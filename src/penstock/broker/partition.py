@@ -22,7 +22,14 @@ class Partition:
         self.metrics = metrics
         self.waiters: set[Waiter] = set()
 
-    def append(self, records: Buffer, acks: int, now_ms: int, origin: Origin = Origin.CLIENT) -> AppendResult:
+    def append(
+        self,
+        records: Buffer,
+        acks: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendResult:
         state, log = self.state, self.log
         if not can_append(len(state.isr), log.settings.min_insync_replicas, acks):
             raise ApiError(
@@ -30,7 +37,7 @@ class Partition:
                 f"{self.topic_partition} has {len(state.isr)} in-sync replicas, "
                 f"min.insync.replicas is {log.settings.min_insync_replicas}",
             )
-        result = log.append_as_leader(records, state.leader_epoch, now_ms, origin)
+        result = log.append_as_leader(records, state.leader_epoch, now_ms, origin, transaction_version)
         if len(state.isr) == 1:
             log.advance_high_watermark(decide_high_watermark(log.high_watermark, (log.log_end_offset,)))
             if self.waiters:

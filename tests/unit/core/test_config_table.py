@@ -20,7 +20,11 @@ DIFFERENT_DEFAULT = {
     "log.dir": "/tmp does not survive a reboot",
     "controller.listener.names": "Kafka has none and demands it",
 }
-DIFFERENT_MODE = {"listeners": "we listen at start only", "listener.security.protocol.map": "we listen at start only"}
+DIFFERENT_MODE = {
+    "listeners": "we listen at start only",
+    "listener.security.protocol.map": "we listen at start only",
+    "group.consumer.assignment.interval.ms": "the coordinator is given its settings at start",
+}
 NOT_SERVED_TOPIC_KEYS = {
     "remote.storage.enable",
     "remote.log.copy.disable",

@@ -60,9 +60,8 @@ _ADMIN_CLIENT_ID = "__admin_client"
 def produce(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Costs about 25 us for one partition of one topic, 10 of them in the log. Nothing per record, nothing per byte
-    but CRC and write. Tried: a hand-written codec for this request (saves 2 us, not worth a second codec). Bench: one
-    record at a time; small requests.
+    """Costs about 14 us for one partition of one topic, half of them in the log. Nothing per record, nothing per byte
+    but CRC and write. The common shape takes a shortcut past decoder and encoder: `produce_single`. Bench: produce.
     """
     if request.transactional_id is not None:
         return _produce_in_transaction(broker, context, request, request.transactional_id)
@@ -94,6 +93,7 @@ class _Job(NamedTuple):
     refusals: Refusals | None
     now_ms: int
     to_flush: list[Partition]
+    transaction_version: int = 0
 
 
 # ----------------------------------------------------------------------------------------------- transactions
@@ -104,15 +104,19 @@ def _produce_in_transaction(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     refusals = _admit(broker, context, request, transactional_id)
     if isinstance(refusals, dict):
-        return _append_all(_Job(broker, context, request.acks, refusals, broker.clock.now_ms(), []), request)
+        return _append_all(_transactional_job(broker, context, request, refusals), request)
     return _append_when_admitted(broker, context, request, refusals)
+
+
+def _transactional_job(broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Refusals) -> _Job:
+    version = 2 if context.api_version >= _FIRST_VERSION_THAT_ADDS else 0
+    return _Job(broker, context, request.acks, refusals, broker.clock.now_ms(), [], version)
 
 
 async def _append_when_admitted(
     broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Awaitable[Refusals]
 ) -> ProduceResponse | None:
-    job = _Job(broker, context, request.acks, await refusals, broker.clock.now_ms(), [])
-    response = _append_all(job, request)
+    response = _append_all(_transactional_job(broker, context, request, await refusals), request)
     return response if response is None or isinstance(response, ProduceResponse) else await response
 
 
@@ -190,7 +194,7 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
         records = _only_batch(data.records)
         if records[FLAGS_POSITION] & _SPECIAL_FLAGS:
             _check_flags(job, read_header(records), partition)
-        result = partition.append(records, job.acks, job.now_ms)
+        result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:
         _count_failure(metrics, error, data.records or b"")
         return _append_error(partition, data.index, error)
