@@ -1,9 +1,12 @@
-"""Reads a coordinator's partition from its beginning, piece by piece, so that others get their turns."""
+"""A coordinator's partition: read from its beginning, piece by piece, so that others get their turns, and written
+in batches that fit.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from penstock.broker.partition import Partition
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
@@ -11,6 +14,10 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 # One turn of the loop: long enough to be efficient, short enough that other clients do not notice.
 _PIECE_SIZE = 256 * 1024
+# Records per batch where they may be split: a large clean-up then stays below any max.message.bytes.
+_SPLIT_RECORDS = 1_000
+
+RecordType = TypeVar("RecordType")
 
 # Gets every batch with its header.
 TakeBatch = Callable[[BatchHeader, bytes], None]
@@ -46,3 +53,12 @@ def _take_batches(data: bytes, offset: int, take: TakeBatch) -> int:
         position += header.size
         offset = header.next_offset
     return offset
+
+
+def split_records(records: Sequence[RecordType], is_atomic: bool) -> Iterator[Sequence[RecordType]]:
+    """What goes into one batch each: everything, where only all of it makes sense."""
+    if is_atomic:
+        yield records
+        return
+    for start in range(0, len(records), _SPLIT_RECORDS):
+        yield records[start : start + _SPLIT_RECORDS]

@@ -12,18 +12,19 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from penstock.broker.coordinator_log import replay_log
+from penstock.broker.coordinator_log import replay_log, split_records
+from penstock.broker.coordinator_timers import CoordinatorTimers
 from penstock.broker.flusher import Flusher
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.broker.tickets import Ticket
+from penstock.broker.tickets import Ticket, release_all
 from penstock.cluster.image import TopicImage
 from penstock.cluster.internal_topics import CONSUMER_OFFSETS
 from penstock.core.clock import Clock
 from penstock.core.metrics import GroupMetrics
 from penstock.core.types import NO_PRODUCER_ID
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, Reply, TimerKey, TimerKind
+from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, TimerKey, TimerKind
 from penstock.groups.requests import DeletedTopic
 from penstock.groups.topics import Topic, Topics
 from penstock.log.partition_log import Origin
@@ -35,8 +36,6 @@ logger = logging.getLogger("penstock.broker.groups")
 
 T = TypeVar("T")
 
-# Records per batch where an outcome may be split: a clean-up of a large group then stays below any max.message.bytes.
-_SPLIT_RECORDS = 1_000
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
 
@@ -54,7 +53,7 @@ class GroupRuntime:
         self._partitions = partitions
         self._flusher = flusher
         self._clock = clock
-        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._timers = CoordinatorTimers(self._on_timer)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, operation: Callable[[Ticket], Outcome]) -> Any:
@@ -74,7 +73,7 @@ class GroupRuntime:
                 must_flush = self._append(outcome)
             except ApiError as error:
                 logger.error("writing group state failed: %s", error, extra={"partition": outcome.partition})
-                self._set_timers(outcome)
+                self._timers.apply(outcome.timers)
                 self._perform(self.coordinator.on_append_failed(outcome, error.code, self._clock.now_ms()))
                 return
             except BaseException:  # a bug; without this the coordinator would wait for these records for ever
@@ -82,9 +81,9 @@ class GroupRuntime:
                 self._perform(self.coordinator.on_append_failed(outcome, code, self._clock.now_ms()))
                 raise
             self._count(outcome)
-        self._set_timers(outcome)
+        self._timers.apply(outcome.timers)
         if must_flush is None:
-            _release(outcome.replies)
+            release_all(outcome.replies)
         else:
             self._start(self._release_when_durable(outcome, must_flush))
 
@@ -94,7 +93,7 @@ class GroupRuntime:
         if partition is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         must_flush = False
-        for records in _split(outcome):
+        for records in split_records(outcome.records, outcome.is_atomic):
             now_ms = self._clock.now_ms()
             result = partition.append(_batch(outcome, records, now_ms), -1, now_ms, Origin.COORDINATOR)
             must_flush = must_flush or result.must_flush
@@ -110,19 +109,9 @@ class GroupRuntime:
 
     async def _release_when_durable(self, outcome: Outcome, partition: Partition) -> None:
         failed = await self._flusher.flush([partition])
-        _release(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR) if failed else outcome.replies)
-
-    def _set_timers(self, outcome: Outcome) -> None:
-        loop = asyncio.get_running_loop()
-        for key, delay_ms in outcome.timers:
-            earlier = self._timers.pop(key, None)
-            if earlier is not None:
-                earlier.cancel()
-            if delay_ms is not None:
-                self._timers[key] = loop.call_later(delay_ms / 1000, self._on_timer, key)
+        release_all(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR) if failed else outcome.replies)
 
     def _on_timer(self, key: TimerKey) -> None:
-        self._timers.pop(key, None)
         if key.kind is TimerKind.SESSION:
             self.metrics.sessions_expired += 1
         self._perform(self.coordinator.on_timer(key, self._clock.now_ms()))
@@ -210,9 +199,7 @@ class GroupRuntime:
             self._perform(self.coordinator.unload(partition, self._clock.now_ms()))
 
     async def close(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -227,20 +214,6 @@ def _batch(outcome: Outcome, records: Sequence[GroupRecord], now_ms: int) -> byt
     return build_batch(content, **outcome.producer._asdict(), base_sequence=0, is_transactional=True)
 
 
-def _release(replies: Iterable[Reply]) -> None:
-    for token, result in replies:
-        assert isinstance(token, Ticket)
-        token.release(result)
-
-
 def _count_offsets(outcome: Outcome) -> int:
     """Tombstones of offsets; a clean-up may write those of groups, too."""
     return sum(record.key.startswith(_OFFSET_KEY) for record in outcome.records)
-
-
-def _split(outcome: Outcome) -> Iterable[list[GroupRecord]]:
-    if outcome.is_atomic:
-        yield outcome.records
-        return
-    for start in range(0, len(outcome.records), _SPLIT_RECORDS):
-        yield outcome.records[start : start + _SPLIT_RECORDS]

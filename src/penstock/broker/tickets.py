@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -24,3 +25,10 @@ class Ticket:
             self.future = asyncio.get_running_loop().create_future()
             return await self.future
         return self.result
+
+
+def release_all(replies: Iterable[tuple[object, object]]) -> None:
+    """Replies of a coordinator: (the ticket that came with the request, the result)."""
+    for token, result in replies:
+        assert isinstance(token, Ticket)
+        token.release(result)

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.broker.coordinator_log import replay_log
+from penstock.broker.coordinator_log import replay_log, split_records
+from penstock.broker.coordinator_timers import CoordinatorTimers
 from penstock.broker.flusher import Flusher
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.broker.tickets import Ticket
+from penstock.broker.tickets import Ticket, release_all
 from penstock.broker.transaction_markers import MarkerWriter, WrittenMarkers
 from penstock.cluster.internal_topics import TRANSACTION_STATE
 from penstock.core.clock import Clock
@@ -28,12 +29,10 @@ from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import Record, build_batch, iterate_records
 from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.outcome import Markers, Outcome, Reply, TimerKey, TransactionRecord
+from penstock.transactions.outcome import Markers, Outcome, TimerKey
 
 logger = logging.getLogger("penstock.broker.transactions")
 
-# Records per batch where an outcome may be split, so that a batch stays below any max.message.bytes.
-_SPLIT_RECORDS = 1_000
 # A partition that does not take its marker is mostly one that comes back with its disk or after a restart: soon at
 # first, then rarely enough not to matter.
 _FIRST_RETRY_MS = 100
@@ -54,7 +53,7 @@ class TransactionRuntime:
         self._partitions = partitions
         self._flusher = flusher
         self._clock = clock
-        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._timers = CoordinatorTimers(self._on_timer)
         self._retries: dict[Markers, asyncio.TimerHandle] = {}
         self._flushing: Counter[int] = Counter()  # by partition: outcomes that wait for the disk
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,13 +81,13 @@ class TransactionRuntime:
                 must_flush = self._append(outcome) or must_flush
             except ApiError as error:
                 logger.error("writing transaction state failed: %s", error, extra={"partition": outcome.partition})
-                self._set_timers(outcome)
+                self._timers.apply(outcome.timers)
                 self._perform(self.coordinator.on_append_failed(outcome, error.code))
                 return
             except BaseException:  # a bug; without this the coordinator would wait for these records for ever
                 self._perform(self.coordinator.on_append_failed(outcome, ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise
-        self._set_timers(outcome)
+        self._timers.apply(outcome.timers)
         if must_flush and (outcome.replies or outcome.markers):
             self._flushing[outcome.partition] += 1
             self._begin(self._follow_when_durable(outcome))
@@ -101,7 +100,7 @@ class TransactionRuntime:
         if partition is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         must_flush = False
-        for records in _split(outcome):
+        for records in split_records(outcome.records, outcome.is_atomic):
             now_ms = self._clock.now_ms()
             batch = build_batch([Record(record.key, record.value, timestamp=now_ms) for record in records])
             must_flush = partition.append(batch, -1, now_ms, Origin.COORDINATOR).must_flush or must_flush
@@ -118,26 +117,16 @@ class TransactionRuntime:
             self._flushing += Counter()  # drops those at zero
         if failed:
             # The log is offline now: nobody learns of a decision that may be lost. The next start finds out.
-            _release(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR))
+            release_all(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR))
         else:
             self._follow(outcome)
 
     def _follow(self, outcome: Outcome) -> None:
-        _release(outcome.replies)
+        release_all(outcome.replies)
         for markers in outcome.markers:
             self._write_markers(markers, _FIRST_RETRY_MS)
 
-    def _set_timers(self, outcome: Outcome) -> None:
-        loop = asyncio.get_running_loop()
-        for key, delay_ms in outcome.timers:
-            earlier = self._timers.pop(key, None)
-            if earlier is not None:
-                earlier.cancel()
-            if delay_ms is not None:
-                self._timers[key] = loop.call_later(delay_ms / 1000, self._on_timer, key)
-
     def _on_timer(self, key: TimerKey) -> None:
-        self._timers.pop(key, None)
         self._perform(self.coordinator.on_timer(key, self._clock.now_ms()))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -233,25 +222,11 @@ class TransactionRuntime:
             self._perform(self.coordinator.unload(partition))
 
     async def close(self) -> None:
-        for timer in (*self._timers.values(), *self._retries.values()):
+        self._timers.cancel_all()
+        for timer in self._retries.values():
             timer.cancel()
-        self._timers.clear()
         self._retries.clear()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _release(replies: Iterable[Reply]) -> None:
-    for token, result in replies:
-        assert isinstance(token, Ticket)
-        token.release(result)
-
-
-def _split(outcome: Outcome) -> Iterable[list[TransactionRecord]]:
-    if outcome.is_atomic:
-        yield outcome.records
-        return
-    for start in range(0, len(outcome.records), _SPLIT_RECORDS):
-        yield outcome.records[start : start + _SPLIT_RECORDS]

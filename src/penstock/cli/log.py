@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +23,9 @@ from penstock.cli.times import format_time
 from penstock.log import names
 
 app = typer.Typer(help="Look into log files, without a broker.", no_args_is_help=True, rich_markup_mode=None)
+
+Found = TypeVar("Found")
+ReadDirectory = Callable[[Path, frozenset[str] | None], Iterable[Found]]
 
 # Of a directory, the files with something to show; the rest belongs to them.
 _DUMPED_SUFFIXES = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.SNAPSHOT)
@@ -142,6 +145,16 @@ def _format_value(key: str, value: Any) -> str:
     return str(value)
 
 
+def _read_each(directories: list[Path], topics: list[str] | None, read: ReadDirectory[Found]) -> list[Found]:
+    wanted = frozenset(topics) if topics else None
+    found: list[Found] = []
+    for directory in directories:
+        if not directory.is_dir():
+            raise UsageError(f"{directory} is not a directory")
+        found.extend(read(directory, wanted))
+    return found
+
+
 @app.command()
 def dirs(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Data directories.", show_default=False)],
@@ -149,12 +162,7 @@ def dirs(
     as_json: AsJson = False,
 ) -> None:
     """Show the partitions in data directories, their segments and sizes. (Of a running cluster: cluster log-dirs.)"""
-    wanted = frozenset(topic) if topic else None
-    found = []
-    for directory in directories:
-        if not directory.is_dir():
-            raise UsageError(f"{directory} is not a directory")
-        found.extend(scan_directory(directory, wanted))
+    found = _read_each(directories, topic, scan_directory)
     if as_json:
         output.print_json(directory_documents(found))
     else:
@@ -168,12 +176,7 @@ def cleaner(
     as_json: AsJson = False,
 ) -> None:
     """Show how far compaction has come: the offset each partition is clean to, and what is dirty behind it."""
-    wanted = frozenset(topic) if topic else None
-    found = []
-    for directory in directories:
-        if not directory.is_dir():
-            raise UsageError(f"{directory} is not a directory")
-        found.extend(read_progress(directory, wanted))
+    found = _read_each(directories, topic, read_progress)
     if as_json:
         output.print_json(cleaner_documents(found))
     else:

@@ -42,7 +42,7 @@ _FIRST_VERSION_WITH_ABORTABLE = 11
 _FIRST_VERSION_THAT_ADDS = 12
 _VALID_ACKS = (-1, 0, 1)
 # Batches that need a second look: transactional ones and zstd.
-_SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
+SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
 # What the coordinator says, in words that producers know. Those that pass by themselves become the one error that makes
 # any producer try again without looking for another leader.
 _NOT_NOW = (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified yet")
@@ -192,7 +192,7 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     metrics.produce_requests += 1
     try:
         records = _only_batch(data.records)
-        if records[FLAGS_POSITION] & _SPECIAL_FLAGS:
+        if records[FLAGS_POSITION] & SPECIAL_FLAGS:
             _check_flags(job, read_header(records), partition)
         result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:

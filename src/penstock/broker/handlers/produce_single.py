@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.handlers.produce import SPECIAL_FLAGS
 from penstock.broker.partition import Partition
 from penstock.broker.session import RequestContext, Session
 from penstock.core.log_settings import NO_LIMIT
-from penstock.protocol.batch import FLAGS_POSITION, HEADER_SIZE, TRANSACTIONAL_FLAG, read_batch_size
-from penstock.protocol.compression import Codec
+from penstock.protocol.batch import FLAGS_POSITION, HEADER_SIZE, read_batch_size
 from penstock.protocol.errors import ApiError
 from penstock.protocol.framing import RequestHeader
 from penstock.protocol.message import Buffer
@@ -20,7 +20,6 @@ from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.single_produce import LAST_VERSION, AnswerTemplate, SingleProduce, parse_single_produce
 
 _WAITED_FOR = (-1, 1)
-_SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
 # Topics and versions with a ready-made answer, about 300 bytes each; when there are more, all are forgotten.
 _MAX_TEMPLATES = 10_000
 
@@ -52,7 +51,7 @@ def _is_plain(partition: Partition, records: memoryview) -> bool:
     return (
         len(records) >= HEADER_SIZE
         and read_batch_size(records) == len(records)
-        and not records[FLAGS_POSITION] & _SPECIAL_FLAGS
+        and not records[FLAGS_POSITION] & SPECIAL_FLAGS
         and partition.log.settings.flush_messages == NO_LIMIT
     )
 
