@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.broker.coordinator_log import replay_log, split_records
 from penstock.broker.coordinator_timers import CoordinatorTimers
@@ -33,8 +33,6 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_COMMIT, Record, build_batch, decode_end_marker, iterate_records
 
 logger = logging.getLogger("penstock.broker.groups")
-
-T = TypeVar("T")
 
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
