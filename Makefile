@@ -58,8 +58,8 @@ bench: $(STAMP) java ## us and Apache Kafka, same client, alternating rounds (ne
 	PYTHONPATH=tools $(BIN)/python -m bench $(ARGS)
 
 .PHONY: soak
-soak: $(STAMP) ## the long tests: a thousand crashes under load
-	$(BIN)/python -m pytest -m soak --override-ini timeout=0 $(ARGS)
+soak: $(STAMP) ## the long tests: crashes, failing disks, damaged files, mutated frames, hostile clients
+	$(BIN)/python -m pytest -m soak --override-ini timeout=0 --capture=no $(ARGS)
 
 .PHONY: demo
 demo: $(STAMP) ## a broker, a topic, records in and out with a real client

@@ -12,10 +12,11 @@ from pathlib import Path
 import confluent_kafka
 
 from apache_kafka.jars import PeerUnavailableError
+from bench.catalogue import LOADS
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
 from bench.errors import BenchError
 from bench.lifecycle import LIFECYCLE
-from bench.loads import FULL, LOADS, QUICK, Figures, Scale, create_topic
+from bench.loads import FULL, QUICK, Figures, Scale, create_topic
 from bench.report import print_table, write_document
 from bench.rows import Samples, compare
 from penstock.testing.processes import ServerProcess, ServerProcessError

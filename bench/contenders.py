@@ -18,9 +18,17 @@ class Contender:
     make: Callable[[Path], ServerProcess]
 
 
-PENSTOCK = Contender("Penstock", lambda directory: BrokerProcess(directory / "data"))
-APACHE_KAFKA = Contender("Apache Kafka", lambda directory: ApacheKafkaNode(directory / "node"))
+# The same for both. How often the cleaner looks for work is only waited for; everything else is left to the defaults.
+SETTINGS = {"log.cleaner.backoff.ms": "1000"}
+
+PENSTOCK = Contender("Penstock", lambda directory: BrokerProcess(directory / "data", config=SETTINGS))
+APACHE_KAFKA = Contender("Apache Kafka", lambda directory: ApacheKafkaNode(directory / "node", config=SETTINGS))
 CONTENDERS = (PENSTOCK, APACHE_KAFKA)
+
+
+def data_directory(server: ServerProcess) -> Path:
+    assert isinstance(server, BrokerProcess | ApacheKafkaNode)
+    return server.data_dir
 
 
 def cpu_seconds(pid: int) -> float:

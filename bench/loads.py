@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.contenders import CpuMeter
 from bench.errors import BenchError
+from bench.preload import preload_uniformly
 from bench.wire import (
     RawConnection,
     api_versions_request,
@@ -52,10 +53,32 @@ class Scale:
     megabytes_small: int  # of 100 B records
     single_records: int
     pipelined_requests: int
+    transactions: int
+    steady_seconds: int
+    rebalances: int
+    megabytes_compacted: int
 
 
-FULL = Scale(megabytes_large=512, megabytes_small=100, single_records=5000, pipelined_requests=30_000)
-QUICK = Scale(megabytes_large=64, megabytes_small=10, single_records=1000, pipelined_requests=5000)
+FULL = Scale(
+    megabytes_large=512,
+    megabytes_small=100,
+    single_records=5000,
+    pipelined_requests=30_000,
+    transactions=2000,
+    steady_seconds=15,
+    rebalances=5,
+    megabytes_compacted=1000,
+)
+QUICK = Scale(
+    megabytes_large=64,
+    megabytes_small=10,
+    single_records=1000,
+    pipelined_requests=5000,
+    transactions=200,
+    steady_seconds=3,
+    rebalances=1,
+    megabytes_compacted=100,
+)
 
 
 def client_settings(server: ServerProcess) -> dict[str, str | int | float | bool]:
@@ -63,10 +86,10 @@ def client_settings(server: ServerProcess) -> dict[str, str | int | float | bool
     return {"bootstrap.servers": server.bootstrap_servers, "log_level": 0}
 
 
-def create_topic(server: ServerProcess, partitions: int = 1) -> str:
+def create_topic(server: ServerProcess, partitions: int = 1, config: dict[str, str] | None = None) -> str:
     name = f"bench-{next(_topic_numbers)}"
     admin = confluent_kafka.admin.AdminClient(client_settings(server))
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
+    admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(PATIENCE_S)
     # A created topic may still be on its way to the partition's leader: ask until a record goes in.
     request = produce_request(name, 0, record_batch(b"first", now_ms()))
     deadline = time.monotonic() + PATIENCE_S
@@ -79,8 +102,8 @@ def create_topic(server: ServerProcess, partitions: int = 1) -> str:
 
 
 @contextmanager
-def topic_of(server: ServerProcess, partitions: int = 1) -> Iterator[str]:
-    name = create_topic(server, partitions)
+def topic_of(server: ServerProcess, partitions: int = 1, config: dict[str, str] | None = None) -> Iterator[str]:
+    name = create_topic(server, partitions, config)
     yield name
     admin = confluent_kafka.admin.AdminClient(client_settings(server))
     admin.delete_topics([name])[name].result(PATIENCE_S)
@@ -155,9 +178,12 @@ def measure_throughput(server: ServerProcess, label: str, value_bytes: int, mega
     count = megabytes * 1_000_000 // value_bytes // PRODUCE_CHUNK * PRODUCE_CHUNK
     sent_megabytes = count * value_bytes / 1_000_000
     producing, consuming = CpuMeter(), CpuMeter()
+    with topic_of(server) as topic, producing.running(server):
+        produce_seconds = produce(server, topic, value_bytes, count)
     with topic_of(server) as topic:
-        with producing.running(server):
-            produce_seconds = produce(server, topic, value_bytes, count)
+        # Not what was just produced: how large the batches of librdkafka are depends on how quickly it is answered, and
+        # the consumers would read different things.
+        preload_uniformly(server, topic, value_bytes, count, now_ms())
         with consuming.running(server):
             consume_seconds = consume(server, topic, count)
     return {
@@ -253,12 +279,3 @@ def open_connections(server: ServerProcess, count: int) -> list[RawConnection]:
         connection.exchange(request)
         connections.append(connection)
     return connections
-
-
-# Name -> what it does to a running broker in every round.
-LOADS: dict[str, Callable[[ServerProcess, Scale], Figures]] = {
-    "large": measure_large,
-    "small": measure_small,
-    "latency": measure_latency,
-    "pipelined": measure_pipelined,
-}

@@ -20,6 +20,7 @@ class Row:
     ratio_at_least: float | None = None
     ratio_at_most: float | None = None
     value_at_most: float | None = None
+    value_at_least: float | None = None
 
     @property
     def goal(self) -> str:
@@ -29,11 +30,15 @@ class Row:
             return f"{self.ratio_at_most:g} times or less"
         if self.value_at_most is not None:
             return f"{self.value_at_most:g} {self.unit} at most"
+        if self.value_at_least is not None:
+            return f"{self.value_at_least:g} {self.unit} at least"
         return ""
 
     def is_met(self, ours: float, theirs: float | None) -> bool | None:
         if self.value_at_most is not None:
             return ours <= self.value_at_most
+        if self.value_at_least is not None:
+            return ours >= self.value_at_least
         if theirs is None or self.goal == "":
             return None
         ratio = ours / theirs
@@ -64,6 +69,13 @@ ROWS = (
     Row("pipelined-metadata", "metadata requests, 64 in flight", "requests/s", ratio_at_least=3),
     Row("cpu", "broker CPU for the loads above", "s", decimals=2, ratio_at_most=0.25),
     *(Row(f"{key}.cpu", f"of that: {title}", "s", decimals=2) for key, title in CPU_PARTS.items()),
+    Row("transactions", "transactions of 100 records, one after another", "1/s", ratio_at_least=1.5),
+    Row("steady-p50", "end to end, 1,000 records of 1 KiB a second: p50", "us"),
+    Row("steady-p99", "end to end, 1,000 records of 1 KiB a second: p99", "us", ratio_at_most=0.5),
+    Row("steady-p99.9", "end to end, 1,000 records of 1 KiB a second: p99.9", "us"),
+    Row("rebalance", "1,000 consumers in 100 groups rebalance", "s", decimals=3, ratio_at_most=1),
+    Row("compaction-share", "producing while 1 GB is compacted, of what it is without", "%", value_at_least=80),
+    Row("compaction-seconds", "the compaction meanwhile", "s", decimals=1),
     Row("memory-idle", "resident memory, idle", "MB", value_at_most=80),
     Row("memory-loaded", "resident memory, after the loads", "MB", value_at_most=150),
     Row("start", "start until the first record is acknowledged: process", "s", decimals=3, value_at_most=0.5),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.core.config_keys import BROKER_SECTIONS, IGNORED
+from penstock.core.config_keys_group import GROUP_RESOURCE_KEYS
 from penstock.core.config_keys_topic import TOPIC_KEYS
 from penstock.core.config_types import ConfigKey, Kind, UpdateMode, format_value
 
@@ -23,7 +24,7 @@ file (`--config FILE`; Kafka's own server.properties will do) and from the comma
 
 A value comes from the first of these that has it:
 
-1. the topic's own setting (topic keys only),
+1. the topic's or the group's own setting (topic and group keys only),
 2. the dynamic setting of this broker,
 3. the dynamic setting of all brokers,
 4. the properties file and the command line,
@@ -35,7 +36,8 @@ A value comes from the first of these that has it:
 
 
 def render() -> str:
-    parts = [INTRODUCTION, "## Topic keys\n", _topic_table(TOPIC_KEYS), "## Broker keys\n"]
+    parts = [INTRODUCTION, "## Topic keys\n", _topic_table(TOPIC_KEYS)]
+    parts += ["## Group keys\n", _topic_table(GROUP_RESOURCE_KEYS), "## Broker keys\n"]
     for title, keys in BROKER_SECTIONS:
         parts += [f"### {title}\n", _broker_table(keys)]
     parts.append(_ignored())

@@ -41,6 +41,7 @@ def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBr
     config = {
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": str(QUICK_SESSION_TIMEOUT_MS),
+        "group.consumer.min.heartbeat.interval.ms": "200",
         "group.consumer.heartbeat.interval.ms": "200",
         "group.consumer.assignment.interval.ms": "0",
     }

@@ -174,6 +174,15 @@ class TestConfigs:
         result_of(alter(servers, topic, AlterConfigOpType.DELETE, "retention.ms", None))
         assert configs_of(servers, topic)["retention.ms"].is_default
 
+    def test_group_has_a_value_of_its_own_when_altered(self, servers: str) -> None:
+        group, key = new_name("group"), "consumer.session.timeout.ms"
+        entry = ConfigEntry(key, "50000", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        result_of(admin_of(servers).incremental_alter_configs([resource]))
+        configs = result_of(admin_of(servers).describe_configs([ConfigResource(ResourceType.GROUP, group)]))
+        assert (configs[key].value, ConfigSource(configs[key].source)) == ("50000", ConfigSource.GROUP_CONFIG)
+        assert configs["consumer.heartbeat.interval.ms"].is_default
+
     def test_list_grows_and_shrinks_when_appended_to_and_subtracted_from(self, servers: str) -> None:
         topic = create_topic(servers)
         result_of(alter(servers, topic, AlterConfigOpType.APPEND, "cleanup.policy", "compact"))

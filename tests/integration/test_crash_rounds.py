@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.crash_rounds import CrashRounds
+from penstock.testing.crash_transactions import COMMITTED
 
 
 def run_rounds(data_dir: Path, rounds: int) -> None:
@@ -19,6 +20,8 @@ def run_rounds(data_dir: Path, rounds: int) -> None:
     assert report.rounds >= rounds
     assert report.acknowledged > rounds
     assert report.commits > 0
+    assert report.transactions[COMMITTED] > rounds // 4
+    assert 0 < report.compacted_to < report.keyed
 
 
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed_thirty_times(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import re
 import struct
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import psutil
 import pytest
 
-from penstock.broker.apis import APIS
 from penstock.client.connection import BlockingConnection
 from penstock.client.exchange import Exchange
 from penstock.protocol.codec import encode
@@ -34,7 +32,6 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 from penstock.protocol.records import Record, build_batch
-from penstock.testing.fuzzing import FuzzedFrame, Fuzzer
 from penstock.testing.hostile import HTTP_REQUEST, TLS_CLIENT_HELLO, GoodClient, HostileSocket, request_frame
 from penstock.testing.processes import BrokerProcess, find_free_port
 
@@ -376,93 +373,3 @@ class TestDepartures:
         target.ask(ApiVersionsRequest(), 0)
         assert time.monotonic() - started < 1
         connection.reset()
-
-
-class TestCrowds:
-    def test_nobody_is_harmed_when_500_hostile_connections_come_at_once(self, target: Target) -> None:
-        dice = random.Random(5)
-        habits = [
-            *NONSENSE.values(),
-            API_VERSIONS[:6],
-            API_VERSIONS * 50,
-            FETCH_BULK,
-            POLL_FOR_EVER,
-            HTTP_REQUEST * 100,
-        ]
-        connections = [target.connect(receive_buffer_size=8_192) for _ in range(500)]
-        for connection in connections:
-            connection.send_what_fits(dice.choice(habits))
-        for connection in dice.sample(connections, 250):
-            connection.reset()
-        assert target.ask(ApiVersionsRequest(), 0).error_code == 0
-
-
-# ---- fuzzing
-
-
-class Outcomes:
-    """What became of mutated frames. A connection is used until it is closed or has to wait."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._connection: HostileSocket | None = None
-        self.counts: Counter[str] = Counter()
-
-    def send(self, frame: FuzzedFrame) -> None:
-        connection = self._connection or HostileSocket(self._target.bootstrap_servers)
-        self._connection = None
-        try:
-            connection.send(frame.data)
-            answer = connection.receive_frame(timeout_s=0.03)
-        except TimeoutError:
-            self.counts["waiting"] += 1  # a poll, a join, or produce without acknowledgements
-            connection.reset()
-        except ConnectionError:
-            self.counts["closed"] += 1
-            connection.close()
-        else:
-            self.counts["closed" if answer is None else "answered"] += 1
-            if answer is None:
-                connection.close()
-            else:
-                self._connection = connection
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-
-def fuzz(target: Target, seed: int, count: int, valid_share: float = 0.2) -> Counter[str]:
-    requests = [(api.request, api.min_version, api.max_version) for api in APIS.values()]
-    fuzzer = Fuzzer(
-        seed,
-        requests,
-        ["fuzz", "fuzz-2", "fuzz-group", "consumer", "range", "retention.ms", "1000"],
-        fixed={"validate_only": True, "allow_auto_topic_creation": False, "resource_name": "fuzz"},
-    )
-    outcomes = Outcomes(target)
-    for number, frame in enumerate(fuzzer.frames(count, valid_share)):
-        outcomes.send(frame)
-        assert target.process.is_running, f"seed {seed}, frame {number}: {frame}"
-    outcomes.close()
-    return outcomes.counts
-
-
-@pytest.mark.parametrize("valid_share", [0.2, 0.9])
-def test_every_frame_is_answered_or_refused_when_valid_ones_are_mutated(target: Target, valid_share: float) -> None:
-    """Mutated bytes try the decoders; well-formed requests full of random values try what comes after them."""
-    counts = fuzz(target, 2026, 5_000, valid_share)
-    assert counts["answered"] > 500
-    assert counts["closed"] > 300
-    assert target.malformed_count == target.warning_count
-    assert "Traceback" not in target.process.read_log()
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(0)
-def test_every_frame_is_answered_or_refused_when_fuzzed_for_long(target: Target, good_client: GoodClient) -> None:
-    for _ in range(50):
-        seed = random.randrange(1 << 32)
-        fuzz(target, seed, 10_000, random.random())
-        good_client.raise_if_failed()
-        assert "Traceback" not in target.process.read_log(), f"seed {seed}"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol, cast
 
 import confluent_kafka.admin
@@ -16,11 +18,15 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from apache_kafka.commands import ToolResult, run_command
+from apache_kafka.jars import fetch_jars, find_java, java_command
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 
 # Groups form at once instead of after Kafka's three seconds; everything else is as it comes.
 BROKER_CONFIG = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
+
+JAVA_SOURCES = Path(__file__).parent / "java"
+SCENARIO_TIMEOUT_S = 150
 
 _topic_numbers = itertools.count(1)
 
@@ -37,6 +43,14 @@ class MakeTopic(Protocol):
     """Creates a topic without the second that a tool needs to start; settings have `_` for `.`."""
 
     def __call__(self, name: str, partitions: int = 1, **config: str) -> None: ...
+
+
+class RunScenario(Protocol):
+    """Runs a scenario of a Java program on a new topic and returns what it printed."""
+
+    def __call__(
+        self, name: str, *arguments: str, partitions: int, program: str = "ClientScenario"
+    ) -> dict[str, str]: ...
 
 
 @pytest.fixture(scope="session")
@@ -83,5 +97,35 @@ def kafka_tool(broker: ServerProcess) -> KafkaTool:
             standard_input=standard_input,
             must_succeed=must_succeed,
         )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def scenario_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("scenario-classes")
+    command = [
+        find_java("javac"),
+        "-Xlint:all",
+        "-Werror",
+        "-cp",
+        f"{fetch_jars()}/*",
+        "-d",
+        str(directory),
+        *sorted(map(str, JAVA_SOURCES.glob("*.java"))),
+    ]
+    compiled = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
+    return directory
+
+
+@pytest.fixture
+def run_scenario(broker: ServerProcess, make_topic: MakeTopic, topic: str, scenario_classes: Path) -> RunScenario:
+    def run(name: str, *arguments: str, partitions: int, program: str = "ClientScenario") -> dict[str, str]:
+        make_topic(topic, partitions)
+        command = java_command(program, broker.bootstrap_servers, name, topic, *arguments, classes=scenario_classes)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=SCENARIO_TIMEOUT_S, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return dict(line.split("=", 1) for line in ended.stdout.splitlines())
 
     return run

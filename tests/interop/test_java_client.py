@@ -2,54 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from apache_kafka.jars import fetch_jars, find_java, java_command
-from penstock.testing.processes import ServerProcess
-from tests.interop.conftest import MakeTopic
-
-SOURCE = Path(__file__).parent / "java" / "ClientScenario.java"
-SCENARIO_TIMEOUT_S = 150
-
-RunScenario = Callable[..., dict[str, str]]
-
-
-@pytest.fixture(scope="session")
-def scenario_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("scenario-classes")
-    command = [
-        find_java("javac"),
-        "-Xlint:all",
-        "-Werror",
-        "-cp",
-        f"{fetch_jars()}/*",
-        "-d",
-        str(directory),
-        str(SOURCE),
-    ]
-    compiled = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
-    return directory
-
-
-@pytest.fixture
-def run_scenario(broker: ServerProcess, make_topic: MakeTopic, topic: str, scenario_classes: Path) -> RunScenario:
-    """Runs a scenario on a new topic and returns what it printed."""
-
-    def run(name: str, *arguments: str, partitions: int) -> dict[str, str]:
-        make_topic(topic, partitions)
-        command = java_command(
-            "ClientScenario", broker.bootstrap_servers, name, topic, *arguments, classes=scenario_classes
-        )
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=SCENARIO_TIMEOUT_S, check=False)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return dict(line.split("=", 1) for line in ended.stdout.splitlines())
-
-    return run
+from tests.interop.conftest import RunScenario
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

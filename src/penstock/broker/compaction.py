@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from penstock.broker.compaction_pacing import SLICE_SECONDS, Pacing, Slice, decide_lateness
+from penstock.broker.compaction_pacing import (
+    MAX_SLICE_SECONDS,
+    REAL_TIME,
+    SLICE_SECONDS,
+    Pacing,
+    Slice,
+    Stopwatch,
+    decide_lateness,
+)
 from penstock.core.clock import Clock
 from penstock.core.config import BrokerConfig
 from penstock.core.metrics import CleanerMetrics
@@ -53,6 +60,7 @@ class Compaction:
         clock: Clock,
         metrics: CleanerMetrics,
         is_stopping: Callable[[], bool],
+        stopwatch: Stopwatch = REAL_TIME,
     ) -> None:
         self._logs = logs
         self._config = config
@@ -60,7 +68,8 @@ class Compaction:
         self._metrics = metrics
         self._is_stopping = is_stopping
         self._pacing = Pacing()
-        self._load = _LoopLoad()
+        self._stopwatch = stopwatch
+        self._load = _LoopLoad(stopwatch)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="penstock-cleaner")
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
 
@@ -160,8 +169,8 @@ class Compaction:
         files = cleaning.request.files
         try:
             while not self._is_stopping():
-                progress = await self._in_thread(lambda: _run_slice(steps))
-                self._metrics.count_slice(progress.seconds)
+                progress = await self._in_thread(lambda: _run_slice(steps, self._stopwatch))
+                self._metrics.count_slice(progress.passed)
                 replacement = progress.replacement
                 if replacement is not None:
                     if not log.can_replace(replacement):
@@ -171,7 +180,7 @@ class Compaction:
                 if progress.is_done:
                     return True
                 pause = self._pacing.pause_after(
-                    Slice(progress.seconds, progress.size),
+                    Slice(progress.passed, progress.used, progress.size),
                     self._load.busy,
                     self._config().log_cleaner_io_max_bytes_per_second,
                 )
@@ -218,23 +227,30 @@ class Compaction:
 
 
 class _Progress(NamedTuple):
-    seconds: float
+    passed: float
+    used: float
     size: int
     replacement: Replacement | None
     is_done: bool
 
 
-def _run_slice(steps: Iterator[int | Replacement]) -> _Progress:
-    started = time.perf_counter()
-    deadline = started + SLICE_SECONDS
+def _run_slice(steps: Iterator[int | Replacement], stopwatch: Stopwatch) -> _Progress:
+    """A slice is measured by what it takes of a processor: the loop keeps nothing from a thread that waits for its
+    turn, and a busy one would otherwise use up every slice with its own work.
+    """
+    started, used_before = stopwatch.passed(), stopwatch.used()
     size = 0
+    replacement: Replacement | None = None
+    is_done = True
     for step in steps:
         if isinstance(step, Replacement):
-            return _Progress(time.perf_counter() - started, size, step, False)
+            replacement, is_done = step, False
+            break
         size += step
-        if time.perf_counter() >= deadline:
-            return _Progress(time.perf_counter() - started, size, None, False)
-    return _Progress(time.perf_counter() - started, size, None, True)
+        if stopwatch.used() - used_before >= SLICE_SECONDS or stopwatch.passed() - started >= MAX_SLICE_SECONDS:
+            is_done = False
+            break
+    return _Progress(stopwatch.passed() - started, stopwatch.used() - used_before, size, replacement, is_done)
 
 
 class _LoopLoad:
@@ -242,14 +258,15 @@ class _LoopLoad:
     first misses a loop that other processes keep from running, the second one with many small things to do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
         self.busy = 1.0  # until something is known
         self._wall = self._used = 0.0
 
     async def rest(self, seconds: float) -> None:
-        started = time.perf_counter()
+        started = self._stopwatch.passed()
         await asyncio.sleep(seconds)
-        wall, used = time.perf_counter(), time.thread_time()
+        wall, used = self._stopwatch.passed(), self._stopwatch.used()
         by_processor = (used - self._used) / max(wall - self._wall, 1e-9)
         self._wall, self._used = wall, used
         self.busy = (self.busy + max(by_processor, decide_lateness(wall - started - seconds))) / 2

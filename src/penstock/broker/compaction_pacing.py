@@ -6,10 +6,14 @@ get. So it takes what the loop leaves over, and never less than a small share, o
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
-# How long a slice runs before the loop gets its turn: what a request may have to wait for in addition.
+# What a slice has of a processor before the loop gets its turn: what a request may have to wait for in addition.
 SLICE_SECONDS = 0.002
+# And how long it may take in all, waiting for the disk and for its turn, so that stopping is not slow.
+MAX_SLICE_SECONDS = 0.05
 _MIN_SHARE = 0.10  # of the time, however busy the loop is
 _MAX_SHARE = 0.50  # of the time, when there is nothing else to do
 _HEADROOM = 0.10  # left unused, for what comes next
@@ -18,8 +22,19 @@ _TIMER_SECONDS = 0.0005
 MAX_PAUSE_SECONDS = 0.1
 
 
+class Stopwatch(NamedTuple):
+    """Seconds that have passed, and seconds that the calling thread has had of a processor."""
+
+    passed: Callable[[], float]
+    used: Callable[[], float]
+
+
+REAL_TIME = Stopwatch(time.perf_counter, time.thread_time)
+
+
 class Slice(NamedTuple):
-    seconds: float  # that the slice ran
+    passed: float  # seconds that the slice took
+    used: float  # seconds that it had of a processor; the rest it waited, for its turn or the disk
     size: int  # bytes that it read and wrote
 
 
@@ -41,9 +56,9 @@ class Pacing:
 
     def pause_after(self, done: Slice, busy: float, bytes_per_second: float) -> float:
         """Seconds to rest now: for its share of the time, or for its share of the disk, whichever is longer."""
-        by_time = done.seconds * (1 / decide_share(busy) - 1)
-        by_size = done.size / bytes_per_second - done.seconds if bytes_per_second > 0 else 0.0
-        self._owed_seconds += max(by_time, by_size)
+        by_time = done.used / decide_share(busy) - done.passed
+        by_size = done.size / bytes_per_second - done.passed if bytes_per_second > 0 else 0.0
+        self._owed_seconds += max(by_time, by_size, 0.0)
         pause = min(self._owed_seconds, MAX_PAUSE_SECONDS)
         self._owed_seconds -= pause
         return pause

@@ -23,6 +23,8 @@ from penstock.cluster.internal_topics import CONSUMER_OFFSETS
 from penstock.core.clock import Clock
 from penstock.core.metrics import GroupMetrics
 from penstock.core.types import NO_PRODUCER_ID
+from penstock.groups.classic import GroupState
+from penstock.groups.consumer_group import ConsumerProgress
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, TimerKey, TimerKind
 from penstock.groups.requests import DeletedTopic
@@ -66,6 +68,7 @@ class GroupRuntime:
 
     def _perform(self, outcome: Outcome) -> None:
         must_flush = None
+        before = self._progress(outcome)
         if outcome.records:
             try:
                 must_flush = self._append(outcome)
@@ -78,7 +81,7 @@ class GroupRuntime:
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
                 self._perform(self.coordinator.on_append_failed(outcome, code, self._clock.now_ms()))
                 raise
-            self._count(outcome)
+            self._count(outcome, before)
         self._timers.apply(outcome.timers)
         if must_flush is None:
             release_all(outcome.replies)
@@ -101,9 +104,19 @@ class GroupRuntime:
                 self.coordinator.replay(outcome.partition, record.key, record.value, offset, producer_id)
         return partition if must_flush else None
 
-    def _count(self, outcome: Outcome) -> None:
+    def _progress(self, outcome: Outcome) -> ConsumerProgress | None:
+        pending = outcome.pending
+        if pending is None or pending.purpose is not AppendPurpose.CHANGE_CONSUMER_GROUP:
+            return None
+        return self.coordinator.consumer_progress(outcome.partition, pending.group_id)
+
+    def _count(self, outcome: Outcome, before: ConsumerProgress | None) -> None:
         if outcome.pending is not None and outcome.pending.purpose is AppendPurpose.STORE_ASSIGNMENT:
             self.metrics.completed_rebalances += 1
+        after = self._progress(outcome)
+        if after is not None and after != before:
+            self.metrics.consumer_rebalances += before is None or after.epoch > before.epoch
+            self.metrics.completed_rebalances += after.state is GroupState.STABLE
 
     async def _release_when_durable(self, outcome: Outcome, partition: Partition) -> None:
         failed = await self._flusher.flush([partition])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penstock.broker.broker import Broker
 from penstock.broker.compaction import Compaction
+from penstock.broker.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.partition import Partition
 from penstock.protocol.errors import ApiError
 
@@ -32,7 +33,7 @@ class Chore(NamedTuple):
 
 
 class Housekeeping:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, stopwatch: Stopwatch = REAL_TIME) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -43,6 +44,7 @@ class Housekeeping:
             broker.clock,
             broker.metrics.cleaner,
             self._stopping.is_set,
+            stopwatch,
         )
         self.chores: tuple[Chore, ...] = (
             Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),

@@ -35,6 +35,7 @@ class Partitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names: dict[TopicId, str] = {}
         self._without_log: set[tuple[str, int]] = set()  # partitions whose log could not be created
+        self._is_started = False  # the first image is what was there before
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -72,9 +73,18 @@ class Partitions:
             self._remove_topic(topic)
         changed = {topic_partition.topic for topic_partition in (*delta.added, *delta.changed)}
         changed |= {topic.name for topic in (*delta.created, *delta.configured)}
+        fresh = self._fresh_partitions(delta)
         for name in new.topics if delta.broker_configs_changed else changed:
-            self._update_topic(new.topics[name])
+            self._update_topic(new.topics[name], fresh)
         return delta
+
+    def _fresh_partitions(self, delta: ImageDelta) -> frozenset[TopicPartition]:
+        """Those that never had a log. At the start there is no telling them from those in a directory that fails."""
+        is_start, self._is_started = not self._is_started, True
+        if is_start:
+            return frozenset()
+        created = (TopicPartition(topic.name, each.partition) for topic in delta.created for each in topic.partitions)
+        return frozenset((*created, *delta.added))
 
     def _remove_topic(self, topic: TopicImage) -> None:
         self._names.pop(topic.topic_id, None)
@@ -86,7 +96,7 @@ class Partitions:
                 partition.wake_all()
                 self._directories.delete(partition.topic_partition, self._clock.now_ms())
 
-    def _update_topic(self, topic: TopicImage) -> None:
+    def _update_topic(self, topic: TopicImage, fresh: frozenset[TopicPartition]) -> None:
         self._names[topic.topic_id] = topic.name
         settings = self._settings_for(topic.name)
         for state in topic.partitions:
@@ -99,7 +109,7 @@ class Partitions:
                 continue
             where = TopicPartition(topic.name, state.partition)
             try:
-                log = self._open_log(where, topic.topic_id, settings)
+                log = self._open_log(where, topic.topic_id, settings, is_fresh=where in fresh)
             except (ApiError, OSError) as error:
                 logger.error("%s is offline: %s", where, error)
                 self._without_log.add(where)
@@ -108,9 +118,14 @@ class Partitions:
             self._partitions[where] = Partition(log, topic.topic_id, state, self._metrics.get(topic.name))
             log.advance_high_watermark(log.log_end_offset if len(state.isr) == 1 else log.high_watermark)
 
-    def _open_log(self, where: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
+    def _open_log(
+        self, where: TopicPartition, topic_id: TopicId, settings: LogSettings, *, is_fresh: bool
+    ) -> PartitionLog:
         log = self._directories.logs.get(where)
         if log is None:
+            if self._directories.offline and not is_fresh:
+                # An empty log made elsewhere would hide the records, and clash with them once the directory is back.
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a data directory that is offline")
             return self._directories.create(where, topic_id, settings)
         log.update_settings(settings)
         if log.topic_id == ZERO_TOPIC_ID and log.offline_reason is None:

@@ -8,6 +8,7 @@ that nobody ever ends.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple
 
@@ -32,7 +33,9 @@ Refusals = dict[TopicPartition, ErrorCode]
 
 
 def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
-    """The partitions that must not be written to, and why. At once, unless the disk has to be waited for."""
+    """The partitions that must not be written to, and why. At once, unless the disk has to be waited for,
+    or the end of the producer's former transaction.
+    """
     unknown = tuple(where for where in asked.partitions if not _is_open(broker, where, asked))
     if not unknown or not (asked.adds or broker.config.transaction_partition_verification_enable):
         return {}
@@ -47,6 +50,18 @@ def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
     )
     if not asked.adds:
         return _verify(broker, request)
+    refusals = _add(broker, request)
+    if isinstance(refusals, dict) and not _is_ending(refusals):
+        return refusals
+    return _patiently(broker, request, refusals)
+
+
+def _is_open(broker: Broker, where: TopicPartition, asked: Admission) -> bool:
+    partition = broker.partitions.find(*where)
+    return partition is not None and partition.log.has_open_transaction(asked.producer_id, asked.producer_epoch)
+
+
+def _add(broker: Broker, request: AddPartitionsRequest) -> Refusals | Awaitable[Refusals]:
     coordinator = broker.transactions.coordinator
     ticket = broker.transactions.start(
         lambda ticket: coordinator.add_partitions(ticket, request, broker.clock.now_ms())
@@ -54,9 +69,23 @@ def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
     return _refusals(ticket.result) if ticket.result is not None else _wait(broker, ticket, request)
 
 
-def _is_open(broker: Broker, where: TopicPartition, asked: Admission) -> bool:
-    partition = broker.partitions.find(*where)
-    return partition is not None and partition.log.has_open_transaction(asked.producer_id, asked.producer_epoch)
+async def _patiently(broker: Broker, request: AddPartitionsRequest, asked: Refusals | Awaitable[Refusals]) -> Refusals:
+    """Most often the markers of the producer's former transaction are just being written. To wait for that here costs
+    less than to have the producer send its records again, which it does only after a pause of its own.
+    """
+    backoff_ms: int = broker.config.add_partitions_to_txn_retry_backoff_ms
+    remaining_ms: int = broker.config.add_partitions_to_txn_retry_backoff_max_ms
+    refusals = asked if isinstance(asked, dict) else await asked
+    while _is_ending(refusals) and remaining_ms > 0:
+        await asyncio.sleep(backoff_ms / 1000)
+        remaining_ms -= backoff_ms
+        again = _add(broker, request)
+        refusals = again if isinstance(again, dict) else await again
+    return refusals
+
+
+def _is_ending(refusals: Refusals) -> bool:
+    return ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values()
 
 
 def _verify(broker: Broker, request: AddPartitionsRequest) -> Refusals:

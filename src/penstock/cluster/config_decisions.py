@@ -16,7 +16,7 @@ from typing import TypeVar
 from penstock.cluster import znodes
 from penstock.cluster.decisions import AlterConfigsResult, Decision, FullChange, IncrementalChange
 from penstock.cluster.image import MetadataImage, Settings
-from penstock.cluster.store import CompareAndSet, Operation
+from penstock.cluster.store import CompareAndSet, Create, Delete, Operation
 from penstock.cluster.topic_names import check_topic_name
 from penstock.core.config import BrokerConfig
 from penstock.core.config_changes import (
@@ -26,9 +26,10 @@ from penstock.core.config_changes import (
     check_broker_list_changes,
     check_broker_settings,
 )
-from penstock.core.config_keys import BROKER_KEYS, TOPIC_KEYS_BY_NAME
-from penstock.core.config_types import ConfigError
-from penstock.core.limits import MAX_STORE_VALUE_BYTES
+from penstock.core.config_group import group_config
+from penstock.core.config_keys import BROKER_KEYS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
+from penstock.core.config_types import ConfigError, ConfigKey
+from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
@@ -42,6 +43,12 @@ class ResourceType(enum.IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
+
+_KEYS: dict[int, Mapping[str, ConfigKey]] = {
+    ResourceType.TOPIC: TOPIC_KEYS_BY_NAME,
+    ResourceType.BROKER: BROKER_KEYS,
+    ResourceType.GROUP: GROUP_KEYS_BY_NAME,
+}
 
 Change = TypeVar("Change", IncrementalChange, FullChange)
 # From the settings a resource has to those it asks for.
@@ -81,11 +88,11 @@ def _decide(
         try:
             if counts[resource] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            operation, new_image = _alter(new_image, config, *resource, transform_of(change))
+            needed, new_image = _alter(new_image, config, *resource, transform_of(change))
         except ApiError as error:
             results.append(AlterConfigsResult(*resource, error.code, error.message))
             continue
-        operations.append(operation)
+        operations += needed
         results.append(AlterConfigsResult(*resource, ErrorCode.NONE, None))
     if validate_only:
         return Decision(tuple(results), (), image)
@@ -104,11 +111,12 @@ def _incremental_transform(change: IncrementalChange) -> Transform:
         except ValueError:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}") from None
     is_broker = change.resource_type == ResourceType.BROKER
+    keys = _KEYS.get(change.resource_type, {})
 
     def transform(before: Settings) -> Mapping[str, str]:
         if is_broker:
             check_broker_list_changes(changes)
-        return apply_changes(before, changes, BROKER_KEYS if is_broker else TOPIC_KEYS_BY_NAME)
+        return apply_changes(before, changes, keys)
 
     return transform
 
@@ -133,17 +141,19 @@ def _check_nulls(names: Iterable[str]) -> None:
 
 def _alter(
     image: MetadataImage, config: BrokerConfig, resource_type: int, resource_name: str, transform: Transform
-) -> tuple[Operation, MetadataImage]:
+) -> tuple[list[Operation], MetadataImage]:
     if resource_type == ResourceType.TOPIC:
         return _alter_topic(image, config, resource_name, transform)
     if resource_type == ResourceType.BROKER:
         return _alter_broker(image, config, resource_name, transform)
+    if resource_type == ResourceType.GROUP:
+        return _alter_group(image, config, resource_name, transform)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
 def _alter_topic(
     image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
-) -> tuple[Operation, MetadataImage]:
+) -> tuple[list[Operation], MetadataImage]:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     topic = image.topics.get(name)
@@ -156,12 +166,12 @@ def _alter_topic(
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     changed = topic._replace(configs=MappingProxyType(dict(settings)))
-    return _write(znodes.topic_config_path(name), settings), image.with_topics({name: changed})
+    return [_write(znodes.topic_config_path(name), settings)], image.with_topics({name: changed})
 
 
 def _alter_broker(
     image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
-) -> tuple[Operation, MetadataImage]:
+) -> tuple[list[Operation], MetadataImage]:
     node_id = _broker_id(name, config.node_id) if name else None
     before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
     try:
@@ -175,8 +185,8 @@ def _alter_broker(
     stored = MappingProxyType(dict(settings))
     operation = _write(znodes.broker_config_path(node_id), settings)
     if node_id is None:
-        return operation, replace(image, default_broker_config=stored)
-    return operation, replace(image, broker_configs={**image.broker_configs, node_id: stored})
+        return [operation], replace(image, default_broker_config=stored)
+    return [operation], replace(image, broker_configs={**image.broker_configs, node_id: stored})
 
 
 def _broker_id(name: str, own_id: int) -> int:
@@ -190,7 +200,30 @@ def _broker_id(name: str, own_id: int) -> int:
     return node_id
 
 
-def _write(path: str, settings: Settings) -> Operation:
+def _alter_group(
+    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
+) -> tuple[list[Operation], MetadataImage]:
+    """A group need not exist, and one without settings of its own leaves nothing behind."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    path = znodes.group_config_path(name)
+    if len(path) > MAX_STORE_PATH_LENGTH:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the group's name is too long to have settings")
+    before = image.group_configs.get(name, {})
+    try:
+        settings = transform(before)
+        group_config(config, settings)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
+    others = {group: kept for group, kept in image.group_configs.items() if group != name}
+    if not settings:
+        return [Delete(path)] if before else [], replace(image, group_configs=others)
+    write = _write(path, settings)
+    changed = replace(image, group_configs={**others, name: MappingProxyType(dict(settings))})
+    return [write if before else Create(path, write.data)], changed
+
+
+def _write(path: str, settings: Settings) -> CompareAndSet:
     data = znodes.encode_settings(settings)
     if len(data) > MAX_STORE_VALUE_BYTES:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"the settings take more than {MAX_STORE_VALUE_BYTES} bytes together")

@@ -72,6 +72,8 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     broker_configs: Mapping[int, Settings] = field(default_factory=dict)
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
+    # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
+    group_configs: Mapping[str, Settings] = field(default_factory=dict)
 
     @cached_property
     def topics_by_id(self) -> Mapping[TopicId, TopicImage]:
@@ -108,6 +110,7 @@ class ImageDelta(NamedTuple):
     # Topics that were there before with other settings.
     configured: tuple[TopicImage, ...]
     broker_configs_changed: bool
+    group_configs_changed: bool
     brokers_changed: bool
 
     @classmethod
@@ -135,5 +138,6 @@ class ImageDelta(NamedTuple):
             broker_configs_changed=(
                 old.broker_configs != new.broker_configs or old.default_broker_config != new.default_broker_config
             ),
+            group_configs_changed=old.group_configs != new.group_configs,
             brokers_changed=old.brokers != new.brokers,
         )

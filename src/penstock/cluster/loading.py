@@ -31,6 +31,7 @@ async def load_image(store: Store) -> MetadataImage:
         topics={topic.name: topic for topic in await _load_topics(store)},
         broker_configs=broker_configs,
         default_broker_config=default_config,
+        group_configs=await _load_group_configs(store),
     )
 
 
@@ -48,6 +49,12 @@ async def _load_broker_configs(store: Store) -> tuple[Settings, dict[int, Settin
     by_name = dict(zip(names, settings, strict=True))
     default = by_name.pop(znodes.DEFAULT_ENTITY, MappingProxyType({}))
     return default, {int(name): value for name, value in by_name.items()}
+
+
+async def _load_group_configs(store: Store) -> dict[str, Settings]:
+    names = await store.children(znodes.GROUP_CONFIGS)
+    settings = await _load_settings(store, [f"{znodes.GROUP_CONFIGS}/{name}" for name in names])
+    return {znodes.group_of_config(name): value for name, value in zip(names, settings, strict=True)}
 
 
 async def _load_settings(store: Store, paths: Sequence[str]) -> list[Settings]:

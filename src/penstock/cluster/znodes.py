@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 from penstock.cluster.image import BrokerRegistration, PartitionState, Settings, TopicImage
 from penstock.cluster.store import Create, Delete, Operation, StoreError, StoreErrorKind
@@ -24,13 +25,14 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
 
-# Made once, when a cluster is born.
-PERSISTENT_PATHS = ("/cluster", BROKER_IDS, BROKER_SEQUENCE, TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS)
+# Made when a cluster is born, or by the first version that knows of them.
+PERSISTENT_PATHS = ("/cluster", BROKER_IDS, BROKER_SEQUENCE, TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS)
 
 
 def broker_path(node_id: int) -> str:
@@ -57,6 +59,15 @@ def broker_config_path(node_id: int | None) -> str:
     return f"{BROKER_CONFIGS}/{DEFAULT_ENTITY if node_id is None else node_id}"
 
 
+def group_config_path(group_id: str) -> str:
+    """A group's name is any text, also one that would be a path of several nodes or none."""
+    return f"{GROUP_CONFIGS}/{quote(group_id, safe='').replace('.', '%2E')}"
+
+
+def group_of_config(node_name: str) -> str:
+    return unquote(node_name)
+
+
 class TopicAssignment(NamedTuple):
     topic_id: TopicId
     replicas: dict[int, tuple[int, ...]]
@@ -76,7 +87,10 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def decode_cluster_id(data: bytes) -> str:
-    return str(_decode(CLUSTER_ID, data)["id"])
+    try:
+        return str(_decode(CLUSTER_ID, data)["id"])
+    except KeyError as error:
+        raise _damaged(CLUSTER_ID, error) from error
 
 
 def encode_broker(broker: BrokerRegistration, now_ms: int) -> bytes:

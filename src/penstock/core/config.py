@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from penstock.core.config_keys import BROKER_KEYS, TOPIC_KEYS_BY_NAME, reason_ignored
+from penstock.core.config_keys_group import BOUNDS, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from penstock.core.config_types import ConfigError, ConfigKey, ConfigValue
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
 from penstock.core.listeners import Endpoint, advertise, check_ports, check_served, parse_endpoints, parse_protocol_map
@@ -227,6 +228,18 @@ def _check_session_timeouts(values: Mapping[str, Any]) -> None:
         raise ConfigError(message, key="group.min.session.timeout.ms")
 
 
+def _check_consumer_groups(values: Mapping[str, Any]) -> None:
+    for _, default, low, high in BOUNDS:
+        for name, limit in ((high, low), (default, low)):
+            if values[name] < values[limit]:
+                raise ConfigError(f"{name} must be greater than or equal to {limit}", key=name)
+        if values[default] > values[high]:
+            raise ConfigError(f"{default} must be less than or equal to {high}", key=default)
+    heartbeat, session = HEARTBEAT_INTERVAL.default, SESSION_TIMEOUT.default
+    if values[heartbeat] >= values[session]:
+        raise ConfigError(f"{heartbeat} must be less than {session}", key=heartbeat)
+
+
 def _check_replication_factor(values: Mapping[str, Any]) -> None:
     if values["default.replication.factor"] < 1:
         value = values["default.replication.factor"]
@@ -239,6 +252,7 @@ _CHECKS: tuple[Callable[[Mapping[str, Any]], None], ...] = (
     _check_connections,
     _check_replica_times,
     _check_session_timeouts,
+    _check_consumer_groups,
     _check_replication_factor,
 )
 

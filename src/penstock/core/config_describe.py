@@ -1,4 +1,4 @@
-"""What DescribeConfigs says of a topic or a broker: every key, its value, where that comes from, the layers below.
+"""What DescribeConfigs says of a topic, a broker or a group: every key with its value, and where that comes from.
 
 The order of synonyms, and a source of DEFAULT_CONFIG for a value that came from a key's other name, are Kafka's.
 """
@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from penstock.core.config import BrokerConfig
-from penstock.core.config_keys import BROKER_KEYS, BROKER_SYNONYMS, TOPIC_KEYS_BY_NAME
-from penstock.core.config_types import ConfigKey, Kind, UpdateMode, format_value
+from penstock.core.config_group import stored_group_config
+from penstock.core.config_keys import BROKER_KEYS, BROKER_SYNONYMS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
+from penstock.core.config_types import ConfigKey, ConfigValue, Kind, UpdateMode, format_value
 
 
 class ConfigSource(enum.IntEnum):
@@ -48,17 +49,37 @@ def describe_topic(
 ) -> list[ConfigEntry]:
     """The topic's keys, or those of `names` that exist; an empty or missing `names` is all, as in the request."""
     values = config.stored_topic_config(overrides)
-    entries = []
-    for name, key in TOPIC_KEYS_BY_NAME.items():
-        if names and name not in names:
-            continue
-        value = format_value(values[name])
-        synonyms = _broker_layers(config, key.synonyms[0].name) if key.synonyms else ()
-        if name in overrides:
-            synonyms = (ConfigSynonym(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG), *synonyms)
-        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-        entries.append(ConfigEntry(name, value, source, False, False, synonyms, key.kind, key.documentation))
-    return entries
+    source = ConfigSource.DYNAMIC_TOPIC_CONFIG
+    return [
+        _overridable(config, key, values[name], source if name in overrides else None)
+        for name, key in TOPIC_KEYS_BY_NAME.items()
+        if not names or name in names
+    ]
+
+
+def describe_group(
+    config: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """A group has settings whether or not it exists."""
+    values = stored_group_config(config, overrides)
+    source = ConfigSource.GROUP_CONFIG
+    return [
+        _overridable(config, key, values[name], source if name in overrides else None)
+        for name, key in GROUP_KEYS_BY_NAME.items()
+        if not names or name in names
+    ]
+
+
+def _overridable(
+    config: BrokerConfig, key: ConfigKey, value: ConfigValue, override_source: ConfigSource | None
+) -> ConfigEntry:
+    """A key whose default is a broker key; `override_source` says that the resource has a value of its own."""
+    text = format_value(value)
+    synonyms = _broker_layers(config, key.synonyms[0].name) if key.synonyms else ()
+    if override_source is not None:
+        synonyms = (ConfigSynonym(key.name, text, override_source), *synonyms)
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+    return ConfigEntry(key.name, text, source, False, False, synonyms, key.kind, key.documentation)
 
 
 def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:

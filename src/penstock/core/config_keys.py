@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.core.config_keys_coordination import GROUP_KEYS, REPLICATION_KEYS, TRANSACTION_KEYS
+from penstock.core.config_keys_group import GROUP_RESOURCE_KEYS
 from penstock.core.config_keys_network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config_keys_storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config_keys_topic import TOPIC_KEYS
@@ -31,6 +32,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(key for _, keys in BROKER_SECTIONS for key in keys)
 TOPIC_KEYS_BY_NAME: dict[str, ConfigKey] = by_name(TOPIC_KEYS)
+GROUP_KEYS_BY_NAME: dict[str, ConfigKey] = by_name(GROUP_RESOURCE_KEYS)
 
 # Broker keys that are several names of one setting, the strongest first.
 _BROKER_SYNONYMS: tuple[tuple[str, ...], ...] = (
@@ -89,6 +91,10 @@ IGNORED: tuple[Ignored, ...] = (
         ),
     ),
     Ignored(
+        "a transaction is aborted when its timeout is over, not when somebody looks for such transactions",
+        ("transaction.abort.timed.out.transaction.cleanup.interval.ms",),
+    ),
+    Ignored(
         "SECURITY IS NOT SERVED YET and every client is let in",
         (
             "ssl.",
@@ -117,7 +123,7 @@ IGNORED: tuple[Ignored, ...] = (
             "log.message.timestamp.difference.max.ms",
             "inter.broker.protocol.version",
             "cordoned.log.dirs",
-            "group.consumer.",
+            "group.consumer.assignor.offload.enable",
             "group.share.",
             "group.streams.",
             "group.coordinator.rebalance.protocols",
@@ -126,7 +132,6 @@ IGNORED: tuple[Ignored, ...] = (
             "offsets.topic.compression.codec",
             "producer.id.expiration.check.interval.ms",
             "transaction.two.phase.commit.enable",
-            "add.partitions.to.txn.",
             "auto.leader.rebalance.enable",
             "leader.imbalance.",
             "unclean.leader.election.interval.ms",

@@ -28,14 +28,43 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         "group.consumer.session.timeout.ms",
         Kind.INT,
         45_000,
-        "How long a member of a KIP-848 group may be silent.",
+        "How long a member of a KIP-848 group may be silent. A group's own `consumer.session.timeout.ms` comes first.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.min.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        "The shortest session timeout that a KIP-848 group may be given.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.max.session.timeout.ms",
+        Kind.INT,
+        60_000,
+        "The longest session timeout that a KIP-848 group may be given.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.heartbeat.interval.ms",
         Kind.INT,
         5000,
-        "How often members of KIP-848 groups are told to send heartbeats.",
+        "How often members of KIP-848 groups are told to send heartbeats. A group's own "
+        "`consumer.heartbeat.interval.ms` comes first.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.min.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        "The shortest heartbeat interval that a KIP-848 group may be given.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.max.heartbeat.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest heartbeat interval that a KIP-848 group may be given.",
         rule=Range(1),
     ),
     ConfigKey(
@@ -65,7 +94,22 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         Kind.INT,
         1000,
         "At least this long between two assignments of a KIP-848 group, so that many members that join at once are "
-        "assigned once.",
+        "assigned once. A group's own `consumer.assignment.interval.ms` comes first.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "group.consumer.min.assignment.interval.ms",
+        Kind.INT,
+        0,
+        "The shortest assignment interval that a KIP-848 group may be given.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "group.consumer.max.assignment.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest assignment interval that a KIP-848 group may be given.",
         rule=Range(0),
     ),
     ConfigKey(
@@ -183,14 +227,6 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
         importance=_HIGH,
     ),
     ConfigKey(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        Kind.INT,
-        10_000,
-        "How often transactions past their timeout are looked for.",
-        rule=Range(1),
-        importance=_LOW,
-    ),
-    ConfigKey(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         Kind.INT,
         3_600_000,
@@ -205,6 +241,23 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
         "Whether a transactional write is refused unless its transaction is known to be open (KIP-890).",
         importance=_LOW,
         mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "add.partitions.to.txn.retry.backoff.ms",
+        Kind.INT,
+        20,
+        "How long a write that begins a transaction waits, while the producer's former one is being ended, before it "
+        "is tried again.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        Kind.INT,
+        100,
+        "For how long such a write is tried again before the producer is told to do that itself.",
+        rule=Range(0),
+        importance=_HIGH,
     ),
 )
 

@@ -320,8 +320,17 @@ METRICS: tuple[Metric, ...] = (
             _C,
             "rebalances",
             "groups.completed_rebalances",
-            "Rebalances that reached a new generation.",
+            "Rebalances that ended: a new generation, or a KIP-848 group stable again (Kafka leaves those out).",
         ),
+        (
+            "consumer_group_rebalance_total",
+            _C,
+            "rebalances",
+            "groups.consumer_rebalances",
+            "Rebalances of KIP-848 groups that began: each is a new epoch of its group.",
+        ),
+        ("group_count{protocol}", _G, "groups", "", "Groups coordinated here, by the protocol they speak."),
+        ("consumer_group_count{state}", _G, "groups", "", "KIP-848 groups by their state."),
     ),
     # What Kafka has no metric for.
     *_section(

@@ -286,10 +286,18 @@ class PurgatoryMetrics(CounterSet):
 
 
 class GroupMetrics(CounterSet):
-    __slots__ = ("completed_rebalances", "offset_commits", "offset_deletions", "offset_expirations", "sessions_expired")
+    __slots__ = (
+        "completed_rebalances",
+        "consumer_rebalances",
+        "offset_commits",
+        "offset_deletions",
+        "offset_expirations",
+        "sessions_expired",
+    )
 
     def __init__(self) -> None:
         self.completed_rebalances = 0
+        self.consumer_rebalances = 0
         self.offset_commits = 0
         self.offset_deletions = 0
         self.offset_expirations = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 _UINT32_MASK = 0xFFFFFFFF
 _INT32_SIGN = 0x80000000
@@ -17,6 +18,8 @@ def java_string_hash(text: str) -> int:
     return result - (1 << 32) if result & _INT32_SIGN else result
 
 
+# Every request of a coordinator asks, mostly for the few ids that are in use.
+@lru_cache(maxsize=4096)
 def partition_for(key: str, partition_count: int) -> int:
     code = java_string_hash(key)
     # The smallest int has no positive counterpart in 32 bits; Kafka maps it to 0.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
@@ -33,10 +34,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def new_topic_id() -> TopicId:
+def new_topic_id(random_bytes: Callable[[int], bytes] = os.urandom) -> TopicId:
     """A random id whose text form does not begin with a dash, as Kafka's `Uuid.randomUuid`."""
     while True:
-        topic_id = os.urandom(16)
+        topic_id = random_bytes(16)
         if topic_id not in _RESERVED_TOPIC_IDS and not format_topic_id(topic_id).startswith("-"):
             return topic_id
 

@@ -92,6 +92,13 @@ class ConsumerMember(NamedTuple):
         return self._replace(**recorded._asdict())
 
 
+class ConsumerProgress(NamedTuple):
+    """How far a group is with its rebalances: each begins with a new epoch and ends when the group is stable."""
+
+    epoch: int
+    state: GroupState
+
+
 class ConsumerGroup:
     group_type = GroupType.CONSUMER
     protocol_type = CONSUMER_PROTOCOL_TYPE

@@ -102,7 +102,7 @@ def _heartbeat(
         ErrorCode.NONE,
         member_id=member.member_id,
         member_epoch=member.member_epoch,
-        heartbeat_interval_ms=shard.settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=step.settings.consumer_heartbeat_interval_ms,
         assignment=tuple(sorted(member.assigned)) if tells_assignment else None,
     )
 

@@ -9,14 +9,14 @@ What it does with an outcome is said in `outcome.py`. Plain synchronous code: no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.core.partitioning import partition_for
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID
 from penstock.groups import administration, commits, consumer_membership, membership
 from penstock.groups.classic import GroupState
-from penstock.groups.consumer_group import ConsumerGroup
+from penstock.groups.consumer_group import ConsumerGroup, ConsumerProgress
 from penstock.groups.outcome import Outcome, TimerKey
 from penstock.groups.requests import (
     ConsumerHeartbeatRequest,
@@ -57,12 +57,19 @@ class GroupCoordinator:
         self, settings: GroupSettings, partition_count: int, new_suffix: Callable[[], str] = random_suffix
     ) -> None:
         self.settings = settings
+        self.settings_by_group: Mapping[str, GroupSettings] = {}
         self.partition_count = partition_count  # of `__consumer_offsets`; does not change during the topic's life
         self.topics = Topics()
         self._new_suffix = new_suffix
         self._loading: dict[int, GroupShard] = {}
         self._active: dict[int, GroupShard] = {}
         self._unreplayed: Counter[int] = Counter()
+
+    def change_settings(self, settings: GroupSettings, by_group: Mapping[str, GroupSettings]) -> None:
+        """`by_group` for those that differ. A session or an interval that is under way keeps its length."""
+        self.settings, self.settings_by_group = settings, by_group
+        for shard in (*self._active.values(), *self._loading.values()):
+            shard.settings, shard.settings_by_group = settings, by_group
 
     # ------------------------------------------------------------------------------ load, replay, unload
 
@@ -71,7 +78,8 @@ class GroupCoordinator:
 
     def begin_loading(self, partition: int) -> None:
         assert partition not in self._active, "unload first"
-        self._loading[partition] = GroupShard(partition, self.settings, self._new_suffix, self.topics)
+        shard = self._loading[partition] = GroupShard(partition, self.settings, self._new_suffix, self.topics)
+        shard.settings_by_group = self.settings_by_group
 
     def finish_loading(self, partition: int, now_ms: int) -> Outcome:
         shard = self._active[partition] = self._loading.pop(partition)
@@ -284,6 +292,20 @@ class GroupCoordinator:
 
     def group_counts(self) -> Counter[GroupState]:
         return Counter(group.state for shard in self._active.values() for group in shard.groups.values())
+
+    def consumer_group_counts(self) -> Counter[GroupState]:
+        return Counter(
+            group.state
+            for shard in self._active.values()
+            for group in shard.groups.values()
+            if isinstance(group, ConsumerGroup)
+        )
+
+    def consumer_progress(self, partition: int, group_id: str) -> ConsumerProgress | None:
+        """How far a KIP-848 group is; None for any other."""
+        shard = self._active.get(partition)
+        group = None if shard is None else shard.groups.get(group_id)
+        return ConsumerProgress(group.epoch, group.state) if isinstance(group, ConsumerGroup) else None
 
     def offset_count(self) -> int:
         return sum(shard.offsets.count() for shard in self._active.values())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.groups.classic import ClassicGroup, GroupState, Member
@@ -43,6 +43,8 @@ class GroupShard:
     ) -> None:
         self.partition = partition
         self.settings = settings
+        # Of groups that have settings of their own; `GroupCoordinator.change_settings` puts them here.
+        self.settings_by_group: Mapping[str, GroupSettings] = {}
         self.topics = topics
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
@@ -59,7 +61,10 @@ class GroupShard:
         return f"{prefix[:_MAX_PREFIX_CHARACTERS]}-{self._new_suffix()}"
 
     def consumer_step(self, group: ConsumerGroup, outcome: Outcome, now_ms: int) -> ConsumerStep:
-        return ConsumerStep(group, outcome, self.settings, self.topics, now_ms)
+        return ConsumerStep(group, outcome, self.settings_of(group.group_id), self.topics, now_ms)
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        return self.settings_by_group.get(group_id, self.settings)
 
     def new_consumer_id(self) -> str:
         return self._new_suffix()

@@ -30,7 +30,7 @@ from penstock.log.cleaner_batches import (
 from penstock.log.cleaner_decisions import SourceSegment, group_segments
 from penstock.log.cleaner_transactions import TransactionFilter
 from penstock.log.files import Files
-from penstock.log.offset_map import OffsetMap
+from penstock.log.offset_map import OffsetMap, Survivors
 from penstock.log.replay import read_marker
 from penstock.log.scan import CorruptLogError, scan_batches
 from penstock.log.transaction_index import AbortedTransaction
@@ -41,6 +41,8 @@ from penstock.protocol.records import open_batch
 
 # Records looked at between two steps: under a millisecond.
 _RECORDS_PER_STEP = 512
+# Of the memory: what the map of the keys leaves over by default.
+_SURVIVORS_SHARE = 0.1
 
 
 class CleanerLimits(NamedTuple):
@@ -83,6 +85,7 @@ class Cleaning:
         limits = request.limits
         self._offsets = OffsetMap.within(limits.memory, limits.load_factor, request.first_dirty_offset - 1)
         self._transactions = TransactionFilter(request.aborted)
+        self._survivors = Survivors(request.first_dirty_offset)
 
     @property
     def end_offset(self) -> int:
@@ -98,6 +101,8 @@ class Cleaning:
         remove_leftovers(request.files, request.directory)
         try:
             yield from self._build_map()
+            for _ in self._survivors.gather(self._offsets, int(request.limits.memory * _SURVIVORS_SHARE)):
+                yield 0
             covered = [source for source in request.sources if source.base_offset < self.end_offset]
             for group in group_segments(covered, request.settings):
                 yield from self._clean_group(group)
@@ -108,7 +113,10 @@ class Cleaning:
 
     def _build_map(self) -> Iterator[int]:
         request, offsets = self.request, self._offsets
-        transactions = TransactionFilter(request.aborted)
+        # One that ended before has its marker among what is skipped here, and would seem to go on.
+        transactions = TransactionFilter(
+            each for each in request.aborted if each.last_offset >= request.first_dirty_offset
+        )
         for source in request.sources:
             if source.end_offset <= request.first_dirty_offset:
                 continue
@@ -193,7 +201,8 @@ class Cleaning:
         self.statistics.records_read += header.record_count
         data = b""
         kept: list[RecordSpan] = []
-        if not decision.drops_records and header.record_count:
+        is_superseded = not header.is_control and self._survivors.has_none(header.base_offset, header.last_offset)
+        if not decision.drops_records and header.record_count and not is_superseded:
             _, data = open_batch(batch)
             for spans in _slices(header, data):
                 kept += spans if header.is_control else retain_records(spans, header, self._offsets, rules.now_ms)

@@ -56,7 +56,9 @@ class DataDirectory:
             identity = _identify(path, node_id, cluster_id, files)
             was_clean = files.exists(path / names.CLEAN_SHUTDOWN)
             # Gone before anything else happens: if this start crashes half-way, the next one must not trust it.
-            files.unlink(path / names.CLEAN_SHUTDOWN)
+            if was_clean:
+                files.unlink(path / names.CLEAN_SHUTDOWN)
+                files.sync_directory(path)  # or a power failure could bring it back
             return cls(path, files, lock, identity, was_clean)
         except BaseException:
             lock.close()

@@ -70,11 +70,12 @@ def capture_flush(
     """
     unflushed = segments.from_offset(recovery_point)
     paths: list[str] = []
-    for segment in unflushed[:-1]:
+    # A segment that was flushed to its end and then sealed lies just before the recovery point: its indexes are new.
+    for segment in segments.from_offset(max(recovery_point - 1, segments.first.base_offset))[:-1]:
         paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
         if segment.base_offset in aborted:
             paths.append(aborted.path(segment.base_offset))
-    paths += [snapshots.path(offset) for offset in snapshots.offsets if offset > recovery_point]
+    paths += [snapshots.path(offset) for offset in snapshots.offsets if offset >= recovery_point]
     if not epoch_file.is_synced:
         paths.append(epoch_file.path)
     # A file that is new since the last flush needs its directory entry durable as well, and so does the directory

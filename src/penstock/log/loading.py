@@ -187,10 +187,12 @@ def _transaction_index(segment: Segment) -> str:
 
 
 def _find_first_unflushed(request: LoadRequest, segments: list[Segment]) -> int:
-    """Which segment holds the recovery point: it and those after it may not have reached the disk."""
+    """Which segment holds the last record before the recovery point: what comes after that, and the indexes of a
+    segment that was sealed there, may not have reached the disk.
+    """
     first = 0
     for index, segment in enumerate(segments):
-        if segment.base_offset <= request.recovery_point:
+        if segment.base_offset < request.recovery_point:
             first = index
     return first
 
@@ -200,15 +202,22 @@ def _recover(
 ) -> tuple[int, list[Segment]]:
     """Check the segments from the `first` on; (log end offset, the segments that remain)."""
 
-    def note_epoch(header: BatchHeader) -> None:
+    end_offset = 0
+
+    def note_batch(header: BatchHeader) -> None:
+        nonlocal end_offset
+        end_offset = header.next_offset
         if header.leader_epoch > epochs.latest:
             epochs.assign(header.leader_epoch, header.base_offset)
 
     for index in range(first, len(segments)):
         segment = segments[index]
         logger.info("checking segment %d of %s", segment.base_offset, request.topic_partition)
-        cut = segment.recover(note_epoch)
+        cut = segment.recover(note_batch)
         is_last = index == len(segments) - 1
+        if not is_last and end_offset > segments[index + 1].base_offset:
+            # Whole batches, twice or under the wrong name: which of the files is the right one, only a person can say.
+            raise CorruptLogError(segment.log_file.path, 0, f"it reaches past {segments[index + 1].base_offset}")
         if cut and not is_last:
             logger.warning(
                 "%s was damaged in segment %d: the %d segments after it are dropped",

@@ -372,7 +372,10 @@ class PartitionLog(CleanableLog):
 
     def _settle(self) -> None:
         if self.log_end_offset > 0:
+            # Durable: nothing would notice its loss after a clean shutdown.
             self._snapshots.write(self.log_end_offset, self._producers.entries.values())
+            self._files.sync_file(self._snapshots.path(self.log_end_offset))
+            self._files.sync_directory(self._path)
         if not self._epoch_file.is_current:
             self._epoch_file.write(self.recovery_point)
         self.flush()

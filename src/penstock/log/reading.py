@@ -46,7 +46,7 @@ def read_slice(
                 return None
             size = min(end - position, max(max_bytes, batch_size))
             if position < segment.unchecked_end:
-                check_first_read(segment, position, size)
+                check_first_read(segment, position, size, segments.end_offset_of(index, log_end_offset))
             return FileSlice(segment.open_file(), position, size)
         # Compaction may leave a segment that ends before the next one begins.
         index += 1

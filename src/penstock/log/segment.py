@@ -15,6 +15,7 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.types import NO_TIMESTAMP, Buffer
 from penstock.log import names
 from penstock.log.files import OpenFile
+from penstock.log.index_check import find_search_start
 from penstock.log.indexes import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
@@ -179,7 +180,7 @@ class Segment:
         """
         position = self._recent.get(offset)
         if position is None:
-            position = self.offset_index().lookup(offset)
+            position = find_search_start(self, offset)
         for at, header in scan_headers(self.log_file.get(), position, self.size):
             if header.base_offset + header.last_offset_delta >= offset:
                 return at, header
@@ -304,7 +305,9 @@ class Segment:
         self.max_timestamp, self._offset_of_max_timestamp = self.time_index().last_entry()
         start = index.last_position()
         self.bytes_since_index_entry = self.size - start
-        for _, header in scan_headers(self.log_file.get(), start, self.size):
+        for position, header in scan_headers(self.log_file.get(), start, self.size):
+            if header.base_offset < next_offset:
+                raise CorruptLogError(self.log_file.path, position, f"offset {header.base_offset} is out of order")
             next_offset = header.base_offset + header.last_offset_delta + 1
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import random
 import socket
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.broker.apis import APIS
 from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
+from penstock.broker.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
@@ -20,6 +24,7 @@ from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.transaction_markers import MarkerWriter
 from penstock.broker.transaction_runtime import TransactionRuntime
+from penstock.cluster.controller import Choices
 from penstock.cluster.decisions import NewTopic, TopicSelector
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -27,7 +32,10 @@ from penstock.cluster.metadata import Metadata
 from penstock.cluster.store import Store
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config import BrokerConfig
+from penstock.core.config_group import stored_group_config
+from penstock.core.config_keys_group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from penstock.core.metrics import BrokerMetrics
+from penstock.core.types import ZERO_TOPIC_ID, new_topic_id
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import DeletedTopic
 from penstock.groups.settings import GroupSettings, MigrationPolicy
@@ -46,14 +54,26 @@ logger = logging.getLogger("penstock.server")
 METADATA_FILE = "penstock-metadata.db"
 
 
+class Surroundings(NamedTuple):
+    """What a broker finds around it, so that a test can put something else there: time, disk and chance."""
+
+    clock: Clock
+    files: Files
+    chance: random.Random
+    stopwatch: Stopwatch = REAL_TIME
+
+
 class BrokerServer:
     """Start with `BrokerServer.start`, end with `stop`."""
 
-    def __init__(self, broker: Broker, store: Store, listeners: Sequence[TcpListener]) -> None:
+    def __init__(
+        self, broker: Broker, store: Store, listeners: Sequence[TcpListener], stopwatch: Stopwatch = REAL_TIME
+    ) -> None:
         self.broker = broker
+        self.dispatcher = Dispatcher(broker, broker.apis, broker.metrics.requests)
         self._store = store
         self._listeners = listeners
-        self._housekeeping = Housekeeping(broker)
+        self.housekeeping = Housekeeping(broker, stopwatch)
         self.is_stopping = False
 
     # -------------------------------------------------------------------------------------------- starting
@@ -68,26 +88,41 @@ class BrokerServer:
         files: Files | None = None,
     ) -> BrokerServer:
         """`is_temporary`: nobody will open the data again, so the metadata need not be kept."""
-        clock = clock or SystemClock()
+        around = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom())
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         listeners = await _bind(config, metrics)
         store: Store | None = None
-        directories: LogDirectories | None = None
         try:
             store = await _open_store(config, is_temporary)
-            metadata = await _open_metadata(config, store, listeners, clock)
-            directories = _open_logs(config, metadata, clock, files or Files())
-            broker = _assemble(metadata, directories, metrics, clock)
-            server = cls(broker, store, listeners)
-            server._connect()
+            server = await cls.compose(config, store, around, metrics, listeners)
         except BaseException:
-            await _abandon(listeners, store, directories)
+            await _abandon(listeners, store)
             raise
         for listener in listeners:
             await listener.start()
-        server._housekeeping.start()
+        server.housekeeping.start()
+        return server
+
+    @classmethod
+    async def compose(
+        cls,
+        config: BrokerConfig,
+        store: Store,
+        around: Surroundings,
+        metrics: BrokerMetrics,
+        listeners: Sequence[TcpListener] = (),
+    ) -> BrokerServer:
+        """Everything but the sockets and the chores: logs loaded, coordinators loading."""
+        metadata = await _open_metadata(config, store, listeners, around)
+        directories = _open_logs(config, metadata, around.clock, around.files)
+        try:
+            server = cls(_assemble(metadata, directories, metrics, around), store, listeners, around.stopwatch)
+            server._connect()
+        except BaseException:
+            directories.close(clean=False)
+            raise
         return server
 
     def _connect(self) -> None:
@@ -95,14 +130,13 @@ class BrokerServer:
         dispatch.
         """
         broker = self.broker
-        dispatcher = Dispatcher(broker, broker.apis, broker.metrics.requests)
         for listener in self._listeners:
-            listener.handle_with(dispatcher.handle)
+            listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
-        register_cleaner_gauges(broker, self._housekeeping.compaction)
+        register_cleaner_gauges(broker, self.housekeeping.compaction)
         image = broker.metadata.image
-        self._apply(MetadataImage(image.cluster_id), image)
         _remove_strays(broker)
+        self._apply(MetadataImage(image.cluster_id), image)
         broker.metadata.subscribe(self._apply)
 
     def _apply(self, old: MetadataImage, new: MetadataImage) -> None:
@@ -113,6 +147,10 @@ class BrokerServer:
         if delta.broker_configs_changed:
             for listener in self._listeners:
                 listener.limit(_connection_limits(broker.config))
+        if delta.broker_configs_changed or delta.group_configs_changed:
+            broker.groups.coordinator.change_settings(
+                _group_settings(broker.config), _settings_by_group(broker.config, new)
+            )
         if delta.created or delta.deleted or delta.added:
             broker.groups.topics_changed(new.topics.values())
         # Groups first: what transactions find to be finished after a start may have committed offsets.
@@ -171,7 +209,7 @@ class BrokerServer:
         if self.is_stopping:
             return
         self.is_stopping = True
-        await self._housekeeping.stop()
+        await self.housekeeping.stop()
         for listener in self._listeners:
             await listener.close()
         await self.broker.metadata.close()  # a change under way may still create or delete logs
@@ -201,7 +239,7 @@ async def _bind(config: BrokerConfig, metrics: BrokerMetrics) -> list[TcpListene
         try:
             await listener.bind(endpoint.host, endpoint.port)
         except OSError as error:
-            await _abandon(listeners, None, None)
+            await _abandon(listeners, None)
             raise OSError(error.errno, f"cannot listen on {endpoint}: {error.strerror or error}") from error
         listeners.append(listener)
     return listeners
@@ -231,11 +269,12 @@ def _metadata_path(config: BrokerConfig) -> Path:
 
 
 async def _open_metadata(
-    config: BrokerConfig, store: Store, listeners: Sequence[TcpListener], clock: Clock
+    config: BrokerConfig, store: Store, listeners: Sequence[TcpListener], around: Surroundings
 ) -> Metadata:
     endpoints = config.advertised_endpoints({each.name: each.port for each in listeners}, socket.gethostname())
-    clean = all((Path(path) / names.CLEAN_SHUTDOWN).exists() for path in config.log_directories)
-    return await Metadata.open(store, config, endpoints, clock, was_clean_shutdown=clean)
+    clean = all(around.files.exists(Path(path) / names.CLEAN_SHUTDOWN) for path in config.log_directories)
+    choices = Choices(around.chance, lambda: new_topic_id(around.chance.randbytes))
+    return await Metadata.open(store, config, endpoints, around.clock, was_clean_shutdown=clean, choices=choices)
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:
@@ -249,13 +288,17 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
     )
 
 
-def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, clock: Clock) -> Broker:
-    config = metadata.config
+def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, around: Surroundings) -> Broker:
+    config, clock, chance = metadata.config, around.clock, around.chance
     partitions = Partitions(config.node_id, directories, metadata.log_settings, metrics.topics, clock)
     flusher = Flusher(metrics.logs, clock)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     groups = GroupRuntime(
-        GroupCoordinator(_group_settings(config), config.offsets_topic_num_partitions),
+        GroupCoordinator(
+            _group_settings(config),
+            config.offsets_topic_num_partitions,
+            lambda: str(uuid.UUID(bytes=chance.randbytes(16), version=4)),
+        ),
         partitions,
         flusher,
         clock,
@@ -282,7 +325,7 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         partitions=partitions,
         flusher=flusher,
         fetch_sessions=FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory
+            config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance
         ),
         producer_ids=producer_ids,
         groups=groups,
@@ -313,6 +356,19 @@ def _group_settings(config: BrokerConfig) -> GroupSettings:
     )
 
 
+def _settings_by_group(config: BrokerConfig, image: MetadataImage) -> dict[str, GroupSettings]:
+    common = _group_settings(config)
+    settings = {}
+    for group_id, overrides in image.group_configs.items():
+        values = stored_group_config(config, overrides)
+        settings[group_id] = common._replace(
+            consumer_session_timeout_ms=values[SESSION_TIMEOUT.key],
+            consumer_heartbeat_interval_ms=values[HEARTBEAT_INTERVAL.key],
+            consumer_assignment_interval_ms=values[ASSIGNMENT_INTERVAL.key],
+        )
+    return settings
+
+
 def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
     return TransactionSettings(
         max_timeout_ms=config.transaction_max_timeout_ms,
@@ -321,19 +377,20 @@ def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
 
 
 def _remove_strays(broker: Broker) -> None:
-    """Logs of topics that were deleted, when a crash came between the deletion and the removal of the files."""
+    """Logs of topics that were deleted, when a crash came between the deletion and the removal of the files. A topic
+    of the same name may have been made since: its id is another one.
+    """
     topics = broker.metadata.image.topics
-    for where in list(broker.directories.logs):
+    for where, log in list(broker.directories.logs.items()):
         topic = topics.get(where.topic)
-        if topic is None or topic.partition(where.partition) is None:
+        is_another = topic is not None and log.topic_id not in (topic.topic_id, ZERO_TOPIC_ID)
+        if topic is None or topic.partition(where.partition) is None or is_another:
             logger.warning("deleting %s: its topic does not exist any more", where)
             broker.directories.delete(where, broker.clock.now_ms())
 
 
-async def _abandon(listeners: Sequence[TcpListener], store: Store | None, directories: LogDirectories | None) -> None:
+async def _abandon(listeners: Sequence[TcpListener], store: Store | None) -> None:
     for listener in listeners:
         await listener.close()
-    if directories is not None:
-        directories.close(clean=False)
     if store is not None:
         await store.close()

@@ -21,11 +21,11 @@ from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.core.metrics import SocketMetrics
 from penstock.protocol.message import Buffer, Chunk, FileChunk
 from penstock.server import limits
+from penstock.server.gathering import IN_MEMORY, gather
 
 logger = logging.getLogger("penstock.server.connection")
 
 _SIZE = struct.Struct(">i")
-_IN_MEMORY = (bytes, bytearray, memoryview)
 
 
 class Listener(Protocol):
@@ -105,7 +105,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         if self._awaited is not None:
-            self._awaited.cancel()
+            # A turn later: a request that was begun in this one has not run yet, and would end as a warning.
+            asyncio.get_running_loop().call_soon(self._awaited.cancel)
         self._requests.clear()
         self._chunks.clear()
         self._frame = None
@@ -335,9 +336,11 @@ class Connection(asyncio.BufferedProtocol):
             if self._listener.metrics.bytes_out > stop_at:
                 self._yield()
                 return
-            gathered: list[Buffer] = []
-            while self._chunks and isinstance(self._chunks[0], _IN_MEMORY):
-                gathered.append(self._chunks.popleft())  # type: ignore[arg-type]
+            try:
+                gathered = gather(self._chunks)
+            except (OSError, ValueError) as error:
+                self._fail_reading(error)
+                return
             if not gathered:
                 self._send_from_file()
             else:
@@ -351,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         chunk = self._chunks[0]
         assert self._transport is not None
-        assert not isinstance(chunk, _IN_MEMORY)
+        assert not isinstance(chunk, IN_MEMORY)
         start = self._chunk_position
         try:
             sent = self._send_directly(chunk, start)
@@ -360,16 +363,19 @@ class Connection(asyncio.BufferedProtocol):
                 sent = len(piece)
                 self._transport.write(piece)
         except (OSError, ValueError) as error:
-            # Half a reply is out and cannot be taken back; the client asks again and then gets the error.
-            if not isinstance(error, ConnectionError):
-                logger.error("closing %s: reading a segment failed: %s", self.session, error)
-            self.abort()
+            self._fail_reading(error)
             return
         self._listener.metrics.bytes_out += sent
         self._chunk_position = start + sent
         if self._chunk_position == len(chunk):
             self._chunks.popleft()
             self._chunk_position = 0
+
+    def _fail_reading(self, error: Exception) -> None:
+        """Half a reply may be out and cannot be taken back; the client asks again and then gets the error."""
+        if not isinstance(error, ConnectionError):
+            logger.error("closing %s: reading a segment failed: %s", self.session, error)
+        self.abort()
 
     def _send_directly(self, chunk: FileChunk, start: int) -> int:
         if self._socket_fd < 0 or not len(chunk):

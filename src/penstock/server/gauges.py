@@ -11,6 +11,13 @@ from penstock.core.metrics import Labels, Number
 from penstock.groups.classic import GroupState
 from penstock.server.listener import TcpListener
 
+_CONSUMER_STATES = (
+    GroupState.EMPTY,
+    GroupState.ASSIGNING,
+    GroupState.RECONCILING,
+    GroupState.STABLE,
+    GroupState.DEAD,
+)
 _RUNNING = 3  # Kafka's number for a broker that serves
 
 
@@ -142,6 +149,14 @@ def _group_gauges(broker: Broker) -> Gauges:
     def in_state(state: GroupState) -> Callable[[], Number]:
         return lambda: coordinator.group_counts()[state]
 
+    def by_protocol() -> list[tuple[Labels, Number]]:
+        total, consumer = coordinator.group_counts().total(), coordinator.consumer_group_counts().total()
+        return [(("classic",), total - consumer), (("consumer",), consumer)]
+
+    def consumer_states() -> list[tuple[Labels, Number]]:
+        counts = coordinator.consumer_group_counts()
+        return [((state.value.lower(),), counts[state]) for state in _CONSUMER_STATES]
+
     return {
         prefix + "numgroups": lambda: coordinator.group_counts().total(),
         prefix + "numgroupsempty": in_state(GroupState.EMPTY),
@@ -150,4 +165,6 @@ def _group_gauges(broker: Broker) -> Gauges:
         prefix + "numgroupsstable": in_state(GroupState.STABLE),
         prefix + "numgroupsdead": in_state(GroupState.DEAD),
         prefix + "numoffsets": coordinator.offset_count,
+        "kafka_server_group_coordinator_metrics_group_count": by_protocol,
+        "kafka_server_group_coordinator_metrics_consumer_group_count": consumer_states,
     }

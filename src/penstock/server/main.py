@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import resource
 import signal
@@ -22,6 +23,9 @@ from penstock.server.monitoring import MonitoringServer
 logger = logging.getLogger("penstock.server")
 
 _MAX_PORT = 65_535
+# New objects before the collector looks for cycles among them. Requests leave hardly any behind, and a thousand of them
+# that wait at once, as in a rebalance, are gone through each time.
+_COLLECTOR_THRESHOLD = 10_000
 
 
 def run_broker(properties: Mapping[str, str]) -> int:
@@ -55,6 +59,7 @@ async def _serve(config: BrokerConfig) -> int:
         )
         await server.stop()
         return 1
+    _spare_the_collector()
     print(f"penstock broker {config.node_id} is ready at {server.bootstrap_servers}", flush=True)
     await stopping.wait()
     logger.info("shutting down")
@@ -63,6 +68,15 @@ async def _serve(config: BrokerConfig) -> int:
         await monitoring.stop()
     logger.info("shut down cleanly")
     return 0
+
+
+def _spare_the_collector() -> None:
+    """What start-up has left is there to stay; going through it again and again is time in which nobody is served. With
+    both settings, collecting takes a third of the time in a rebalance of 1,000 consumers. Only for a process that is
+    ours: an embedded broker has no say in this.
+    """
+    gc.freeze()
+    gc.set_threshold(_COLLECTOR_THRESHOLD)
 
 
 async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> MonitoringServer | None:

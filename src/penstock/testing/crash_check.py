@@ -10,11 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from penstock.testing.crash_clients import PATIENT, Reader, Writer, decode_value, identify
+from penstock.testing.crash_clients import PATIENT, Reader, Writer, decode_value, identify, read_committed
+from penstock.testing.crash_transactions import (
+    ABORTED,
+    COMMITTED,
+    UNKNOWN,
+    CommittedReader,
+    KeyedWriter,
+    TransactionalWriter,
+    TransactionCheck,
+    check_keys,
+)
 
 _READ_TIMEOUT_S = 120.0
+_STABLE_TIMEOUT_S = 60.0
 # A finding names examples; a log with a million lost records need not list them all.
 _MOST_EXAMPLES = 5
 
@@ -28,6 +40,10 @@ class CrashReport:
     stored: int = 0
     commits: int = 0
     topics_made: int = 0
+    transactions: dict[int, int] = field(default_factory=lambda: dict.fromkeys((COMMITTED, ABORTED, UNKNOWN), 0))
+    keyed: int = 0
+    compacted_to: int = 0
+    peak_memory_mb: float = 0.0
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
     retried: int = 0  # second copies of records of plain producers, which promise no better
@@ -39,13 +55,16 @@ class CrashReport:
         return not (self.lost or self.duplicated or self.reordered or self.other)
 
     def __str__(self) -> str:
-        lines = [
-            f"seed {self.seed}: {self.rounds} crashes, {self.kills_while_starting} of them while starting",
-            f"{self.acknowledged:,} records acknowledged, {self.stored:,} stored",
-            f"{self.commits:,} commits, {self.topics_made} topics made",
-            f"lost {len(self.lost)}, duplicated {len(self.duplicated)}, reordered {len(self.reordered)}",
-            f"other findings {len(self.other)}; {self.retried} second copies from plain producers",
-        ]
+        line = (
+            f"crash rounds: seed={self.seed} rounds={self.rounds} while_starting={self.kills_while_starting} "
+            f"acknowledged={self.acknowledged} stored={self.stored} retried={self.retried} commits={self.commits} "
+            f"topics={self.topics_made} transactions_committed={self.transactions[COMMITTED]} "
+            f"aborted={self.transactions[ABORTED]} unknown={self.transactions[UNKNOWN]} "
+            f"keyed={self.keyed} compacted_to={self.compacted_to} lost={len(self.lost)} "
+            f"duplicated={len(self.duplicated)} reordered={len(self.reordered)} other={len(self.other)} "
+            f"peak_rss_mb={self.peak_memory_mb:.0f}"
+        )
+        lines = [line]
         for name in ("lost", "duplicated", "reordered", "other"):
             found: list[str] = getattr(self, name)
             lines += [f"  {name}: {text}" for text in found[:_MOST_EXAMPLES]]
@@ -117,35 +136,81 @@ def check_targets(servers: str, writers: Sequence[Writer], reader: Reader, repor
     check_writers(writers, checks.values(), report)
 
 
-def _read_everything(servers: str, targets: list[tuple[str, int]]) -> Iterable[Message]:
+def check_transactions(
+    servers: str, writers: Sequence[TransactionalWriter], reader: CommittedReader, report: CrashReport
+) -> None:
+    """Committed ones are whole, aborted ones invisible, and none is left open."""
+    targets = list(reader.offsets)
+    _wait_until_stable(servers, targets, report)
+    check = TransactionCheck([writer.log for writer in writers])
+    stored: dict[tuple[str, int], dict[int, bytes]] = {where: {} for where in targets}
+    for message in _read_everything(servers, targets, isolation="read_committed"):
+        where, offset = (str(message.topic()), message.partition() or 0), message.offset() or 0
+        check.add(where, offset, message.value())
+        stored[where][offset] = message.value() or b""
+    check.add_earlier(reader, stored)
+    check.finish([read_committed(servers, each.group, targets[0], _READ_TIMEOUT_S).offset for each in writers])
+    report.lost += check.lost
+    report.duplicated += check.duplicated
+    report.reordered += check.reordered
+    report.other += check.other
+    for writer in writers:
+        for outcome in report.transactions:
+            report.transactions[outcome] += writer.log.count(outcome)
+
+
+def _wait_until_stable(servers: str, targets: list[tuple[str, int]], report: CrashReport) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
+
+    def ends(isolation: IsolationLevel) -> list[int]:
+        asked = {TopicPartition(*target): OffsetSpec.latest() for target in targets}
+        found = admin.list_offsets(asked, isolation_level=isolation)
+        return [future.result(_READ_TIMEOUT_S).offset for future in found.values()]
+
+    deadline = time.monotonic() + _STABLE_TIMEOUT_S
+    while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+        if time.monotonic() > deadline:
+            report.other.append(f"a transaction is still open {_STABLE_TIMEOUT_S} s after the last writer ended")
+            return
+        time.sleep(0.1)
+
+
+def check_compacted(servers: str, writer: KeyedWriter, target: tuple[str, int], report: CrashReport) -> None:
+    records = [(each.key() or b"", int(each.value() or b"-1")) for each in _read_everything(servers, [target])]
+    report.other += check_keys(writer.acknowledged, writer.attempted, records)
+    report.keyed, report.compacted_to = writer.written, len(records)
+
+
+def _read_everything(
+    servers: str, targets: list[tuple[str, int]], isolation: str = "read_uncommitted"
+) -> Iterable[Message]:
     config: dict[str, Any] = {
         "bootstrap.servers": servers,
         **PATIENT,
         "group.id": "crash-check",
         "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
         "auto.offset.reset": "error",
         "check.crcs": True,
     }
     consumer = Consumer(config)
     try:
-        left = {}
-        for topic, partition in targets:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_READ_TIMEOUT_S)
-            if high > low:
-                left[topic, partition] = high - 1
+        left = set(targets)
         consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in left])
         deadline = time.monotonic() + _READ_TIMEOUT_S
         while left:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the end of {sorted(left)} was not reached within {_READ_TIMEOUT_S} s")
             for message in consumer.consume(10_000, timeout=0.2):
-                if message.error() is not None:
-                    raise RuntimeError(f"reading back failed: {message.error()}")
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise RuntimeError(f"reading back failed: {error}")
                 deadline = time.monotonic() + _READ_TIMEOUT_S
-                yield message
-                where = (str(message.topic()), message.partition() or 0)
-                if message.offset() == left.get(where):
-                    del left[where]
+                if error is None:
+                    yield message
+                else:
+                    left.discard((str(message.topic()), message.partition() or 0))
     finally:
         consumer.close()
 

@@ -75,7 +75,7 @@ def decode_value(value: bytes | None) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-class _Client(threading.Thread):
+class CrashClient(threading.Thread):
     def __init__(self, name: str) -> None:
         super().__init__(name=f"crash-{name}", daemon=True)
         self._ending = threading.Event()
@@ -85,7 +85,7 @@ class _Client(threading.Thread):
         self._ending.set()
 
 
-class Writer(_Client):
+class Writer(CrashClient):
     """Numbers its records from 0 and writes number `n` to target `n % len(targets)`."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Writer(_Client):
         self._producer.produce(topic, encode_value(self.index, number), partition=partition, on_delivery=report)
 
 
-class Reader(_Client):
+class Reader(CrashClient):
     """Follows every target and keeps what it was served at which offset: that may never change."""
 
     def __init__(self, servers: str, targets: Sequence[tuple[str, int]]) -> None:
@@ -176,7 +176,7 @@ def identify(writer: int, number: int) -> int:
     return (writer << _WRITER_SHIFT) | number
 
 
-class Committer(_Client):
+class Committer(CrashClient):
     """Commits ever larger offsets of one partition; remembers the last attempt and the last acknowledgement."""
 
     def __init__(self, servers: str, group: str, target: tuple[str, int]) -> None:

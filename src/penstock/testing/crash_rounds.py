@@ -2,9 +2,10 @@
 
     python -m penstock.testing.crash_rounds --rounds 100 --seed 7
 
-Idempotent and plain producers write (acks=all and acks=1), a consumer follows, a group commits, topics are made. After
-the last round everything is read back: see `crash_check` for what is compared. The seed decides when each kill comes;
-it cannot decide what the machine did at that moment, so a run with the same seed is alike and not the same.
+Idempotent and plain producers write (acks=all and acks=1), transactional ones commit, abort and vanish, one writes to a
+topic that is compacted all the while; consumers follow, a group commits, topics are made. After the last round
+everything is read back: see `crash_check` and `crash_transactions` for what is compared. The seed decides when each
+kill comes; it cannot decide what the machine did at that moment, so a run with the same seed is alike and not the same.
 """
 
 from __future__ import annotations
@@ -22,15 +23,23 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.testing.crash_check import CrashReport, check_targets, verify_files
+from penstock.testing.crash_check import (
+    CrashReport,
+    check_compacted,
+    check_targets,
+    check_transactions,
+    verify_files,
+)
 from penstock.testing.crash_clients import (
     PATIENT,
     WRITER_KINDS,
     Committer,
+    CrashClient,
     Reader,
     Writer,
     read_committed,
 )
+from penstock.testing.crash_transactions import CommittedReader, KeyedWriter, TransactionalWriter
 from penstock.testing.processes import BrokerProcess
 
 _GROUP = "crash-committer"
@@ -46,6 +55,15 @@ _BROKER_CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "replica.high.watermark.checkpoint.interval.ms": "50",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # The least there is, so that the cleaner has sealed segments of the coordinators' topics to work on.
+    "offsets.topic.segment.bytes": "1048576",
+    "transaction.state.log.segment.bytes": "1048576",
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.min.cleanable.ratio": "0.05",
+    "log.cleaner.dedupe.buffer.size": "1048576",
+    "log.segment.delete.delay.ms": "1000",
 }
 _TOPIC_CONFIG = {"segment.bytes": "1048576", "index.interval.bytes": "512"}
 # Partitions, and when they reach the disk: some time, before each acknowledgement, every tenth of a second.
@@ -54,6 +72,20 @@ _TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "crash-flushed": (1, {"flush.messages": "1"}),
     "crash-timed": (1, {"flush.ms": "100"}),
 }
+# Apart from the others: markers and compaction leave gaps between offsets.
+_TRANSACTIONAL = "crash-transactional"
+_COMPACTED = "crash-compacted"
+_OTHER_TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    _TRANSACTIONAL: (3, {}),
+    _COMPACTED: (1, {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01"}),
+}
+_TRANSACTIONAL_TARGETS = [(_TRANSACTIONAL, index) for index in range(_OTHER_TOPICS[_TRANSACTIONAL][0])]
+_COMPACTED_TARGET = (_COMPACTED, 0)
+# librdkafka takes about a second to find its coordinator again: several, so that every kill meets some at work.
+_TRANSACTIONAL_WRITERS = 6
+_INTERNAL_TARGETS = (("__consumer_offsets", 0), ("__transaction_state", 0), ("__transaction_state", 1))
+# A broker of these rounds takes about a tenth of it.
+_MAX_MEMORY_MB = 512
 
 
 @dataclass
@@ -71,30 +103,38 @@ class CrashRounds:
         broker = BrokerProcess(self.data_dir, config={**_BROKER_CONFIG, **self.config})
         with broker:
             targets = self._create_targets(broker.bootstrap_servers)
-            with Load(broker.bootstrap_servers, targets) as load:
+            with Load(broker.bootstrap_servers, targets, self.seed) as load:
                 while report.rounds < self.rounds:
                     self._crash(broker, random_numbers, report)
                     load.check_commits(report)
                     load.check_topics(report)
                     self.say(f"crash {report.rounds} of {self.rounds}")
             load.note_failures(report)
-            check_targets(broker.bootstrap_servers, load.writers, load.reader, report)
+            servers = broker.bootstrap_servers
+            check_targets(servers, load.writers, load.reader, report)
+            check_transactions(servers, load.transactional, load.committed_reader, report)
+            check_compacted(servers, load.keyed, _COMPACTED_TARGET, report)
+            _note_memory(broker, report)
+        if report.peak_memory_mb > _MAX_MEMORY_MB:
+            report.other.append(f"the broker took {report.peak_memory_mb:.0f} MB")
         # Stopped cleanly by now, so every file must be whole, indexes and snapshots included.
         report.other += verify_files(
-            self.data_dir / f"{topic}-{partition}" for topic, partition in (*targets, ("__consumer_offsets", 0))
+            self.data_dir / f"{topic}-{partition}"
+            for topic, partition in (*targets, *_TRANSACTIONAL_TARGETS, _COMPACTED_TARGET, *_INTERNAL_TARGETS)
         )
         return report
 
     @staticmethod
     def _create_targets(servers: str) -> list[tuple[str, int]]:
         admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
-        for name, (partitions, config) in _TOPICS.items():
+        for name, (partitions, config) in {**_TOPICS, **_OTHER_TOPICS}.items():
             topic = NewTopic(name, partitions, 1, config={**_TOPIC_CONFIG, **config})
             admin.create_topics([topic])[name].result(_DEADLINE_S)
         return [(name, index) for name, (partitions, _) in _TOPICS.items() for index in range(partitions)]
 
     def _crash(self, broker: BrokerProcess, random_numbers: random.Random, report: CrashReport) -> None:
         time.sleep(random_numbers.uniform(*_UPTIME_S))
+        _note_memory(broker, report)
         broker.kill()
         report.rounds += 1
         while report.rounds < self.rounds and random_numbers.random() < _KILL_WHILE_STARTING:
@@ -109,29 +149,41 @@ class CrashRounds:
 class Load:
     """All clients of a run."""
 
-    def __init__(self, servers: str, targets: list[tuple[str, int]]) -> None:
+    def __init__(self, servers: str, targets: list[tuple[str, int]], seed: int) -> None:
         self.servers = servers
         self.target = targets[0]
         self.writers = [Writer(index, kind, servers, targets, _DEADLINE_S) for index, kind in enumerate(WRITER_KINDS)]
         self.reader = Reader(servers, targets)
         self.committer = Committer(servers, _GROUP, self.target)
+        self.transactional = [
+            TransactionalWriter(index, servers, _TRANSACTIONAL_TARGETS, seed + index)
+            for index in range(_TRANSACTIONAL_WRITERS)
+        ]
+        self.committed_reader = CommittedReader(servers, _TRANSACTIONAL_TARGETS)
+        self.keyed = KeyedWriter(servers, _COMPACTED_TARGET, _DEADLINE_S)
         self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
         self._topics_made: list[str] = []
         self._topics_deleted: list[str] = []
 
+    @property
+    def _writing(self) -> list[CrashClient]:
+        return [*self.writers, *self.transactional, self.keyed, self.committer]
+
+    @property
+    def _reading(self) -> list[CrashClient]:
+        return [self.reader, self.committed_reader]
+
     def __enter__(self) -> Self:
-        for thread in (*self.writers, self.reader, self.committer):
+        for thread in (*self._writing, *self._reading):
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for writer in self.writers:
-            writer.end()
-        self.committer.end()
-        for writer in self.writers:
-            writer.join()
-        self.reader.end()
-        self.reader.join()
+        for clients in (self._writing, self._reading):
+            for client in clients:
+                client.end()
+            for client in clients:
+                client.join()
         self.committer.close()
 
     def check_commits(self, report: CrashReport) -> None:
@@ -165,8 +217,15 @@ class Load:
             report.other.append(f"making {name} or deleting the oldest topic failed: {error}")
 
     def note_failures(self, report: CrashReport) -> None:
-        for client in (*self.writers, self.reader, self.committer):
+        for client in (*self._writing, *self._reading):
             report.other += client.failures
+
+
+def _note_memory(broker: BrokerProcess, report: CrashReport) -> None:
+    """The most that this process of the broker has ever held."""
+    for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            report.peak_memory_mb = max(report.peak_memory_mb, int(line.split()[1]) / 1024)
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.core.bounded_call import StuckCallError, call_within
 from penstock.testing.crash_clients import PATIENT
 from penstock.testing.processes import BrokerProcess
 
@@ -36,6 +37,7 @@ _TRANSACTION_TIMEOUT_MS = 10_000
 _UPTIME_S = (0.1, 0.9)
 _RECORDS_PER_ROUND = 150
 _CALL_TIMEOUT_S = 10.0
+_STUCK_AFTER_S = 5.0  # a call that lasts longer is given up; see bounded_call
 _DEADLINE_S = 60.0
 _KILLS = (("broker",), ("broker",), ("copier",), ("broker", "copier"))
 _BROKER_CONFIG = {
@@ -70,7 +72,7 @@ def copy(servers: str, seed: int) -> None:
     while True:
         try:
             _copy_until_something_fails(servers, random_numbers)
-        except KafkaException as error:
+        except (KafkaException, StuckCallError) as error:
             print(f"the copier starts over: {error}", flush=True)
 
 
@@ -115,7 +117,8 @@ def _copy_batch(producer: Producer, consumer: Consumer, messages: Sequence[Any],
         producer.produce(OUTPUT, message.value(), partition=message.partition())
         next_offsets[message.partition()] = message.offset() + 1
     offsets = [TopicPartition(INPUT, partition, offset) for partition, offset in next_offsets.items()]
-    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), _CALL_TIMEOUT_S)
+    group = consumer.consumer_group_metadata()
+    call_within(lambda: producer.send_offsets_to_transaction(offsets, group, _CALL_TIMEOUT_S), _STUCK_AFTER_S)
     if is_commit:
         try:
             producer.commit_transaction(_CALL_TIMEOUT_S)

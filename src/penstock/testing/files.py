@@ -44,7 +44,10 @@ class Fault:
 
 
 class FaultyFiles(Files):
-    def __init__(self, *faults: Fault) -> None:
+    """With `is_synced` False an fsync can fail but does nothing else: where no power is cut, nobody sees it."""
+
+    def __init__(self, *faults: Fault, is_synced: bool = True) -> None:
+        self.is_synced = is_synced
         self.faults: list[Fault] = list(faults)
         self.operations: list[Operation] = []
 
@@ -81,7 +84,7 @@ class FaultyFiles(Files):
         if fault is not None:
             super().write_file(path, memoryview(data)[: fault.partial_bytes])
             raise OSError(fault.error, os.strerror(fault.error), str(path))
-        super().write_file(path, data, sync=sync)
+        super().write_file(path, data, sync=sync and self.is_synced)
 
     def rename(self, source: StrPath, target: StrPath) -> None:
         self.check("rename", target)
@@ -115,13 +118,23 @@ class FaultyFiles(Files):
         self.check("size", path)
         return super().size(path)
 
+    def modified_ms(self, path: StrPath) -> int:
+        self.check("modified", path)
+        return super().modified_ms(path)
+
+    def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
+        self.check("modified", path)
+        super().set_modified_ms(path, modified_ms)
+
     def sync_file(self, path: StrPath) -> None:
         self.check("sync", path)
-        super().sync_file(path)
+        if self.is_synced:
+            super().sync_file(path)
 
     def sync_directory(self, path: StrPath) -> None:
         self.check("sync", path)
-        super().sync_directory(path)
+        if self.is_synced:
+            super().sync_directory(path)
 
     def lock(self, path: StrPath) -> OpenFile:
         self.check("lock", path)
@@ -146,10 +159,15 @@ class FaultyFile(OpenFile):
         self._files.check("read", self.path)
         return super().read(position, size)
 
+    def send(self, socket_fd: int, position: int, size: int) -> int:
+        self._files.check("send", self.path)
+        return super().send(socket_fd, position, size)
+
     def truncate(self, size: int) -> None:
         self._files.check("truncate", self.path)
         super().truncate(size)
 
     def sync(self) -> None:
         self._files.check("sync", self.path)
-        super().sync()
+        if self._files.is_synced:
+            super().sync()

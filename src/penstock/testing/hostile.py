@@ -11,6 +11,7 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,6 +51,10 @@ class HostileSocket:
         self._socket.connect((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    @property
+    def is_open(self) -> bool:
+        return self._socket.fileno() >= 0
+
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
@@ -62,6 +67,28 @@ class HostileSocket:
                 position += self._socket.send(data[position : position + 65_536])
         self._socket.settimeout(PATIENCE_S)
         return position
+
+    def try_send(self, data: bytes) -> int:
+        """What fits right now, be it nothing. ConnectionError when the broker has closed."""
+        self._socket.setblocking(False)
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        finally:
+            self._socket.settimeout(PATIENCE_S)
+
+    def try_receive(self, size: int = 1 << 16) -> bytes | None:
+        """What is there right now; None when nothing is, no bytes when the broker has closed."""
+        self._socket.setblocking(False)
+        try:
+            return self._socket.recv(size)
+        except BlockingIOError:
+            return None
+        except ConnectionError:
+            return b""
+        finally:
+            self._socket.settimeout(PATIENCE_S)
 
     def receive(self, size: int, timeout_s: float = PATIENCE_S) -> bytes:
         """Up to `size` bytes; fewer where the broker closed before. TimeoutError if it does neither."""
@@ -125,6 +152,8 @@ class GoodClient:
         self.errors: list[str] = []
         self.produced = 0
         self.consumed = 0
+        self.latencies_s: list[float] = []  # from handing a record to the producer to having it back
+        self._sent_at: deque[float] = deque()
 
     def start(self) -> Self:
         self._thread.start()
@@ -174,6 +203,7 @@ class GoodClient:
     def _exchange(self, producer: Any, consumer: Any) -> None:
         if self.produced - self.consumed < 100:
             for _ in range(10):
+                self._sent_at.append(time.monotonic())
                 producer.produce(self._topic, str(self.produced).encode(), on_delivery=self._on_delivery)
                 self.produced += 1
         producer.poll(0)
@@ -184,6 +214,7 @@ class GoodClient:
                 self.errors.append(f"record {self.consumed} expected, {message.value()!r} read")
             else:
                 self.consumed += 1
+                self.latencies_s.append(time.monotonic() - self._sent_at.popleft())
 
     def _on_delivery(self, error: object, _: object) -> None:
         if error is not None:

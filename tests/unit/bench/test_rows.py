@@ -31,6 +31,8 @@ def test_cpu_is_the_sum_of_the_loads_when_several_were_measured() -> None:
         (Row("k", "t", "u", ratio_at_least=2), 200, None, None),
         (Row("k", "t", "u", value_at_most=80), 80, None, True),
         (Row("k", "t", "u", value_at_most=80), 81, 1000, False),
+        (Row("k", "t", "u", value_at_least=80), 80, 10, True),
+        (Row("k", "t", "u", value_at_least=80), 79, None, False),
         (Row("k", "t", "u"), 1, 1, None),
     ],
 )

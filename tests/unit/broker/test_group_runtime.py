@@ -13,8 +13,10 @@ from penstock.cluster.internal_topics import CONSUMER_OFFSETS
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition
+from penstock.groups.classic import GroupState
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import (
+    ConsumerHeartbeatRequest,
     DeletedTopic,
     JoinRequest,
     OffsetCommitRequest,
@@ -304,3 +306,41 @@ class TestLoading:
             assert rig.committed() == ErrorCode.NOT_COORDINATOR
 
         rig.run(scenario)
+
+
+def test_rebalances_of_both_protocols_are_counted_when_they_begin_and_end(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    coordinator, metrics = rig.runtime.coordinator, rig.runtime.metrics
+
+    async def beat(member_id: str, epoch: int, **more: Any) -> Any:
+        request = ConsumerHeartbeatRequest(
+            **{
+                "group_id": "g",
+                "member_id": member_id,
+                "member_epoch": epoch,
+                "client_id": "",
+                "client_host": "",
+                **more,
+            }
+        )
+        now_ms = rig.host.clock.now_ms()
+        return await rig.runtime.submit(lambda ticket: coordinator.consumer_heartbeat(ticket, request, now_ms))
+
+    async def scenario() -> None:
+        await rig.loaded()
+        joining = {"rebalance_timeout_ms": 10_000, "topic_names": frozenset({"orders"}), "owned": frozenset()}
+        first = await beat("a", 0, **joining)
+        assert (metrics.consumer_rebalances, metrics.completed_rebalances) == (1, 1)
+        await beat("a", first.member_epoch)
+        assert (metrics.consumer_rebalances, metrics.completed_rebalances) == (1, 1)
+        rig.host.clock.advance(SETTINGS.consumer_assignment_interval_ms)
+        await beat("b", 0, **joining)
+        assert (metrics.consumer_rebalances, metrics.completed_rebalances) == (2, 1)
+        assert coordinator.consumer_group_counts() == {GroupState.RECONCILING: 1}
+        await beat("a", first.member_epoch)
+        assert (metrics.consumer_rebalances, metrics.completed_rebalances) == (2, 2)
+        assert coordinator.consumer_group_counts() == {GroupState.STABLE: 1}
+        await beat("a", -1)
+        assert metrics.consumer_rebalances == 3
+
+    rig.run(scenario)

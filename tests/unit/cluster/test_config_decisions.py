@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cluster import znodes
 from penstock.cluster.config_decisions import ResourceType, decide_alter_configs, decide_incremental_alter_configs
 from penstock.cluster.controller import decide_create_topics
 from penstock.cluster.decisions import FullChange, IncrementalChange, NewTopic, RequestedChange
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.store import CompareAndSet, Delete, check_operation
 from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import choices, cluster, config
 
-TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+SESSION = "consumer.session.timeout.ms"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Keys = list[tuple[str, int, str | None]]
 
@@ -201,3 +204,52 @@ def test_settings_are_refused_when_they_would_not_fit_the_store() -> None:
     huge: Keys = [(f"my.key.{index}", SET, "x" * 99_000) for index in range(11)]
     (result,) = decide_incremental_alter_configs(image(), config(), [incremental(BROKER, "1", huge)]).results
     assert result.code is ErrorCode.INVALID_CONFIG
+
+
+# ------------------------------------------------------------------------------------------------------ groups
+
+
+def group_image(group: str = "g", **settings: str) -> MetadataImage:
+    keys: Keys = [(name, SET, value) for name, value in (settings or {SESSION: "50000"}).items()]
+    return decide_incremental_alter_configs(cluster(), config(), [incremental(GROUP, group, keys)]).image
+
+
+@pytest.mark.parametrize("group", ["g", "../x/ y%2F.", ".", "grüße"])
+def test_group_settings_are_stored_under_a_name_of_one_part_when_the_group_has_any(group: str) -> None:
+    change = incremental(GROUP, group, [(SESSION, SET, "50000")])
+    decision = decide_incremental_alter_configs(cluster(), config(), [change])
+    assert decision.image.group_configs == {group: {SESSION: "50000"}}
+    (operation,) = decision.operations
+    check_operation(operation)
+    assert znodes.group_of_config(operation.path.removeprefix("/config/groups/")) == group
+
+
+def test_group_setting_is_written_over_when_there_is_one() -> None:
+    change = FullChange(GROUP, "g", (("consumer.heartbeat.interval.ms", "6000"),))
+    decision = decide_alter_configs(group_image(), config(), [change])
+    assert decision.image.group_configs == {"g": {"consumer.heartbeat.interval.ms": "6000"}}
+    assert [type(operation) for operation in decision.operations] == [CompareAndSet]
+
+
+def test_nothing_is_left_when_a_group_loses_its_last_setting() -> None:
+    change = incremental(GROUP, "g", [(SESSION, DELETE, None)])
+    decision = decide_incremental_alter_configs(group_image(), config(), [change])
+    assert decision.image.group_configs == {}
+    assert decision.operations == (Delete("/config/groups/g"),)
+    again = decide_incremental_alter_configs(decision.image, config(), [change])
+    assert (again.results[0].code, again.operations) == (ErrorCode.NONE, ())
+
+
+@pytest.mark.parametrize(
+    ("group", "key", "code", "message"),
+    [
+        ("", SESSION, 42, "Default group resources are not allowed."),
+        ("g" * 2_000, SESSION, 42, "the group's name is too long to have settings"),
+        ("g", "retention.ms", 40, "Unknown group config name: retention.ms"),
+    ],
+)
+def test_group_settings_are_refused_when_name_or_key_is_wrong(group: str, key: str, code: int, message: str) -> None:
+    change = incremental(GROUP, group, [(key, SET, "50000")])
+    decision = decide_incremental_alter_configs(cluster(), config(), [change])
+    assert decision.results == ((GROUP, group, code, message),)
+    assert decision.operations == ()

@@ -96,7 +96,8 @@ def test_everything_is_there_again_when_the_broker_restarts(tmp_path: Path) -> N
         await metadata.delete_topics([TopicSelector("a")])
         await metadata.create_topics([NewTopic("a", 1, 1)])
         change = IncrementalChange(4, "", (RequestedChange("log.retention.ms", 0, "77"),))
-        await metadata.incremental_alter_configs([change])
+        of_group = IncrementalChange(32, "a/group", (RequestedChange("consumer.session.timeout.ms", 0, "50000"),))
+        await metadata.incremental_alter_configs([change, of_group])
         await metadata.close()
         await store.close()
         return metadata.image
@@ -112,6 +113,7 @@ def test_everything_is_there_again_when_the_broker_restarts(tmp_path: Path) -> N
     before, after = run(first_life()), run(second_life())
     assert after.topics == before.topics
     assert after.default_broker_config == {"log.retention.ms": "77"}
+    assert after.group_configs == {"a/group": {"consumer.session.timeout.ms": "50000"}}
     assert after.cluster_id == before.cluster_id
     assert after.controller_epoch == before.controller_epoch + 1
     assert after.brokers[1].epoch > before.brokers[1].epoch

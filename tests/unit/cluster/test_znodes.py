@@ -82,3 +82,9 @@ def test_deleting_undoes_creating_when_operations_are_compared() -> None:
     created = [operation.path for operation in znodes.create_topic_operations(TOPIC, 1)]
     deleted = [operation.path for operation in znodes.delete_topic_operations(TOPIC)]
     assert sorted(created) == sorted(deleted)
+
+
+def test_cluster_id_is_named_when_it_is_missing_from_its_node() -> None:
+    with pytest.raises(StoreError, match="cannot be understood") as error:
+        znodes.decode_cluster_id(b'{"version":"1"}')
+    assert error.value.kind is StoreErrorKind.CORRUPT

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from penstock.core.config import BrokerConfig
-from penstock.core.config_keys import BROKER_KEYS, BROKER_SECTIONS, IGNORED, TOPIC_KEYS_BY_NAME, reason_ignored
+from penstock.core.config_group import group_config
+from penstock.core.config_keys import (
+    BROKER_KEYS,
+    BROKER_SECTIONS,
+    GROUP_KEYS_BY_NAME,
+    IGNORED,
+    TOPIC_KEYS_BY_NAME,
+    reason_ignored,
+)
 from penstock.core.config_types import ConfigKey, Range, RangeOr, format_value
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "kafka_config_facts.json").read_text())
@@ -23,7 +31,6 @@ DIFFERENT_DEFAULT = {
 DIFFERENT_MODE = {
     "listeners": "we listen at start only",
     "listener.security.protocol.map": "we listen at start only",
-    "group.consumer.assignment.interval.ms": "the coordinator is given its settings at start",
 }
 NOT_SERVED_TOPIC_KEYS = {
     "remote.storage.enable",
@@ -79,9 +86,16 @@ def test_synonyms_are_kafkas_when_a_topic_key_has_a_broker_default() -> None:
 
 def test_every_synonym_is_a_broker_key_when_looked_up() -> None:
     missing = [
-        each.name for key in TOPIC_KEYS_BY_NAME.values() for each in key.synonyms if each.name not in BROKER_KEYS
+        each.name
+        for key in (*TOPIC_KEYS_BY_NAME.values(), *GROUP_KEYS_BY_NAME.values())
+        for each in key.synonyms
+        if each.name not in BROKER_KEYS
     ]
     assert missing == []
+
+
+def test_group_defaults_are_those_of_the_group_table_when_nothing_is_configured() -> None:
+    assert group_config(BrokerConfig.parse({}), {}) == {name: key.default for name, key in GROUP_KEYS_BY_NAME.items()}
 
 
 def test_topic_defaults_are_those_of_the_topic_table_when_nothing_is_configured() -> None:
@@ -99,7 +113,7 @@ def test_default_is_accepted_when_written_out(key: ConfigKey) -> None:
 
 
 def test_documentation_is_a_sentence_when_shown_to_a_user() -> None:
-    for key in (*BROKER_KEYS.values(), *TOPIC_KEYS_BY_NAME.values()):
+    for key in (*BROKER_KEYS.values(), *TOPIC_KEYS_BY_NAME.values(), *GROUP_KEYS_BY_NAME.values()):
         assert key.documentation.endswith("."), key.name
         assert key.documentation[0].isupper() or key.documentation[0] == "`", key.name
 

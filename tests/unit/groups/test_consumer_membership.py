@@ -20,6 +20,7 @@ from tests.unit.groups.consumer_harness import (
     of_orders,
     of_users,
 )
+from tests.unit.groups.harness import GROUP
 
 SESSION_MS = 45_000
 
@@ -373,3 +374,26 @@ def test_nothing_has_happened_when_the_records_cannot_be_written() -> None:
     assert durable(runtime.consumer_group()) == before
     runtime.advance(SESSION_MS)  # its session still counts
     assert runtime.consumer_state() == "Empty"
+
+
+# ----------------------------------------------------------------------------------------------- settings
+
+
+def test_member_is_told_its_groups_interval_when_the_group_has_settings_of_its_own() -> None:
+    runtime = ConsumerRuntime()
+    epoch = runtime.enter("a").member_epoch
+    own = AT_ONCE._replace(consumer_heartbeat_interval_ms=7_000, consumer_session_timeout_ms=50_000)
+    runtime.groups.change_settings(AT_ONCE, {GROUP: own})
+    assert runtime.beat("a", epoch).heartbeat_interval_ms == 7_000
+    runtime.advance(SESSION_MS)
+    assert runtime.consumer_state() == "Stable"
+    runtime.advance(50_000 - SESSION_MS)
+    assert runtime.consumer_state() == "Empty"
+
+
+def test_settings_are_the_brokers_again_when_the_group_loses_its_own() -> None:
+    runtime = ConsumerRuntime()
+    runtime.groups.change_settings(AT_ONCE, {GROUP: AT_ONCE._replace(consumer_heartbeat_interval_ms=7_000)})
+    epoch = runtime.enter("a").member_epoch
+    runtime.groups.change_settings(AT_ONCE._replace(consumer_heartbeat_interval_ms=6_000), {})
+    assert runtime.beat("a", epoch).heartbeat_interval_ms == 6_000

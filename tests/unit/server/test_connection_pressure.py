@@ -126,13 +126,39 @@ class TestLargeReplies:
         assert bytes(transport.sent[-1:]) == b"!"
 
     def test_file_goes_to_the_socket_unread_when_the_socket_takes_it(self, wire: Wire) -> None:
-        body = FakeSlice(3000, takes=[1000, 2000])
+        body = FakeSlice(30_000, takes=[10_000, 20_000])
         listener = FakeListener(lambda _: [bytearray(b"HEAD"), body, bytearray(b"TAIL")])
         transport = wire(listener)
         transport.receive(frame(b"fetch"))
-        assert (body.sends, body.reads) == ([(0, 1000), (1000, 2000)], [])
+        assert (body.sends, body.reads) == ([(0, 10_000), (10_000, 20_000)], [])
         assert bytes(transport.sent) == b"HEADTAIL"
-        assert listener.metrics.bytes_out == 3008
+        assert listener.metrics.bytes_out == 30_008
+
+    def test_file_is_read_and_sent_with_its_surroundings_when_it_is_small(self, wire: Wire) -> None:
+        body = FakeSlice(1000, takes=[1000])
+        listener = FakeListener(lambda _: [bytearray(b"HEAD"), body, bytearray(b"TAIL")])
+        transport = wire(listener)
+        transport.receive(frame(b"fetch"))
+        assert (body.sends, body.reads) == ([], [(0, 1000)])
+        assert bytes(transport.sent) == b"HEAD" + bytes(1000) + b"TAIL"
+        assert listener.metrics.bytes_out == 1008
+
+    def test_little_is_read_ahead_when_there_are_many_small_files(self, wire: Wire) -> None:
+        bodies = [FakeSlice(limits.GATHERED_CHUNK_SIZE) for _ in range(100)]
+        chunks: list[Chunk] = [each for body in bodies for each in (bytearray(b"HEAD"), body)]
+        transport = wire(FakeListener(lambda _: chunks), takes_everything=False)
+        transport.receive(frame(b"fetch"))
+        assert sum(map(len, bodies)) > 2 * sum(size for body in bodies for _, size in body.reads)
+        while transport.buffered:
+            transport.take()
+        assert bytes(transport.sent) == (b"HEAD" + bytes(limits.GATHERED_CHUNK_SIZE)) * 100
+
+    def test_nothing_is_sent_when_a_small_file_fails(self, wire: Wire) -> None:
+        body = FakeSlice(1000, fails_at=500)
+        transport = wire(FakeListener(lambda _: [bytearray(b"HEAD"), body]))
+        transport.receive(frame(b"fetch"))
+        assert transport.was_aborted()
+        assert not transport.sent
 
     def test_piece_waits_in_the_transport_when_the_socket_is_full(self, wire: Wire) -> None:
         size = 3 * limits.WRITE_PIECE_SIZE

@@ -1,4 +1,4 @@
-"""Configuration of topics and brokers, looked at and changed."""
+"""Configuration of topics, brokers and groups, looked at and changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from penstock.broker.session import RequestContext
 from penstock.cluster.config_decisions import ResourceType
 from penstock.cluster.decisions import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.topic_names import check_topic_name
-from penstock.core.config_describe import ConfigEntry, describe_broker, describe_default_broker, describe_topic
+from penstock.core.config_describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_default_broker,
+    describe_group,
+    describe_topic,
+)
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import alter_configs as full_messages
 from penstock.protocol.messages import incremental_alter_configs as incremental_messages
@@ -45,6 +51,9 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, resource
     if resource_type == ResourceType.TOPIC:
         allowed = broker.authorizer.is_allowed(context, operation, Resource.TOPIC, name)
         return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if resource_type == ResourceType.GROUP:
+        allowed = broker.authorizer.is_allowed(context, operation, Resource.GROUP, name)
+        return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
     allowed = broker.authorizer.is_allowed(context, operation, Resource.CLUSTER, CLUSTER_NAME)
     return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -93,6 +102,10 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
             text = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             raise ApiError(ErrorCode.INVALID_REQUEST, text)
         return describe_broker(broker.config, keys)
+    if resource.resource_type == ResourceType.GROUP:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(broker.config, broker.metadata.image.group_configs.get(name, {}), keys)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 
@@ -188,7 +201,7 @@ def list_config_resources(
         ResourceType.BROKER: nodes,
         ResourceType.BROKER_LOGGER: nodes,
         ResourceType.CLIENT_METRICS: [],
-        ResourceType.GROUP: [],
+        ResourceType.GROUP: list(image.group_configs),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -40,6 +40,7 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ZSTD = 7
 _FIRST_VERSION_WITH_ABORTABLE = 11
 _FIRST_VERSION_THAT_ADDS = 12
+_ADDING_TRANSACTION_VERSION = 2
 _VALID_ACKS = (-1, 0, 1)
 # Batches that need a second look: transactional ones and zstd.
 SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
@@ -48,11 +49,12 @@ SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
 _NOT_NOW = (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified yet")
 _REFUSALS = {
     ErrorCode.INVALID_TXN_STATE: (ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction"),
-    ErrorCode.CONCURRENT_TRANSACTIONS: _NOT_NOW,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _NOT_NOW,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: _NOT_NOW,
     ErrorCode.NOT_COORDINATOR: _NOT_NOW,
 }
+# Producers that add partitions by writing know this one, too.
+_REFUSALS_OF_OLDER_CLIENTS = {**_REFUSALS, ErrorCode.CONCURRENT_TRANSACTIONS: _NOT_NOW}
 # Kafka's own tools write to internal topics under this client id; nobody else may.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -109,7 +111,7 @@ def _produce_in_transaction(
 
 
 def _transactional_job(broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Refusals) -> _Job:
-    version = 2 if context.api_version >= _FIRST_VERSION_THAT_ADDS else 0
+    version = _ADDING_TRANSACTION_VERSION if context.api_version >= _FIRST_VERSION_THAT_ADDS else 0
     return _Job(broker, context, request.acks, refusals, broker.clock.now_ms(), [], version)
 
 
@@ -233,7 +235,8 @@ def _check_flags(job: _Job, header: BatchHeader, partition: Partition) -> None:
         if job.refusals is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if partition.topic_partition in job.refusals:
-            raise ApiError(*_REFUSALS.get(code := job.refusals[partition.topic_partition], (code,)))
+            words = _REFUSALS if job.transaction_version == _ADDING_TRANSACTION_VERSION else _REFUSALS_OF_OLDER_CLIENTS
+            raise ApiError(*words.get(code := job.refusals[partition.topic_partition], (code,)))
     if header.compression == Codec.ZSTD and job.context.api_version < _FIRST_VERSION_WITH_ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 

@@ -1,0 +1,84 @@
+"""End-to-end latency at a steady rate: from handing a record to a producer until a consumer hands it out."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+import confluent_kafka
+
+from bench.contenders import CpuMeter
+from bench.errors import BenchError
+from bench.loads import PATIENCE_S, Figures, Scale, client_settings, percentile, topic_of
+from penstock.testing.processes import ServerProcess
+
+RECORDS_PER_SECOND = 1000
+VALUE_BYTES = 1024
+WARM_UP_SECONDS = 2
+# What a value begins with: when the record was sent, by the clock that the consumer reads too.
+SENT_NS = struct.Struct(">q")
+_PADDING = bytes(VALUE_BYTES - SENT_NS.size)
+
+PRODUCER = {"acks": "all", "linger.ms": 0}
+CONSUMER = {
+    "group.id": "bench",
+    "enable.auto.commit": False,
+    "fetch.min.bytes": 1,
+    # After an empty fetch the next one follows at once.
+    "fetch.error.backoff.ms": 0,
+}
+
+
+def measure_steady(server: ServerProcess, scale: Scale) -> Figures:
+    meter = CpuMeter()
+    left_out = RECORDS_PER_SECOND * WARM_UP_SECONDS
+    count = left_out + RECORDS_PER_SECOND * scale.steady_seconds
+    latencies: list[int] = []
+    with topic_of(server) as topic:
+        consumer = confluent_kafka.Consumer({**client_settings(server), **CONSUMER})
+        try:
+            consumer.assign([confluent_kafka.TopicPartition(topic, 0, 1)])  # behind the record that created it
+            sending = threading.Thread(target=send_steadily, args=(server, topic, count), daemon=True)
+            with meter.running(server):
+                sending.start()
+                receive(consumer, count, latencies)
+                sending.join(PATIENCE_S)
+        finally:
+            consumer.close()
+    latencies = sorted(latencies[left_out:])
+    return {
+        "steady-p50": percentile(latencies, 50) / 1000,
+        "steady-p99": percentile(latencies, 99) / 1000,
+        "steady-p99.9": percentile(latencies, 99.9) / 1000,
+        "steady.cpu": meter.seconds,
+    }
+
+
+def send_steadily(server: ServerProcess, topic: str, count: int) -> None:
+    """By the clock: a record that is late does not make the next ones late."""
+    producer = confluent_kafka.Producer({**client_settings(server), **PRODUCER})
+    producer.list_topics(topic, timeout=PATIENCE_S)
+    begun = time.perf_counter_ns()
+    for number in range(count):
+        due = begun + number * 1_000_000_000 // RECORDS_PER_SECOND
+        early_ns = due - time.perf_counter_ns()
+        if early_ns > 0:
+            time.sleep(early_ns / 1e9)
+        producer.produce(topic, SENT_NS.pack(time.perf_counter_ns()) + _PADDING, partition=0)
+        producer.poll(0)
+    producer.flush(PATIENCE_S)
+
+
+def receive(consumer: confluent_kafka.Consumer, count: int, latencies: list[int]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while len(latencies) < count:
+        message = consumer.poll(0.5)
+        now = time.perf_counter_ns()
+        if message is None or message.error() is not None:
+            if time.monotonic() > deadline:
+                raise BenchError(f"{len(latencies)} of {count} records arrived within {PATIENCE_S} s")
+            continue
+        value = message.value()
+        assert value is not None
+        latencies.append(now - SENT_NS.unpack_from(value)[0])

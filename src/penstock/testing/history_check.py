@@ -1,0 +1,322 @@
+"""The rules that a history of sends and polls has to keep; those that Jepsen's Kafka workload checks, and one more.
+
+A partition's order is what its offsets say, gaps left out: control markers, aborted records and lost races take offsets
+too. It is made of all that was polled, and of the acknowledged offsets of sends that must be visible: acknowledged
+plain ones, and those of a transaction that was committed or of which a reader of committed records saw any part.
+
+- inconsistent-offsets: one offset with several values
+- duplicate: one value at several offsets
+- lost-write: a send that must be visible was read by nobody, though a reader went past it; or it was read and is gone
+- unseen: a send that must be visible stands behind everything that was read, although the final read went to the end
+- nonmonotonic-send, nonmonotonic-poll: a process sent or polled at or before where it was; with `int-` in one operation
+- poll-skip, int-poll-skip: a process polled on beyond a record that exists
+- G1a: a record of an aborted transaction was read as committed, or a send that failed was read at all
+- precommitted-read: a record was read as committed before its transaction asked for the commit
+- G1c: transactions that read each other's records in a circle
+- garbage-read: a value that nobody sent
+
+Sends of several transactions may lie between each other in a partition, as in Kafka: gaps between the sends of one
+operation, and cycles of writes (G0), are therefore no anomaly; nor is it judged what one transaction should not yet
+have read (G2), since polls promise no snapshot.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
+
+from penstock.testing.history import (
+    Anomaly,
+    Assign,
+    Final,
+    HistoryReport,
+    Isolation,
+    Operation,
+    Outcome,
+    Poll,
+    Send,
+    Where,
+)
+from penstock.testing.history_cycles import find_cycles
+
+FINAL_PROCESS = -1
+# An anomaly's text names a few of many.
+_FEW = 5
+
+
+def check(
+    history: Sequence[Operation], *, final: Final | None = None, compacted: Collection[str] = ()
+) -> HistoryReport:
+    """`final` is what a reader of committed records found from the start to the end of each partition when all was
+    over; without it, only what readers went past can be lost. Records of `compacted` topics may go away: there, nothing
+    is reported as skipped, lost or unseen. ValueError if a value was sent twice to one partition.
+    """
+    ordered = sorted(history, key=lambda operation: operation.invoked)
+    everything = [*ordered, _read_finally(ordered, final)] if final else ordered
+    checker = _Checker(everything, final or {}, frozenset(compacted))
+    checker.check()
+    return HistoryReport(
+        operations=len(history),
+        sent=sum(len(log.writers) for log in checker.logs.values()),
+        polled=sum(len(action.records) for each in history for action in each.actions if isinstance(action, Poll)),
+        anomalies=tuple(checker.anomalies),
+    )
+
+
+def _read_finally(history: Sequence[Operation], final: Final) -> Operation:
+    """The final read as an operation like any other, behind all others."""
+    end = max((operation.completed for operation in history), default=0) + 1
+    polls = tuple(Poll(*where, tuple(records)) for where, records in final.items())
+    return Operation(FINAL_PROCESS, Outcome.OK, polls, invoked=end, completed=end)
+
+
+class _Log:
+    """What is known of one partition."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, Hashable] = {}  # by offset
+        self.offsets: dict[Hashable, int] = {}  # by value
+        self.writers: dict[Hashable, Operation] = {}
+        self.seen: set[Hashable] = set()
+        self.seen_as_committed: set[Hashable] = set()
+        self.promised: dict[Hashable, Operation] = {}  # sends that must be visible
+        self.highest_read = -1
+        self.passed_over: set[int] = set()  # offsets that some reader skipped
+        self.order: list[int] = []  # the offsets of all that must be visible
+        self.conflicts: dict[int, dict[Hashable, Operation]] = {}
+        self.copies: dict[Hashable, dict[int, Operation]] = {}
+
+    def note(self, offset: int, value: Hashable, operation: Operation) -> None:
+        known_value = self.values.setdefault(offset, value)
+        if known_value != value:
+            self.conflicts.setdefault(offset, {})[value] = operation
+        known_offset = self.offsets.setdefault(value, offset)
+        if known_offset != offset:
+            self.copies.setdefault(value, {})[offset] = operation
+
+    def must_be_visible(self) -> Iterator[Hashable]:
+        yield from self.promised
+        for value in self.seen:
+            if value not in self.promised and (value in self.seen_as_committed or self._is_plain(value)):
+                yield value
+
+    def _is_plain(self, value: Hashable) -> bool:
+        writer = self.writers.get(value)
+        return writer is not None and not writer.transaction
+
+    def settle_order(self) -> None:
+        offsets = (self.offsets.get(value) for value in self.must_be_visible())
+        self.order = sorted(offset for offset in offsets if offset is not None)
+
+    def between(self, low: int, high: int) -> Sequence[int]:
+        if high == low + 1:
+            return ()
+        return self.order[bisect_right(self.order, low) : bisect_left(self.order, high)]
+
+
+class _Checker:
+    def __init__(self, history: Sequence[Operation], final: Final, compacted: frozenset[str]) -> None:
+        self._history = history
+        self._final = final
+        self._compacted = compacted
+        self.logs: defaultdict[Where, _Log] = defaultdict(_Log)
+        self.anomalies: list[Anomaly] = []
+        # For each process and partition, the last offset and the operation it was of.
+        self._polled: defaultdict[int, dict[Where, tuple[int, Operation]]] = defaultdict(dict)
+        self._sent: defaultdict[int, dict[Where, tuple[int, Operation]]] = defaultdict(dict)
+        self._reads_from: dict[int, set[int]] = {}  # transactions by the places of reader and writers in the history
+        self._places: dict[int, int] = {}
+
+    def check(self) -> None:
+        for place, operation in enumerate(self._history):
+            self._places[id(operation)] = place
+            self._note_actions(operation)
+        for operation in self._history:
+            self._note_promises(operation)
+        for log in self.logs.values():
+            log.settle_order()
+        for where, log in self.logs.items():
+            self._judge_contents(where, log)
+        for operation in self._history:
+            self._judge_operation(operation)
+        for where, log in self.logs.items():
+            if where[0] not in self._compacted:
+                self._judge_presence(where, log)
+        self._judge_cycles()
+
+    def _add(self, kind: str, where: Where | None, text: str, *operations: Operation) -> None:
+        place = f"{where[0]}-{where[1]}: " if where else ""
+        self.anomalies.append(Anomaly(kind, place + text, operations))
+
+    # ------------------------------------------------------------------------------------------ what is known
+
+    def _note_actions(self, operation: Operation) -> None:
+        for action in operation.actions:
+            if isinstance(action, Send):
+                writers = self.logs[action.topic, action.partition].writers
+                if action.value in writers:
+                    raise ValueError(f"{action.value!r} was sent twice to {action.topic}-{action.partition}")
+                writers[action.value] = operation
+            elif isinstance(action, Poll) and action.records:
+                log = self.logs[action.topic, action.partition]
+                for offset, value in action.records:
+                    log.note(offset, value, operation)
+                values = [value for _, value in action.records]
+                log.seen.update(values)
+                if operation.isolation is Isolation.READ_COMMITTED:
+                    log.seen_as_committed.update(values)
+                log.highest_read = max(log.highest_read, max(offset for offset, _ in action.records))
+
+    def _note_promises(self, operation: Operation) -> None:
+        sends = [action for action in operation.actions if isinstance(action, Send)]
+        if not sends or operation.outcome is Outcome.FAILED:
+            return
+        is_committed = operation.transaction and (
+            operation.outcome is Outcome.OK
+            or any(send.value in self.logs[send.topic, send.partition].seen_as_committed for send in sends)
+        )
+        for send in sends:
+            if is_committed or (send.offset is not None and not operation.transaction):
+                log = self.logs[send.topic, send.partition]
+                log.promised[send.value] = operation
+                if send.offset is not None:
+                    log.note(send.offset, send.value, operation)
+
+    # ------------------------------------------------------------------------------------------ each partition
+
+    def _judge_contents(self, where: Where, log: _Log) -> None:
+        for offset, others in sorted(log.conflicts.items()):
+            values = [log.values[offset], *others]
+            self._add("inconsistent-offsets", where, f"offset {offset} has {_name(values)}", *others.values())
+        for value, others_at in log.copies.items():
+            offsets = [log.offsets[value], *others_at]
+            self._add("duplicate", where, f"{value!r} is at offsets {_name(offsets)}", *others_at.values())
+
+    def _judge_presence(self, where: Where, log: _Log) -> None:
+        finally_found = self._final.get(where)
+        if finally_found is None:
+            for offset in sorted(log.passed_over):
+                value = log.values[offset]
+                if value not in log.seen:
+                    self._add_lost(where, log, value)
+            return
+        present = {value for _, value in finally_found}
+        for value in log.must_be_visible():
+            if value in present:
+                continue
+            if value in log.seen or log.offsets.get(value, log.highest_read) < log.highest_read:
+                self._add_lost(where, log, value)
+            else:
+                at = f"at offset {log.offsets[value]}" if value in log.offsets else "at an unknown offset"
+                text = f"{value!r} {at} was never read, the last that was is {log.highest_read}"
+                self._add("unseen", where, text, log.promised[value])
+
+    def _add_lost(self, where: Where, log: _Log, value: Hashable) -> None:
+        fate = "was read and is gone" if value in log.seen else "was never read"
+        text = f"{value!r} at offset {log.offsets[value]} {fate}, offset {log.highest_read} was read"
+        writer = log.writers.get(value)
+        self._add("lost-write", where, text, *([writer] if writer else []))
+
+    # ------------------------------------------------------------------------------------------ each process
+
+    def _judge_operation(self, operation: Operation) -> None:
+        polled, sent = self._polled[operation.process], self._sent[operation.process]
+        touched_polls: set[Where] = set()
+        touched_sends: set[Where] = set()
+        for action in operation.actions:
+            if isinstance(action, Assign):
+                polled.clear()
+                continue
+            where = (action.topic, action.partition)
+            if isinstance(action, Poll):
+                touched_polls.add(where)
+                self._judge_poll(where, action, operation, polled)
+            elif operation.outcome is not Outcome.FAILED:
+                touched_sends.add(where)
+                self._judge_send(where, action, operation, sent)
+        if operation.outcome is Outcome.OK:
+            return
+        # Nobody can say where the client goes on: it may rewind what it polled, and a send whose outcome is unknown may
+        # still be under way.
+        for where in touched_polls:
+            polled.pop(where, None)
+        for where in touched_sends:
+            sent.pop(where, None)
+
+    def _judge_send(
+        self, where: Where, send: Send, operation: Operation, sent: dict[Where, tuple[int, Operation]]
+    ) -> None:
+        offset = self.logs[where].offsets.get(send.value, send.offset)
+        if offset is None:
+            return
+        last = sent.get(where)
+        if last is not None and offset <= last[0]:
+            kind = "int-nonmonotonic-send" if last[1] is operation else "nonmonotonic-send"
+            text = f"process {operation.process} sent {send.value!r} to offset {offset} after offset {last[0]}"
+            self._add(kind, where, text, *_distinct(last[1], operation))
+        sent[where] = (offset, operation)
+
+    def _judge_poll(
+        self, where: Where, poll: Poll, operation: Operation, polled: dict[Where, tuple[int, Operation]]
+    ) -> None:
+        log = self.logs[where]
+        last_offset, last_operation = polled.get(where, (None, operation))
+        for offset, value in poll.records:
+            if last_offset is not None and offset != last_offset + 1:
+                self._judge_step(where, last_offset, offset, (last_operation, operation))
+            writer = log.writers.get(value)
+            if writer is None:
+                if log.writers:  # else a partition that the history does not write
+                    self._add("garbage-read", where, f"{value!r} at offset {offset} was sent by nobody", operation)
+            elif writer.transaction or writer.outcome is Outcome.FAILED:
+                self._judge_read(where, (offset, value), writer, operation)
+            last_offset, last_operation = offset, operation
+        if last_offset is not None:
+            polled[where] = (last_offset, last_operation)
+
+    def _judge_step(self, where: Where, low: int, high: int, operations: tuple[Operation, Operation]) -> None:
+        earlier, later = operations
+        prefix = "int-" if earlier is later else ""
+        who = f"process {later.process}"
+        if high <= low:
+            text = f"{who} polled offset {high} after offset {low}"
+            self._add(f"{prefix}nonmonotonic-poll", where, text, *_distinct(*operations))
+        elif where[0] not in self._compacted:
+            skipped = self.logs[where].between(low, high)
+            if skipped:
+                self.logs[where].passed_over.update(skipped)
+                text = f"{who} went from offset {low} to {high} past {_name(skipped)}"
+                self._add(f"{prefix}poll-skip", where, text, *_distinct(*operations))
+
+    def _judge_read(self, where: Where, record: tuple[int, Hashable], writer: Operation, reader: Operation) -> None:
+        """A record of a transaction, or one whose send failed."""
+        is_committed_read = reader.isolation is Isolation.READ_COMMITTED
+        offset, value = record
+        what = f"process {reader.process} read {value!r} at offset {offset}"
+        if writer.outcome is Outcome.FAILED:
+            if is_committed_read or not writer.transaction:
+                fate = "which was aborted" if writer.transaction else "whose send had failed"
+                self._add("G1a", where, f"{what}, {fate}", *_distinct(writer, reader))
+        elif is_committed_read:
+            asked = writer.invoked if writer.committing is None else writer.committing
+            if writer is reader or reader.completed < asked:
+                text = f"{what} before its transaction asked for the commit"
+                self._add("precommitted-read", where, text, *_distinct(writer, reader))
+            elif reader.transaction and reader.outcome is not Outcome.FAILED:
+                self._reads_from.setdefault(self._places[id(reader)], set()).add(self._places[id(writer)])
+
+    def _judge_cycles(self) -> None:
+        for cycle in find_cycles(self._reads_from):
+            members = [self._history[place] for place in cycle]
+            processes = _name([operation.process for operation in members])
+            self._add("G1c", None, f"transactions of processes {processes} read from each other", *members)
+
+
+def _distinct(first: Operation, second: Operation) -> tuple[Operation, ...]:
+    return (first,) if first is second else (first, second)
+
+
+def _name(things: Sequence[Hashable]) -> str:
+    named = ", ".join(repr(thing) for thing in things[:_FEW])
+    return named if len(things) <= _FEW else f"{named} and {len(things) - _FEW} more"

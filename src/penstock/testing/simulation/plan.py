@@ -1,0 +1,102 @@
+"""A schedule's plan: who takes part and what goes wrong when. Drawn from a seed, or written down for a scenario."""
+
+from __future__ import annotations
+
+import enum
+import random
+from dataclasses import dataclass
+
+
+class Mode(enum.Enum):
+    """What the broker promises, and so what may go wrong."""
+
+    KILLED = "killed"  # nothing is flushed; processes are killed, the machine lives: everything written is kept
+    FLUSHED = "flushed"  # everything is flushed before it is acknowledged; the power may fail, too
+    LOOSE = "loose"  # nothing is flushed and the power may fail: what is served must be sane, not complete
+
+
+class FaultKind(enum.Enum):
+    KILL = "kill"
+    POWER_CUT = "power cut"
+    CLEAN_RESTART = "clean restart"
+    CLOCK_JUMP = "clock jump"
+    FULL_DISK = "full disk"
+    FAILING_WRITES = "failing writes"
+    FAILING_SYNC = "failing sync"
+    FAILING_READS = "failing reads"
+    SLOW_NETWORK = "slow network"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`length_ms` is for how long; for a clock jump, by how much, backwards if it is negative."""
+
+    at_ms: int
+    kind: FaultKind
+    length_ms: int = 0
+
+    def __repr__(self) -> str:
+        return f"Fault({self.at_ms}, {self.kind}, {self.length_ms})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Printed as the code that makes it."""
+
+    seed: int
+    mode: Mode
+    duration_ms: int
+    clients: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Plan({self.seed}, {self.mode}, {self.duration_ms}, {self.clients}, {self.faults})"
+
+
+_WRITERS = ("plain", "idempotent", "transactional-1", "transactional-2", "shared-1", "shared-2")
+_OTHERS = (
+    "keyed",
+    "keyed",
+    "reader",
+    "committed-reader",
+    "committer",
+    "classic",
+    "consumer",
+    "classic",
+    "consumer",
+    "brief",
+    "topics",
+)
+_CRASHES = {
+    Mode.KILLED: (FaultKind.KILL, FaultKind.KILL, FaultKind.CLEAN_RESTART),
+    Mode.FLUSHED: (FaultKind.POWER_CUT, FaultKind.POWER_CUT, FaultKind.KILL, FaultKind.CLEAN_RESTART),
+    Mode.LOOSE: (FaultKind.POWER_CUT, FaultKind.KILL, FaultKind.CLEAN_RESTART),
+}
+_DISK_FAULTS = (
+    FaultKind.FULL_DISK,
+    FaultKind.FAILING_WRITES,
+    FaultKind.FAILING_SYNC,
+    FaultKind.FAILING_READS,
+)
+
+
+def draw_plan(seed: int) -> Plan:
+    chance = random.Random(seed)
+    mode = chance.choice((Mode.KILLED, Mode.FLUSHED, Mode.FLUSHED, Mode.LOOSE))
+    duration_ms = chance.choice((1_000, 2_500, 2_500, 6_000))
+    clients = [chance.choice(_WRITERS) for _ in range(chance.randint(1, 3))]
+    clients += [chance.choice(_OTHERS) for _ in range(chance.randint(1, 4))]
+    clients.append(chance.choice(("reader", "committed-reader")))
+    faults: list[Fault] = []
+    for _ in range(chance.randint(0, 4)):
+        at_ms = chance.randrange(duration_ms)
+        if chance.random() < 0.7:
+            faults.append(Fault(at_ms, chance.choice(_CRASHES[mode])))
+        elif chance.random() < 0.5:
+            faults.append(Fault(at_ms, chance.choice(_DISK_FAULTS), chance.choice((10, 200, 2_000))))
+            faults.append(Fault(at_ms + chance.randrange(4_000), chance.choice(_CRASHES[mode])))
+        else:
+            faults.append(Fault(at_ms, FaultKind.CLOCK_JUMP, chance.choice((-3_600_000, -500, 700, 20_000, 3_600_000))))
+    if chance.random() < 0.3:
+        faults.append(Fault(chance.randrange(duration_ms), FaultKind.SLOW_NETWORK, chance.choice((500, 3_000))))
+    return Plan(seed, mode, duration_ms, tuple(clients), tuple(sorted(faults, key=lambda fault: fault.at_ms)))

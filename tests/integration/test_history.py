@@ -1,0 +1,52 @@
+"""Histories of real clients while the broker is killed and paused; see penstock.testing.history_check for the rules."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.history import Outcome, write_history
+from penstock.testing.history_run import BROKER_CONFIG, HistoryRun, check_file, main
+from penstock.testing.processes import BrokerProcess
+
+
+def run_history(directory: Path, seconds: float) -> Path:
+    """The saved history of a sound run."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"history with seed {seed}")  # shown by pytest when the test fails
+    with BrokerProcess(directory / "data", config=BROKER_CONFIG) as broker:
+        run = HistoryRun(broker.bootstrap_servers, seconds, seed, server=broker, say=print)
+        report = run.run()
+    saved = directory / "history.jsonl"
+    write_history(saved, run.operations, run.final)
+    print(report)
+    assert report.is_sound, "\n".join([str(report), f"saved in {saved}", *map(str, report.history.anomalies)])
+    assert report.history.sent > 100
+    assert report.history.polled > 100
+    assert any(operation.transaction and operation.outcome is Outcome.OK for operation in run.operations)
+    return saved
+
+
+def test_history_has_no_anomaly_when_the_broker_is_killed_and_paused(tmp_path: Path) -> None:
+    saved = run_history(tmp_path, 10.0)
+    assert check_file(saved).is_sound
+
+
+@pytest.mark.soak
+def test_history_has_no_anomaly_when_the_broker_is_killed_and_paused_for_five_minutes(tmp_path: Path) -> None:
+    run_history(tmp_path, 300.0)
+
+
+def test_command_succeeds_when_the_broker_is_somebody_elses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "history.jsonl"
+    with BrokerProcess(tmp_path / "data", config=BROKER_CONFIG) as broker:
+        arguments = ["--bootstrap", broker.bootstrap_servers, "--seconds", "1", "--seed", "7", "--out", str(saved)]
+        assert main(arguments) == 0
+    assert main(["--check", str(saved)]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "seed 7"
+    assert second.startswith("history: seed 7, ")
+    assert second.endswith(": no anomaly")
+    assert second.removeprefix("history: seed 7, ") == third.removeprefix("history: ")

@@ -1,0 +1,89 @@
+"""Schedules in virtual time: the same ones in every run, some new ones, and a soak of many."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+from penstock.testing.simulation.plan import Fault, FaultKind, Mode, Plan, draw_plan
+from penstock.testing.simulation.run import run_schedules
+from penstock.testing.simulation.simulation import simulate
+
+FIXED_SEED, FIXED_COUNT = 1, 200
+NEW_SECONDS = 4.0
+SOAK_COUNT = 20_000
+
+
+def test_every_promise_is_kept_in_the_schedules_that_are_always_run() -> None:
+    report = run_schedules(FIXED_SEED, FIXED_COUNT, say=print)
+    assert report.is_sound, str(report)
+    assert report.crashes > FIXED_COUNT
+    assert report.cleanings > FIXED_COUNT
+    assert report.steps > 20 * FIXED_COUNT
+
+
+def test_every_promise_is_kept_in_schedules_that_were_never_run_before() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"schedules from seed {seed}")  # shown by pytest when the test fails
+    ends = time.monotonic() + NEW_SECONDS
+    while time.monotonic() < ends:
+        report = run_schedules(seed, 1, say=print)
+        assert report.is_sound, str(report)
+        seed += 1
+
+
+@pytest.mark.soak
+def test_every_promise_is_kept_in_twenty_thousand_schedules() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"schedules from seed {seed}")
+    report = run_schedules(seed, SOAK_COUNT, say=print)
+    print(report)
+    assert report.is_sound, str(report)
+
+
+def test_a_schedule_is_the_same_again_when_its_seed_is() -> None:
+    for seed in range(40, 46):
+        assert simulate(draw_plan(seed)).digest == simulate(draw_plan(seed)).digest
+
+
+def test_a_schedule_is_the_same_in_another_process_with_other_hashes() -> None:
+    seeds = range(60, 72)
+    here = [simulate(draw_plan(seed)).digest for seed in seeds]
+    program = (
+        "from penstock.testing.simulation.plan import draw_plan\n"
+        "from penstock.testing.simulation.simulation import simulate\n"
+        f"for seed in range({seeds.start}, {seeds.stop}): print(simulate(draw_plan(seed)).digest)\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    there = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100
+    )
+    assert there.stdout.split() == here
+
+
+def test_a_promise_that_is_broken_is_noticed_when_acknowledged_records_are_lost() -> None:
+    """The same faults without what protects against them: a power cut of a broker that flushes nothing, judged as if it
+    did.
+    """
+    plan = Plan(1, Mode.KILLED, 2_000, ("idempotent", "reader"), (Fault(1_500, FaultKind.POWER_CUT),))
+    verdicts = [simulate(Plan(seed, plan.mode, plan.duration_ms, plan.clients, plan.faults)) for seed in range(4)]
+    assert any("lost-write" in failure or "unseen" in failure for each in verdicts for failure in each.failures)
+
+
+def test_the_command_prints_seed_and_result_when_it_is_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.testing.simulation", "--schedules", "2", "--seed", "7"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == "seed 7"
+    assert lines[-1].startswith("seed 7: 2 schedules, ")
+    assert lines[-1].endswith("0 failures")

@@ -1,0 +1,58 @@
+"""Schedules that once found a bug; each says which. The plans are written down, so that they stay when the drawing of
+plans changes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.testing.simulation.plan import Fault, FaultKind, Mode, Plan
+from penstock.testing.simulation.run import explain
+from penstock.testing.simulation.simulation import simulate
+
+SCENARIOS = {
+    # A segment was flushed to its end and sealed after that: nothing synced its index of aborted transactions any more,
+    # and recovery took the missing file for "none was aborted".
+    "aborted records were read as committed after a power cut": Plan(
+        16,
+        Mode.FLUSHED,
+        2_500,
+        ("transactional-1", "transactional-2", "committed-reader"),
+        (Fault(2_000, FaultKind.POWER_CUT),),
+    ),
+    # The first pass of a later cleaning took an aborted transaction that had ended before the dirty part to go on in
+    # it, left the producer's committed records out of the map, and the second pass removed them.
+    "compaction removed committed records of a producer that had aborted a transaction": Plan(
+        11, Mode.KILLED, 2_500, ("transactional-1", "keyed"), (Fault(900, FaultKind.KILL),)
+    ),
+    # A power cut undid the renaming of a deleted topic's directory: a topic of the same name, made since, stayed
+    # offline.
+    "a topic that was deleted and made again was offline after a power cut": Plan(
+        5_218,
+        Mode.FLUSHED,
+        1_000,
+        ("transactional-1", "topics", "reader"),
+        (Fault(162, FaultKind.POWER_CUT), Fault(748, FaultKind.POWER_CUT)),
+    ),
+    # The mark of a clean shutdown was removed without a sync and came back with the power; and the snapshot that such a
+    # shutdown leaves had not been synced: an open transaction was forgotten, and its abort not noted.
+    "a power cut brought back the mark of an earlier clean shutdown": Plan(
+        40_110,
+        Mode.FLUSHED,
+        1_000,
+        ("transactional-1", "idempotent", "consumer", "keyed", "keyed", "consumer", "reader"),
+        (
+            Fault(404, FaultKind.CLEAN_RESTART, 0),
+            Fault(679, FaultKind.FAILING_WRITES, 2000),
+            Fault(918, FaultKind.SLOW_NETWORK, 3000),
+            Fault(989, FaultKind.POWER_CUT, 0),
+            Fault(4198, FaultKind.CLEAN_RESTART, 0),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_promise_holds_that_this_schedule_once_broke(name: str) -> None:
+    verdict = simulate(SCENARIOS[name])
+    assert verdict.is_sound, explain(verdict)
