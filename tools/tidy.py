@@ -25,8 +25,8 @@ FILE_LINES, FUNCTION_LINES, CLASS_LINES = 500, 60, 350
 # "path" or "path::name" -> the number of lines it has now.
 GROWN: dict[str, int] = {}
 
-# "path::function" where everything is caught on purpose: the request loop, the supervisor of chores, a thread that hands
-# errors on.
+# "path::function" where everything is caught on purpose: the request loop, the supervisor of chores, a thread that
+# hands errors on.
 BROAD_EXCEPT_PLACES = frozenset(
     {
         "src/penstock/broker/dispatch.py::Dispatcher.handle",

@@ -218,3 +218,24 @@ def flip(path: Path, position: int) -> None:
         byte = file.read(1)
         file.seek(position)
         file.write(bytes([byte[0] ^ 0xFF]))
+
+
+def test_records_stay_where_they_are_when_two_partitions_have_each_others_topic_id(start_broker: StartBroker) -> None:
+    """Once taken for a topic that was deleted and made again, and deleted."""
+    broker = start_broker()
+    for topic in ("one", "two"):
+        create_topic(broker.bootstrap_servers, name=topic)
+        fill(broker, topic)
+    broker.terminate()
+    one, two = (broker.data_dir / f"{topic}-0" / names.PARTITION_METADATA for topic in ("one", "two"))
+    logs = [(path.parent / LOG).read_bytes() for path in (one, two)]
+    mine, other = one.read_bytes(), two.read_bytes()
+    one.write_bytes(other)
+    two.write_bytes(mine)
+    broker.start()
+    assert [(path.parent / LOG).read_bytes() for path in (one, two)] == logs
+    broker.terminate()
+    one.write_bytes(mine)
+    two.write_bytes(other)
+    broker.start()
+    assert len(values(read_topic(broker.bootstrap_servers, "one", COUNT))) == COUNT

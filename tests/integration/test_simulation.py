@@ -41,7 +41,7 @@ def test_every_promise_is_kept_in_schedules_that_were_never_run_before() -> None
 def test_every_promise_is_kept_in_twenty_thousand_schedules() -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"schedules from seed {seed}")
-    report = run_schedules(seed, SOAK_COUNT, say=print)
+    report = run_schedules(seed, SOAK_COUNT, say=print, processes=os.cpu_count() or 1)
     print(report)
     assert report.is_sound, str(report)
 
@@ -64,6 +64,12 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes() -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100
     )
     assert there.stdout.split() == here
+
+
+def test_the_same_is_found_when_several_processes_share_the_schedules() -> None:
+    alone, shared = run_schedules(300, 60), run_schedules(300, 60, processes=2)
+    shared.seconds = alone.seconds
+    assert shared == alone
 
 
 def test_a_promise_that_is_broken_is_noticed_when_acknowledged_records_are_lost() -> None:

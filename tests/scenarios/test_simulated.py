@@ -49,6 +49,38 @@ SCENARIOS = {
             Fault(4198, FaultKind.CLEAN_RESTART, 0),
         ),
     ),
+    # The fsync of a coordinator's record failed, the client asked again, and was told that its partition had been added
+    # already: the power took the record, and nobody ended the transaction that was written then.
+    "a transaction hung whose beginning was not synced": Plan(
+        7_818_006,
+        Mode.FLUSHED,
+        1_000,
+        ("shared-2", "keyed", "idempotent", "transactional-2", "committer"),
+        (
+            Fault(840, FaultKind.FAILING_SYNC, 30),
+            Fault(862, FaultKind.POWER_CUT, 57),
+            Fault(911, FaultKind.CLEAN_RESTART, 0),
+            Fault(912, FaultKind.POWER_CUT, 12),
+        ),
+    ),
+    # A process was killed before it had synced a batch; the next one found it, told the client that sent it again that
+    # it was a duplicate, and the power took it.
+    "a batch was lost that was acknowledged as a duplicate of one not synced": Plan(
+        7_818_001,
+        Mode.FLUSHED,
+        2_500,
+        ("idempotent", "idempotent", "keyed", "committed-reader"),
+        (
+            Fault(613, FaultKind.FULL_DISK, 5),
+            Fault(686, FaultKind.KILL, 0),
+            Fault(762, FaultKind.FAILING_SYNC, 200),
+            Fault(975, FaultKind.KILL, 21),
+            Fault(1669, FaultKind.POWER_CUT, 22),
+            Fault(1869, FaultKind.POWER_CUT, 39),
+            Fault(1899, FaultKind.FULL_DISK, 5),
+            Fault(1997, FaultKind.POWER_CUT, 0),
+        ),
+    ),
 }
 
 

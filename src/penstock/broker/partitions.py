@@ -71,6 +71,7 @@ class Partitions:
         delta = ImageDelta.between(old, new)
         for topic in delta.deleted:
             self._remove_topic(topic)
+        self._directories.settle_deletions()
         changed = {topic_partition.topic for topic_partition in (*delta.added, *delta.changed)}
         changed |= {topic.name for topic in (*delta.created, *delta.configured)}
         fresh = self._fresh_partitions(delta)

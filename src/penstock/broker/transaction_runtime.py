@@ -116,8 +116,10 @@ class TransactionRuntime:
             self._flushing[outcome.partition] -= 1
             self._flushing += Counter()  # drops those at zero
         if failed:
-            # The log is offline now: nobody learns of a decision that may be lost. The next start finds out.
+            # The log is offline now: nobody learns of a decision that may be lost, neither now nor by asking again. The
+            # next start finds out.
             release_all(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR))
+            self._perform(self.coordinator.unload(outcome.partition))
         else:
             self._follow(outcome)
 

@@ -104,6 +104,7 @@ class Cleaning:
             for _ in self._survivors.gather(self._offsets, int(request.limits.memory * _SURVIVORS_SHARE)):
                 yield 0
             covered = [source for source in request.sources if source.base_offset < self.end_offset]
+            yield from self._sync(covered)
             for group in group_segments(covered, request.settings):
                 yield from self._clean_group(group)
         except ApiError as error:
@@ -155,6 +156,13 @@ class Cleaning:
                 yield header, batch
         finally:
             file.close()
+
+    def _sync(self, sources: Sequence[SourceSegment]) -> Iterator[int]:
+        """What supersedes a record has to be on disk before that record is removed: not every sealed segment is yet."""
+        for source in sources:
+            if source.end_offset > self.request.first_dirty_offset:
+                self.request.files.sync_file(source.path)
+                yield 0
 
     # ---- the second pass
 

@@ -227,6 +227,8 @@ def _recover(
             )
             for later in segments[index + 1 :]:
                 later.remove_files()
+            # Or a power failure could bring them back, behind what is written in their place.
+            request.resources.files.sync_directory(request.directory)
             segments = segments[: index + 1]
             break
         if not is_last:

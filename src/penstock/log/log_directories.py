@@ -6,6 +6,7 @@ goes offline with its partitions, and the others go on.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -42,6 +43,7 @@ class LogDirectories:
         self._clock = clock
         self._resources = resources
         self._delayed_deletes = DelayedDeletes(resources.files)
+        self._unsynced: set[Path] = set()  # where partitions were deleted since the last sync
         self._checkpoint_write: CheckpointWrite | None = None
 
     @classmethod
@@ -109,7 +111,15 @@ class LogDirectories:
         except (OSError, CorruptLogError) as error:
             log = PartitionLog(request, unreadable_log(request), self._delayed_deletes, high_watermark)
             log.go_offline(f"loading: {error}")
-        log.cleaned_end = directory.cleaned_ends.get(request.topic_partition)
+        cleaned_end = directory.cleaned_ends.get(request.topic_partition)
+        if cleaned_end is not None:
+            # What a power failure took off the end is written anew, and then it is dirty.
+            log.cleaned_end = min(cleaned_end, log.log_end_offset)
+        if log.offline_reason is None and log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
+            # What a process that was killed had not synced. Clients that ask again are told that it is there, and
+            # coordinators act on it.
+            with contextlib.suppress(ApiError):  # offline then, and logged
+                log.flush()
         return log
 
     # ---- create and delete
@@ -178,7 +188,19 @@ class LogDirectories:
         except OSError as error:
             self.take_directory_offline(log.directory.parent, f"deleting {topic_partition} failed: {error}")
             return
+        self._unsynced.add(log.directory.parent)
         self._delayed_deletes.add(str(target), now_ms + log.settings.file_delete_delay_ms)
+
+    def settle_deletions(self) -> None:
+        """To be called before the name of a deleted partition may be used again: a power failure that brought the old
+        directory back would put it in the new one's place.
+        """
+        for directory in self._unsynced:
+            try:
+                self._resources.files.sync_directory(directory)
+            except OSError as error:
+                self.take_directory_offline(directory, f"deleting partitions failed: {error}")
+        self._unsynced.clear()
 
     def remove_stale_files(self, now_ms: int) -> None:
         self._delayed_deletes.remove_due(now_ms)

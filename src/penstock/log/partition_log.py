@@ -111,7 +111,8 @@ class PartitionLog(CleanableLog):
             duplicate = producers.admit(header, origin, transaction_version)
             if duplicate is not None:
                 stamp = duplicate.timestamp if rules.is_log_append_time else NO_TIMESTAMP
-                return AppendResult(duplicate.base_offset, duplicate.last_offset, stamp, True, False)
+                must_flush = duplicate.last_offset + 1 - self.recovery_point >= self.settings.flush_messages
+                return AppendResult(duplicate.base_offset, duplicate.last_offset, stamp, True, must_flush)
         converted = convert_batch(records, header, rules, now_ms)
         if converted is not None:
             records, header = converted, read_header(converted)

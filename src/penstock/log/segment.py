@@ -319,8 +319,7 @@ class Segment:
         file_size = file.size()
         self.resources.indexes.remove(self)
         self._reset_indexes()
-        self.size = 0
-        next_offset = self.base_offset
+        self.size, next_offset = 0, self.base_offset
         try:
             for position, header, _ in scan_batches(file, 0, file_size):
                 if header.base_offset < next_offset or header.last_offset - self.base_offset > 0x7FFFFFFF:
@@ -334,6 +333,7 @@ class Segment:
         self._add_final_time_entry()
         if file_size > self.size:
             file.truncate(self.size)
+            file.sync()  # the next batch may begin a new segment, and nothing would sync this one any more
         self.unchecked_end = 0
         return file_size - self.size
 

@@ -35,7 +35,7 @@ from penstock.core.config import BrokerConfig
 from penstock.core.config_group import stored_group_config
 from penstock.core.config_keys_group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from penstock.core.metrics import BrokerMetrics
-from penstock.core.types import ZERO_TOPIC_ID, new_topic_id
+from penstock.core.types import new_topic_id
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import DeletedTopic
 from penstock.groups.settings import GroupSettings, MigrationPolicy
@@ -377,16 +377,16 @@ def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
 
 
 def _remove_strays(broker: Broker) -> None:
-    """Logs of topics that were deleted, when a crash came between the deletion and the removal of the files. A topic
-    of the same name may have been made since: its id is another one.
+    """Logs of topics that were deleted, when a crash came between the deletion and the removal of the files. A log with
+    another topic's id stays, offline: its files were tampered with, and only a person can say what they are.
     """
     topics = broker.metadata.image.topics
-    for where, log in list(broker.directories.logs.items()):
+    for where in list(broker.directories.logs):
         topic = topics.get(where.topic)
-        is_another = topic is not None and log.topic_id not in (topic.topic_id, ZERO_TOPIC_ID)
-        if topic is None or topic.partition(where.partition) is None or is_another:
+        if topic is None or topic.partition(where.partition) is None:
             logger.warning("deleting %s: its topic does not exist any more", where)
             broker.directories.delete(where, broker.clock.now_ms())
+    broker.directories.settle_deletions()
 
 
 async def _abandon(listeners: Sequence[TcpListener], store: Store | None) -> None:

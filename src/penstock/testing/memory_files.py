@@ -26,8 +26,13 @@ _DISK_SIZE = 1 << 30
 class _File:
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
+    untouched: int = 0  # so many bytes at the beginning were not written to since they became durable
     modified_ms: int = 0
     is_locked: bool = False
+
+    def sync(self) -> None:
+        self.durable = bytes(self.data)
+        self.untouched = len(self.durable)
 
 
 class _Change(NamedTuple):
@@ -87,10 +92,11 @@ class MemoryFiles(Files):
         self._note("write_file", path)
         file = self._file(path, create=True)
         file.data[:] = data
+        file.untouched = 0
         file.modified_ms = self._now_ms()
         if sync:
             self._note("sync", path)
-            file.durable = bytes(file.data)
+            file.sync()
 
     def rename(self, source: StrPath, target: StrPath) -> None:
         self._note("rename", target)
@@ -162,8 +168,7 @@ class MemoryFiles(Files):
 
     def sync_file(self, path: StrPath) -> None:
         self._note("sync", path)
-        file = self._file(path)
-        file.durable = bytes(file.data)
+        self._file(path).sync()
 
     def sync_directory(self, path: StrPath) -> None:
         self._note("sync", path)
@@ -186,7 +191,7 @@ class MemoryFiles(Files):
         def copy(node: _Node) -> _Node:
             if node not in copies:
                 if isinstance(node, _File):
-                    copies[node] = _File(bytearray(node.data), node.durable, node.modified_ms)
+                    copies[node] = _File(bytearray(node.data), node.durable, node.untouched, node.modified_ms)
                 else:
                     copies[node] = made = _Directory()
                     made.entries = {name: copy(entry) for name, entry in node.entries.items()}
@@ -211,7 +216,7 @@ class MemoryFiles(Files):
             if node not in copies:
                 if isinstance(node, _File):
                     content = _survivor(node, chance)
-                    copies[node] = _File(bytearray(content), content, node.modified_ms)
+                    copies[node] = _File(bytearray(content), content, len(content), node.modified_ms)
                 else:
                     copies[node] = made = _Directory()
                     made.entries = {name: copy(entry) for name, entry in _surviving_names(node, chance).items()}
@@ -293,6 +298,7 @@ class MemoryFile(OpenFile):
 
     def _put(self, content: bytes, position: int) -> None:
         data = self._file.data
+        self._file.untouched = min(self._file.untouched, position)
         if position > len(data):
             data.extend(bytes(position - len(data)))
         data[position : position + len(content)] = content
@@ -310,12 +316,13 @@ class MemoryFile(OpenFile):
     def truncate(self, size: int) -> None:
         self._files.note("truncate", self.path)
         data = self._file.data
+        self._file.untouched = min(self._file.untouched, size)
         del data[size:]
         data.extend(bytes(size - len(data)))
 
     def sync(self) -> None:
         self._files.note("sync", self.path)
-        self._file.durable = bytes(self._file.data)
+        self._file.sync()
 
     def close(self) -> None:
         if self._holds_lock:
@@ -327,13 +334,13 @@ class MemoryFile(OpenFile):
 
 def _survivor(file: _File, chance: random.Random) -> bytes:
     """Of what was appended since the last sync: nothing, a part, all of it, or zeros in its place. Where the file was
-    written over or cut, the old content or the beginning of the new.
+    written over or cut, the old content or the beginning of the new; what stands before that is safe.
     """
     durable, data = file.durable, bytes(file.data)
     if data == durable:
         return data
-    if not data.startswith(durable):
-        return chance.choice((durable, data, data[: chance.randint(0, len(data))]))
+    if file.untouched < len(durable):
+        return chance.choice((durable, data, data[: chance.randint(file.untouched, len(data))]))
     rest = data[len(durable) :]
     kept = chance.choice((0, len(rest), chance.randint(0, len(rest))))
     zeros = chance.choice((0, 0, len(rest) - kept))

@@ -58,6 +58,15 @@ def read_partition(log: PartitionLog, isolation: Isolation) -> list[Record]:
     return records
 
 
+def has_open_transactions(broker: Broker) -> bool:
+    counts = broker.transactions.coordinator.transaction_counts()
+    return (
+        any(count and state not in IDLE for state, count in counts.items())
+        or broker.transactions.waiting_markers > 0
+        or any(each.log.last_stable_offset != each.log.high_watermark for each in broker.partitions)
+    )
+
+
 # ---- records
 
 

@@ -67,15 +67,25 @@ _FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
 }
 
 
+_CHANGES = ("write", "write_file", "create", "make_directory", "rename", "unlink", "truncate", "sync", "remove_tree")
+
+
+class ProcessGone(BaseException):
+    """The process ended in the middle of a file operation. No exception that anybody may handle: nothing runs on."""
+
+
 class SlowStore(MemoryStore):
     """Takes its time before and after a change, so that a crash may come between it and everything else."""
 
-    def __init__(self, tree: MemoryTree, chance: random.Random) -> None:
+    def __init__(self, tree: MemoryTree, chance: random.Random, is_gone: Callable[[], bool]) -> None:
         super().__init__(tree)
         self._chance = chance
+        self._is_gone = is_gone
 
     async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
         await self._pause()
+        if self._is_gone():
+            raise ProcessGone
         results = await super().transaction(operations)
         await self._pause()
         return results
@@ -109,6 +119,10 @@ class Machine:
         self._server: BrokerServer | None = None
         self._faulty_until: dict[FaultKind, float] = {}
         self._wants_to_run = False
+        self._operations_left = 0  # until the process ends in the middle of one
+        self._end: Callable[[], MemoryFiles] | None = None
+        self._remains: MemoryFiles | None = None
+        self._then: Callable[[], None] | None = None
 
     # ---- lives
 
@@ -116,10 +130,10 @@ class Machine:
         self._wants_to_run = True
         if self._loop is not None:
             return
-        self.files.check = self._check if self._faulty_until else None
+        self._set_check()
         chance = random.Random(self._chance.getrandbits(64))
         loop = self._loop = VirtualLoop(self.world, chance)  # type: ignore[abstract]
-        self._store = SlowStore(self._tree, random.Random(self._chance.getrandbits(64)))
+        self._store = SlowStore(self._tree, random.Random(self._chance.getrandbits(64)), self.is_gone)
         loop.enter(lambda: self._begin(loop))
 
     def _begin(self, loop: VirtualLoop) -> None:
@@ -145,30 +159,47 @@ class Machine:
             self._end_life()
             self.start()
 
-    def kill(self) -> None:
-        """The process ends in the middle of whatever it does."""
-        self._note_end("killed")
-        files = self.files.after_kill()
-        self._end_life()
-        self.files = files
+    def crash(self, is_power_cut: bool, operations: int, then: Callable[[], None]) -> None:
+        """The process ends: now, or in the middle of the file operation that comes after so many others."""
+        if self._end is not None and operations:
+            return  # one end at a time
+        self._operations_left, self._then = operations, then
+        self._end = self._find_after_power_cut if is_power_cut else self._find_after_kill
+        if operations:
+            self._set_check()
+        else:
+            self._remains = self._end()
+            self._finish_crash()
 
-    def cut_power(self) -> None:
-        self._note_end("power cut")
-        files = self.files.after_power_cut(self._chance)
-        self._end_life()
-        self.files = files
+    def _find_after_kill(self) -> MemoryFiles:
+        self.notebook.note("broker", "killed")
+        return self.files.after_kill()
 
-    def _note_end(self, how: str) -> None:
-        self.notebook.note("broker", how)
+    def _find_after_power_cut(self) -> MemoryFiles:
+        self.notebook.note("broker", "power cut")
+        return self.files.after_power_cut(self._chance)
+
+    def is_gone(self) -> bool:
+        return self._remains is not None
+
+    def _finish_crash(self) -> None:
+        remains, then = self._remains, self._then
+        assert remains is not None
+        assert then is not None
         self.notebook.crashes += 1
         self._wants_to_run = False
+        self._end_life()
+        self.files = remains
+        self._remains = self._end = self._then = None
+        then()
 
     def _end_life(self) -> None:
         self._count_cleanings()
         self.server = self._server = None
         loop, self._loop = self._loop, None
         if loop is not None:
-            self._collect_failures(loop)
+            if self._remains is None:
+                self._collect_failures(loop)
             self.files.check = None
             loop.die()
             if self._store is not None:
@@ -197,7 +228,7 @@ class Machine:
         loop.enter(begin)
 
     def _finish_stop(self, loop: VirtualLoop, then: Callable[[], None]) -> None:
-        if self._loop is not loop:
+        if self._loop is not loop or self.is_gone():
             return  # killed while it stopped
         if loop.tasks:
             left = sorted(task.get_name() for task in loop.tasks)
@@ -227,13 +258,24 @@ class Machine:
 
     def break_disk(self, kind: FaultKind, length_ms: float) -> None:
         self._faulty_until[kind] = self.world.time_ms + length_ms
-        self.files.check = self._check
+        self._set_check()
 
     def heal(self) -> None:
         self._faulty_until.clear()
-        self.files.check = None
+        if self._remains is None:
+            self._end = None
+        self._set_check()
+
+    def _set_check(self) -> None:
+        self.files.check = self._check if self._faulty_until or self._end is not None else None
 
     def _check(self, name: str, path: str) -> None:
+        if self._end is not None and name in _CHANGES:
+            self._operations_left -= 1
+            if self._operations_left <= 0 and self._remains is None:
+                self._remains = self._end()
+        if self._remains is not None:
+            raise ProcessGone
         for kind, until_ms in self._faulty_until.items():
             code, names = _FAULTS[kind]
             if self.world.time_ms < until_ms and name in names:
@@ -245,6 +287,8 @@ class Machine:
     def rest(self) -> None:
         if self._loop is not None:
             self._loop.rest()
+            if self._remains is not None:
+                self._finish_crash()
 
     def handle(self, session: Session, frame: bytes, answer: Callable[[Reply], None]) -> Callable[[], None] | None:
         """Returns what ends the wait, as the end of a connection does; None when nobody listens."""
@@ -256,13 +300,15 @@ class Machine:
         async def wait(reply: Awaitable[Reply]) -> None:
             with contextlib.suppress(UnanswerableError):
                 done = await reply
-                if self._loop is loop:
+                if self._loop is loop and self._remains is None:
                     answer(done)
 
         def begin() -> None:
             try:
                 reply = server.dispatcher.handle(session, frame)
-            except UnanswerableError:
+            except (UnanswerableError, ProcessGone):
+                return
+            if self._remains is not None:
                 return
             if reply is None or isinstance(reply, list):
                 answer(reply)

@@ -29,7 +29,9 @@ class FaultKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Fault:
-    """`length_ms` is for how long; for a clock jump, by how much, backwards if it is negative."""
+    """`length_ms` is for how long; for a clock jump, by how much, backwards if it is negative; for a crash it counts
+    the changes of files that are still made: the last one is where it happens, and 0 is at once.
+    """
 
     at_ms: int
     kind: FaultKind
@@ -91,12 +93,18 @@ def draw_plan(seed: int) -> Plan:
     for _ in range(chance.randint(0, 4)):
         at_ms = chance.randrange(duration_ms)
         if chance.random() < 0.7:
-            faults.append(Fault(at_ms, chance.choice(_CRASHES[mode])))
+            faults.append(_draw_crash(at_ms, mode, chance))
         elif chance.random() < 0.5:
             faults.append(Fault(at_ms, chance.choice(_DISK_FAULTS), chance.choice((10, 200, 2_000))))
-            faults.append(Fault(at_ms + chance.randrange(4_000), chance.choice(_CRASHES[mode])))
+            faults.append(_draw_crash(at_ms + chance.randrange(4_000), mode, chance))
         else:
             faults.append(Fault(at_ms, FaultKind.CLOCK_JUMP, chance.choice((-3_600_000, -500, 700, 20_000, 3_600_000))))
     if chance.random() < 0.3:
         faults.append(Fault(chance.randrange(duration_ms), FaultKind.SLOW_NETWORK, chance.choice((500, 3_000))))
     return Plan(seed, mode, duration_ms, tuple(clients), tuple(sorted(faults, key=lambda fault: fault.at_ms)))
+
+
+def _draw_crash(at_ms: int, mode: Mode, chance: random.Random) -> Fault:
+    kind = chance.choice(_CRASHES[mode])
+    changes = 0 if kind is FaultKind.CLEAN_RESTART else chance.choice((0, chance.randint(1, 40)))
+    return Fault(at_ms, kind, changes)

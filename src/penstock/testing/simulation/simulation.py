@@ -15,7 +15,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from penstock.testing.memory_files import DiskFault
-from penstock.testing.simulation.checks import check_all
+from penstock.testing.simulation.checks import check_all, has_open_transactions
 from penstock.testing.simulation.client import FOR_GROUP, Call, Client, Script, Setting, ask
 from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.members import ClassicMember, Committer, ConsumerMember
@@ -54,8 +54,10 @@ _KINDS: dict[str, type[Client]] = {
 _FAULTS = -2
 _START_LIMIT_MS = 60_000
 _CLIENTS_LIMIT_MS = 30_000
+# So that every chore has its turn and tombstones go.
+_QUIET_MS = 2_500
 # More than a transaction's time-out, a marker's longest wait and a chore's interval together.
-_QUIET_MS = 9_000
+_SETTLING_LIMIT_MS = 9_000
 _CLOCK_REPAIR_MS = 4 * 3_600_000
 _RESTART_MS = (1, 80, 900)
 _MOST_EVENTS = 300_000
@@ -80,7 +82,7 @@ def simulate(plan: Plan) -> Verdict:
     simulation = _Simulation(plan)
     logger = logging.getLogger("penstock")
     before = logger.level, logger.propagate
-    handler = _Listener(simulation.notebook)
+    handler = _Listener(simulation.notebook, simulation.machine)
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     logger.addHandler(handler)
@@ -154,10 +156,18 @@ class _Simulation:
         self.machine.heal()
         self.setting.slow_until_ms = 0
         self.world.wall_offset_ms += _CLOCK_REPAIR_MS  # no time-out waits for a clock that was set back
-        self._crash(self.machine.kill)
+        self.machine.crash(False, 0, self._start_soon)
         self._run_until(lambda: self.machine.server is not None, _START_LIMIT_MS, "the broker starts")
         self._run_until(lambda: all(client.is_done for client in clients), _CLIENTS_LIMIT_MS, "clients finish")
         self._run_for(_QUIET_MS)
+        end_ms = self.world.time_ms + _SETTLING_LIMIT_MS
+        while self.world.time_ms < end_ms and not self._is_settled():
+            self._run_for(_QUIET_MS)
+
+    def _is_settled(self) -> bool:
+        """No transaction is open, so nothing is to be waited for. `check_all` says what is wrong if one stays."""
+        server = self.machine.server
+        return server is not None and not has_open_transactions(server.broker)
 
     def _audit(self) -> None:
         auditor = Auditor(len(self.plan.clients), "auditor", self.setting, self.plan.seed)
@@ -182,10 +192,9 @@ class _Simulation:
         self.notebook.note("fault", f"{fault.kind.value} {fault.length_ms}")
         match fault.kind:
             case FaultKind.KILL:
-                self._crash(self.machine.kill)
+                self.machine.crash(False, fault.length_ms, self._start_soon)
             case FaultKind.POWER_CUT:
-                self._crash(self.machine.cut_power)
-                self.notebook.forget_unpromised()
+                self.machine.crash(True, fault.length_ms, self._start_after_power_cut)
             case FaultKind.CLEAN_RESTART:
                 self.machine.stop(self._start_soon)
             case FaultKind.CLOCK_JUMP:
@@ -195,8 +204,8 @@ class _Simulation:
             case _:
                 self.machine.break_disk(fault.kind, fault.length_ms)
 
-    def _crash(self, how: Callable[[], None]) -> None:
-        how()
+    def _start_after_power_cut(self) -> None:
+        self.notebook.forget_unpromised()
         self._start_soon()
 
     def _start_soon(self) -> None:
@@ -257,11 +266,13 @@ class Auditor(Client):
 class _Listener(logging.Handler):
     """An exception that reached the log is one that nobody was prepared for, unless the disk was told to fail."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: Notebook, machine: Machine) -> None:
         super().__init__(logging.ERROR)
         self._notebook = notebook
+        self._machine = machine
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, DiskFault | ApiError):
+        is_expected = isinstance(error, DiskFault | ApiError) or self._machine.is_gone()
+        if error is not None and not is_expected:
             self._notebook.fail(f"{record.getMessage()}: {error!r}")

@@ -8,10 +8,9 @@ thread. When the life ends, everything that waits is cancelled, and nothing of i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
@@ -125,18 +124,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # ---- what the simulation asks of it
 
-    @contextlib.contextmanager
-    def _running(self) -> Iterator[None]:
-        asyncio.events._set_running_loop(self)
-        try:
-            yield
-        finally:
-            asyncio.events._set_running_loop(None)
-
     def enter(self, action: Callable[[], None]) -> None:
         """Does something inside the loop, then lets it come to rest."""
-        with self._running():
+        asyncio.events._set_running_loop(self)
+        try:
             action()
+        finally:
+            asyncio.events._set_running_loop(None)
         self.rest()
 
     def rest(self) -> None:
@@ -144,14 +138,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         ready, turns = self._ready, 0
         if not ready:
             return
-        with self._running():
+        asyncio.events._set_running_loop(self)
+        try:
             while ready:
                 handle = ready.popleft()
-                if not handle.cancelled():
+                if not handle._cancelled:
                     handle._run()
                 turns += 1
                 if turns > _MOST_TURNS:
                     raise RuntimeError("the loop does not come to rest")
+        finally:
+            asyncio.events._set_running_loop(None)
 
     def die(self) -> None:
         """Everything that runs is cancelled; it may clean up, on a disk that nobody looks at any more."""

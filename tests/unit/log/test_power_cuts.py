@@ -1,0 +1,148 @@
+"""The power fails at the worst moment: whatever was not synced is gone, and names are as they last were for sure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.core.log_settings import LogSettings
+from penstock.log import names
+from penstock.log.checkpoints import encode_offsets
+from penstock.log.cleanable import clean_log
+from penstock.log.log_directories import LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.testing.memory_files import MemoryFiles
+from tests.unit.log.compacted import COMPACTED, keyed
+from tests.unit.log.support import NOW, PARTITION, SMALL, TOPIC_ID, append, append_many, batch, read_all, sequenced
+from tests.unit.log.test_log_directories import opened
+
+DATA = Path("/data")
+FLUSHED = replace(SMALL, flush_messages=1)
+Item = TypeVar("Item")
+
+
+class WorstCase(random.Random):
+    """Of all that a disk may have done, the least."""
+
+    def choice(self, seq: Sequence[Item]) -> Item:  # type: ignore[override]
+        return seq[0]
+
+
+class PowerCutDisk:
+    def __init__(self, settings: LogSettings) -> None:
+        self.settings = settings
+        self.files = MemoryFiles()
+        self.files.make_directories(DATA)
+        self.files.sync_directory("/")
+        self.directories = self._open()
+        self.log = self.directories.create(PARTITION, TOPIC_ID, settings)
+
+    def _open(self) -> LogDirectories:
+        return opened(DATA, files=self.files, settings_for=lambda topic: self.settings)
+
+    def path(self, base_offset: int) -> str:
+        return f"/data/{names.partition_directory(PARTITION)}/{names.segment_file(base_offset, names.LOG)}"
+
+    def tear(self, base_offset: int) -> None:
+        """Half a batch is behind the last whole one, for good."""
+        file = self.files.open(self.path(base_offset))
+        file.write((b"\x01" * 40,), file.size(), 40)
+        file.sync()
+
+    def kill(self) -> PartitionLog:
+        self.files = self.files.after_kill()
+        return self._start()
+
+    def cut_power(self) -> PartitionLog:
+        self.files = self.files.after_power_cut(WorstCase())
+        return self._start()
+
+    def _start(self) -> PartitionLog:
+        self.directories = self._open()
+        self.log = self.directories.logs[PARTITION]
+        return self.log
+
+
+def test_a_torn_batch_stays_cut_off_when_the_power_fails_after_the_next_segment_has_begun() -> None:
+    disk = PowerCutDisk(SMALL)
+    append_many(disk.log, 5)
+    disk.log.flush()
+    disk.directories.write_checkpoints()
+    disk.tear(0)
+    log = disk.kill()
+    sound_size = disk.files.size(disk.path(0))
+    append(log, batch("x" * 900))
+    log.flush()
+    assert log.segment_count == 2
+    disk.directories.write_checkpoints()
+    log = disk.cut_power()
+    assert [offset for offset, _ in read_all(log)] == list(range(6))
+    assert disk.files.size(disk.path(0)) == sound_size
+
+
+def test_segments_behind_a_damaged_one_stay_away_when_the_power_fails_after_recovery() -> None:
+    disk = PowerCutDisk(SMALL)
+    append(disk.log, batch("x" * 900), batch("second segment"))
+    disk.log.flush()
+    disk.directories.write_checkpoints()
+    append(disk.log, batch("lost"), batch("x" * 900))
+    disk.log.flush()
+    disk.files.open(disk.path(1)).truncate(disk.files.size(disk.path(1)) - 10)
+    log = disk.kill()
+    assert log.log_end_offset == 2
+    append(log, batch("one"), batch("two"), batch("three"))
+    log.flush()
+    log = disk.cut_power()
+    assert log.offline_reason is None
+    assert [value for _, value in read_all(log)][2:] == ["one", "two", "three"]
+
+
+def test_what_a_killed_process_had_not_synced_is_durable_once_the_next_one_serves_it() -> None:
+    disk = PowerCutDisk(FLUSHED)
+    append(disk.log, batch("written, not acknowledged"))
+    assert disk.kill().recovery_point == 1
+    assert [value for _, value in read_all(disk.cut_power())] == ["written, not acknowledged"]
+
+
+def test_a_batch_that_is_sent_again_waits_for_the_disk_when_its_first_copy_still_does() -> None:
+    log = PowerCutDisk(FLUSHED).log
+    append(log, sequenced(0))
+    again = log.append_as_leader(sequenced(0), 0, NOW)
+    assert (again.is_duplicate, again.must_flush) == (True, True)
+    log.flush()
+    assert not log.append_as_leader(sequenced(0), 0, NOW).must_flush
+
+
+def test_a_value_is_compacted_away_only_when_its_successor_is_durable() -> None:
+    disk = PowerCutDisk(COMPACTED)
+    append(disk.log, keyed(("k", "old")))
+    disk.log.flush()
+    append(disk.log, keyed(("filler", "x" * 900)), keyed(("k", "new")), keyed(("filler", "x" * 900)))
+    clean_log(disk.log, NOW)
+    found = [value for _, value in read_all(disk.cut_power()) if "x" not in value]
+    assert found in (["old"], ["new"])
+
+
+def test_what_is_written_anew_counts_as_dirty_when_the_power_took_what_had_been_compacted() -> None:
+    disk = PowerCutDisk(COMPACTED)
+    append_many(disk.log, 3)
+    disk.log.flush()
+    disk.files.write_file(DATA / names.CLEANER_OFFSETS, encode_offsets({PARTITION: 10}), sync=True)
+    disk.files.sync_directory(DATA)
+    log = disk.cut_power()
+    append_many(log, 20)
+    assert log.measure_dirt(NOW).first_dirty_offset == 3
+
+
+def test_the_mark_of_a_clean_shutdown_stays_away_when_the_power_fails_after_the_next_start() -> None:
+    disk = PowerCutDisk(SMALL)
+    append_many(disk.log, 3)
+    disk.directories.close()
+    disk.files.sync_directory(DATA)
+    disk.kill()
+    assert disk.directories.directories[DATA].was_clean
+    disk.cut_power()
+    assert not disk.directories.directories[DATA].was_clean
