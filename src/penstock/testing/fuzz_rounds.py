@@ -161,11 +161,11 @@ class FuzzedBroker:
     # ---- ways in
 
     def dispatch(self, frame: bytes) -> None:
-        started = time.perf_counter()
+        started = time.thread_time()  # not what others take of the processor
         reply: Reply | Awaitable[Reply] = None
         with Surprise() as surprise:
             reply = self._dispatcher.handle(self._session, frame)
-        self._note_time(frame, time.perf_counter() - started)
+        self._note_time(frame, time.thread_time() - started)
         if surprise.error is not None:
             self._note_error(frame, surprise.error)
         elif isinstance(reply, Awaitable):
