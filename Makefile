@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-complete
-CODE := src tests tools bench
+CODE := src tests tools bench examples
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+
+# Seconds of traffic in the demo; 0: until it is interrupted.
+DURATION ?= 60
 
 .PHONY: help
 help: ## this list
@@ -46,15 +49,15 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff check --fix $(CODE)
 
 .PHONY: test
-test: $(STAMP) ## the tests; needs neither Java nor a network
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP) java ## the tests; Spark's need Java 17, none needs a network
+	$(BIN)/python tools/run_tests.py $(ARGS)
 
 .PHONY: interop
-interop: $(STAMP) java ## Kafka's own tools, Java client and log reader against us (needs Java 17; fetches jars)
+interop: $(STAMP) jdk ## Kafka's own tools, Java client and log reader against us (needs Java 17; fetches jars)
 	$(BIN)/python -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" -o timeout=300 $(ARGS)
 
 .PHONY: bench
-bench: $(STAMP) java ## us and Apache Kafka, same client, alternating rounds (needs Java 17); ARGS='--quick'
+bench: $(STAMP) jdk ## us and Apache Kafka, same client, alternating rounds (needs Java 17); ARGS='--quick'
 	PYTHONPATH=tools $(BIN)/python -m bench $(ARGS)
 
 .PHONY: soak
@@ -62,12 +65,16 @@ soak: $(STAMP) ## the long tests: crashes, failing disks, damaged files, mutated
 	$(BIN)/python -m pytest -m soak --override-ini timeout=0 --capture=no $(ARGS)
 
 .PHONY: demo
-demo: $(STAMP) ## a broker, a topic, records in and out with a real client
-	$(BIN)/python tools/demo.py
+demo: $(STAMP) java ## fraud in a live stream of access logs, on a broker and Spark of its own; DURATION=0 until Ctrl-C
+	$(BIN)/python tools/demo.py --duration $(DURATION) $(ARGS)
 
 .PHONY: java
 java:
-	@tools/ensure_java
+	@tools/ensure_java runtime
+
+.PHONY: jdk
+jdk:
+	@tools/ensure_java build
 
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml's dependencies again into requirements/

@@ -19,14 +19,25 @@ from bench.lifecycle import LIFECYCLE
 from bench.loads import FULL, QUICK, Figures, Scale, create_topic
 from bench.report import print_table, write_document
 from bench.rows import Samples, compare
+from bench.spark import FULL as SPARK_FULL
+from bench.spark import NAMES as SPARK_NAMES
+from bench.spark import QUICK as SPARK_QUICK
+from bench.spark import measure as measure_spark
+from bench.spark_report import print_result, write_result
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE)
+NAMES = (*LOADS, *LIFECYCLE, *SPARK_NAMES)
+# A round of Spark starts fourteen drivers.
+ROUNDS, SPARK_ROUNDS = 5, 3
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Penstock and Apache Kafka, side by side.")
-    parser.add_argument("--rounds", type=int, default=5, help="alternating rounds, of which the medians count")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help=f"alternating rounds, of which the medians count; {ROUNDS} unless told, {SPARK_ROUNDS} of Spark",
+    )
     parser.add_argument("--only", action="append", choices=NAMES, help="measure only this; may be repeated")
     parser.add_argument(
         "--contender", choices=[contender.name for contender in CONTENDERS], help="measure only one of the two"
@@ -97,21 +108,31 @@ def _alternate(servers: list[tuple[Contender, ServerProcess]], number: int) -> l
     return servers if number % 2 == 0 else servers[::-1]
 
 
+def compare_in_spark(names: list[str], options: argparse.Namespace) -> None:
+    rounds = 1 if options.quick else options.rounds or SPARK_ROUNDS
+    result = measure_spark(names, SPARK_QUICK if options.quick else SPARK_FULL, rounds)
+    print_result(result)
+    if options.write:
+        write_result(result, rounds)
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     contenders = [contender for contender in CONTENDERS if options.contender in (None, contender.name)]
     chosen = options.only or NAMES
-    rounds = 1 if options.quick else options.rounds
+    rounds = 1 if options.quick else options.rounds or ROUNDS
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
         run = Run(contenders, QUICK if options.quick else FULL, rounds, Path(directory))
         try:
             if loads := [name for name in chosen if name in LOADS]:
                 run.measure_loads(loads)
             run.measure_lifecycle([name for name in chosen if name in LIFECYCLE])
-            comparisons = compare(run.samples)
-            print_table(comparisons)
-            if options.write:
-                write_document(comparisons, rounds)
+            if comparisons := compare(run.samples):
+                print_table(comparisons)
+                if options.write:
+                    write_document(comparisons, rounds)
+            if spark_names := [name for name in chosen if name in SPARK_NAMES]:
+                compare_in_spark(spark_names, options)
         except (BenchError, PeerUnavailableError, ServerProcessError) as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1

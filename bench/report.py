@@ -20,9 +20,9 @@ BEGIN, END = "<!-- result: begin -->", "<!-- result: end -->"
 RIGHT_ALIGNED = {2, 3, 4}
 
 
-def print_table(comparisons: list[Comparison]) -> None:
-    table = Table(title=f"medians; ratio is Penstock to Apache Kafka {kafka_version()}")
-    for index, heading in enumerate(HEADINGS):
+def print_table(comparisons: list[Comparison], title: str = "", headings: tuple[str, ...] = HEADINGS) -> None:
+    table = Table(title=title or f"medians; ratio is Penstock to Apache Kafka {kafka_version()}")
+    for index, heading in enumerate(headings):
         table.add_column(heading, justify="right" if index in RIGHT_ALIGNED else "left")
     styles = {True: "green", False: "red", None: ""}
     for comparison in comparisons:
@@ -42,18 +42,25 @@ def describe_machine() -> str:
 
 def markdown(comparisons: list[Comparison], rounds: int) -> str:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    rules = ["---:" if index in RIGHT_ALIGNED else "---" for index in range(len(HEADINGS))]
-    rows = [HEADINGS, tuple(rules), *(comparison.cells() for comparison in comparisons)]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
     intro = f"Measured on {today}, medians of {rounds} alternating rounds: {describe_machine()}."
-    return "\n".join([intro, "", *lines])
+    return "\n".join([intro, "", *table_lines(comparisons)])
+
+
+def table_lines(comparisons: list[Comparison], headings: tuple[str, ...] = HEADINGS) -> list[str]:
+    rules = ["---:" if index in RIGHT_ALIGNED else "---" for index in range(len(headings))]
+    rows = [headings, tuple(rules), *(comparison.cells() for comparison in comparisons)]
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def write_document(comparisons: list[Comparison], rounds: int, document: Path = DOCUMENT) -> None:
-    """Replace the result in the page; what people wrote around it stays."""
+    replace_result(markdown(comparisons, rounds), BEGIN, END, document)
+
+
+def replace_result(result: str, begin: str, end: str, document: Path = DOCUMENT) -> None:
+    """Replace what is between the two lines; what people wrote around it stays."""
     text = document.read_text()
-    if BEGIN not in text or END not in text:
-        raise BenchError(f"{document.name} has no place for the result: it needs the lines {BEGIN} and {END}")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    document.write_text(f"{before}{BEGIN}\n\n{markdown(comparisons, rounds)}\n\n{END}{after}")
+    if begin not in text or end not in text:
+        raise BenchError(f"{document.name} has no place for the result: it needs the lines {begin} and {end}")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    document.write_text(f"{before}{begin}\n\n{result}\n\n{end}{after}")

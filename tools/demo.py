@@ -1,90 +1,120 @@
-"""`make demo`: a broker, a topic, records in and out with a client we did not write, and a look at what is on disk."""
+"""`make demo`: fraudulent addresses in a live stream of web-server logs, and the books that show that no line was lost.
+
+A broker of our own, a feed of access-log lines, the job `penstock.pipelines.jobs.ip_fraud`, and at the end a look at
+all that it wrote. Ends with status 1 when a line is missing anywhere, or there twice.
+"""
 
 from __future__ import annotations
 
-import tempfile
+import argparse
+import shutil
+import signal
+import sys
 import time
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
-from rich.table import Table
 
+from demo_books import QUIET, Places
+from demo_report import print_books, print_next_steps, write_spark_defaults
+from demo_run import Demo, Traffic
 from penstock import Broker
+from penstock.pipelines import Pipeline
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.jobs.ip_fraud import default_ranges, ip_fraud
+from penstock.pipelines.runner import groups_of
+from penstock.pipelines.session import open_session, session_settings
+from penstock.pipelines.steps.address_ranges import AddressRanges
 
-TOPIC = "orders"
-PARTITIONS = 3
-RECORDS = 10_000
-
-console = Console()
-
-
-def create_topic(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(timeout=10)
-    console.print(f"created topic [bold]{TOPIC}[/] with {PARTITIONS} partitions")
+_MARK = ".penstock-demo"
 
 
-def produce(servers: str) -> None:
-    failures: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": "zstd"})
-    started = time.perf_counter()
-    for number in range(RECORDS):
-        producer.produce(
-            TOPIC,
-            key=f"customer-{number % 97}",
-            value=f'{{"order": {number}, "amount": {number % 500}}}',
-            on_delivery=lambda error, _: failures.append(error) if error else None,
-        )
-        producer.poll(0)
-    left = producer.flush(30)
-    if failures or left:
-        raise SystemExit(f"{len(failures)} records failed, {left} were not acknowledged")
-    spent_ms = (time.perf_counter() - started) * 1000
-    console.print(f"produced {RECORDS:,} records, idempotent, zstd, acknowledged in {spent_ms:.0f} ms")
+def main() -> int:
+    directory, ranges, traffic = parse_arguments(sys.argv[1:])
+    console = Console()
+    try:
+        return show(console, directory, ranges, traffic)
+    except PipelineError as error:
+        console.print(f"[bold red]error:[/] {error.message}", error.hint, soft_wrap=True)
+        return 1
 
 
-def consume(servers: str) -> Counter[int]:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "billing", "auto.offset.reset": "earliest"})
-    consumer.subscribe([TOPIC])
-    counts: Counter[int] = Counter()
-    deadline = time.monotonic() + 30
-    while counts.total() < RECORDS and time.monotonic() < deadline:
-        for message in consumer.consume(1000, timeout=1):
-            if message.error():
-                raise SystemExit(f"consuming failed: {message.error()}")
-            counts[message.partition() or 0] += 1
-    consumer.commit(asynchronous=False)
-    consumer.close()
-    console.print(f"consumed {counts.total():,} records as group [bold]billing[/]")
-    return counts
+def parse_arguments(arguments: list[str]) -> tuple[Path, Path | None, Traffic]:
+    parser = argparse.ArgumentParser(prog="demo", description="Fraudulent addresses in a live stream of access logs.")
+    parser.add_argument("--duration", type=float, default=60.0, help="seconds of traffic; 0: until interrupted")
+    parser.add_argument("--rate", type=int, default=2000, help="lines a second; 0: as many as possible")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same lines")
+    parser.add_argument("--directory", type=Path, default=Path("demo-data"), help="emptied at the start")
+    parser.add_argument("--ranges", type=Path, help="what is fraud: a file of first octets or CIDR blocks, one a line")
+    given = parser.parse_args(arguments)
+    if given.duration < 0 or given.rate < 0:
+        parser.error("--duration and --rate are 0 or more")
+    return given.directory.resolve(), given.ranges, Traffic(given.duration, given.rate, given.seed)
 
 
-def show(counts: Counter[int], data_dir: Path) -> None:
-    table = Table("partition", "records", "bytes on disk", title=f"{TOPIC}, in Kafka's own file format")
-    for partition in range(PARTITIONS):
-        size = sum(file.stat().st_size for file in (data_dir / f"{TOPIC}-{partition}").glob("*.log"))
-        table.add_row(str(partition), f"{counts[partition]:,}", f"{size:,}")
-    console.print(table)
+def show(console: Console, directory: Path, ranges: Path | None, traffic: Traffic) -> int:
+    prepare_directory(directory)
+    if ranges is None:
+        ranges = directory / "ranges.txt"
+        default_ranges(ranges)
+    places = places_in(directory)
+    started = time.monotonic()
+    with Broker(data_dir=directory / "broker") as broker:
+        console.print(f"broker at {broker.bootstrap_servers}; starting Spark ...", highlight=False)
+        pipeline = make_pipeline(directory, ranges, broker.bootstrap_servers, places)
+        write_spark_defaults(directory / "conf", session_settings(pipeline, None))
+        spark = open_session(pipeline)
+        try:
+            console.print(f"Spark {spark.version} after {time.monotonic() - started:.0f} s", highlight=False)
+            demo = Demo(spark, pipeline, places, AddressRanges.from_file(ranges).blocks, traffic)
+            signal.signal(signal.SIGTERM, lambda *_: demo.interrupt())
+            signal.signal(signal.SIGINT, lambda *_: demo.interrupt())
+            entries = demo.play(console)
+        finally:
+            spark.stop()
+    print_books(console, entries)
+    print_next_steps(console, directory, places, list(groups_of(pipeline).values()), Path(sys.executable).parent)
+    return 0 if all(entry.is_right for entry in entries) else 1
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as data:
-        started = time.perf_counter()
-        with Broker(data_dir=data) as broker:
-            spent_ms = (time.perf_counter() - started) * 1000
-            console.print(f"broker started in {spent_ms:.0f} ms at [bold]{broker.bootstrap_servers}[/]")
-            create_topic(broker.bootstrap_servers)
-            produce(broker.bootstrap_servers)
-            counts = consume(broker.bootstrap_servers)
-            show(counts, Path(data))
-    if counts.total() != RECORDS:
-        raise SystemExit(f"expected {RECORDS} records, got {counts.total()}")
-    console.print("[green]every record came back.[/] A broker of your own:")
-    console.print("  .venv/bin/penstock broker start --data ./data --listen 127.0.0.1:9092", soft_wrap=True)
+def prepare_directory(directory: Path) -> None:
+    """An empty one; only what an earlier demo has made is deleted."""
+    if directory.exists() and any(directory.iterdir()) and not (directory / _MARK).exists():
+        raise SystemExit(f"{directory} is not empty and not from a demo: name another with --directory")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / _MARK).touch()
+
+
+def places_in(directory: Path) -> Places:
+    return Places("iprecord", "fraudip", "address-counts", "iprecord.dead", "fraud_requests", str(directory / "lake"))
+
+
+def make_pipeline(directory: Path, ranges: Path, bootstrap_servers: str, places: Places) -> Pipeline:
+    made = ip_fraud(
+        source=places.source,
+        fraud=places.fraud,
+        counts=places.counts,
+        dead_letters=places.dead_letters,
+        table=places.table,
+        lake=places.lake,
+        ranges=str(ranges),
+    )
+    hive = {
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:{directory}/metastore;create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={directory}/derby.log",
+    }
+    settings = replace(
+        made.settings,
+        bootstrap_servers=bootstrap_servers,
+        checkpoint=str(directory / "checkpoint"),
+        kafka={name: str(value) for name, value in QUIET.items()},
+        spark={**made.settings.spark, **hive},
+    )
+    return replace(made, settings=settings)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

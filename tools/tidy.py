@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-CODE_DIRECTORIES = ("src", "tests", "tools", "bench")
+CODE_DIRECTORIES = ("src", "tests", "tools", "bench", "examples")
 # Generated from Kafka's definitions, and checked against its generator instead.
 GENERATED = "src/penstock/protocol/messages/"
 

@@ -51,7 +51,11 @@ def cache_directory() -> Path:
 
 def fetch_jars() -> Path:
     """The directory with the jars, fetched on first use."""
-    directory = cache_directory()
+    return fetch_into(cache_directory(), POM, f"Apache Kafka {kafka_version()}")
+
+
+def fetch_into(directory: Path, pom: Path, what: str) -> Path:
+    """`directory`, filled with the jars that `pom` names unless it is there already."""
     if directory.is_dir():
         return directory
     maven = shutil.which("mvn")
@@ -61,7 +65,7 @@ def fetch_jars() -> Path:
     partial = directory.with_name(f"{directory.name}.{os.getpid()}.partial")
     fetched = subprocess.run(
         [
-            *(maven, "--batch-mode", "--quiet", "--file", str(POM)),
+            *(maven, "--batch-mode", "--quiet", "--file", str(pom)),
             *("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"),
         ],
         capture_output=True,
@@ -71,7 +75,7 @@ def fetch_jars() -> Path:
     )
     if fetched.returncode != 0:
         shutil.rmtree(partial, ignore_errors=True)
-        raise PeerUnavailableError(f"Maven could not fetch Apache Kafka {kafka_version()}:\n{fetched.stdout[-3000:]}")
+        raise PeerUnavailableError(f"Maven could not fetch {what}:\n{fetched.stdout[-3000:]}")
     if directory.is_dir():
         shutil.rmtree(partial)
     else:

@@ -24,6 +24,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "configs": LazyCommand("penstock.cli.configs:app"),
     "cluster": LazyCommand("penstock.cli.cluster:app"),
     "log": LazyCommand("penstock.cli.log:app"),
+    "pipeline": LazyCommand("penstock.cli.pipeline:app"),
     "perf": LazyCommand("penstock.cli.perf:app"),
 }
 

@@ -1,0 +1,110 @@
+"""Progress of a streaming query as a consumer group, exact to the last batch.
+
+A source that is given kafka.group.id commits by itself when the next batch begins, so the last batch of a query that
+is stopped stays uncommitted. The listener here commits after every batch:
+
+    tracking = track(spark, bootstrap_servers="127.0.0.1:9092", group_id="my-query")
+    query = frame.writeStream...start()
+    ...
+    tracking.stop()
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from penstock.pipelines.client_settings import to_librdkafka
+from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.offsets import Offsets, from_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+_log = logging.getLogger(__name__)
+
+# Events come through a queue; at the end what is in it is waited for.
+_DRAIN_TIMEOUT_MS = 10_000
+
+
+def parse_end_offset(text: str | None) -> Offsets:
+    """Nothing when it is not what a topic source reports: a query may have others."""
+    try:
+        nested = json.loads(text or "null")
+        return from_json(nested) if isinstance(nested, dict) else {}
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
+class GroupProgress(StreamingQueryListener):
+    """Calls `commit` with the offsets that a finished batch ended at. Only for `query_names`, where any are given."""
+
+    def __init__(self, commit: Callable[[Offsets], None], query_names: Collection[str] = ()) -> None:
+        self._commit = commit
+        self._query_names = frozenset(query_names)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        if self._query_names and progress.name not in self._query_names:
+            return
+        offsets: Offsets = {}
+        for source in progress.sources:
+            offsets.update(parse_end_offset(source.endOffset))
+        if not offsets:
+            return
+        try:
+            self._commit(offsets)
+        except ClusterError as error:
+            _log.warning("%s; the query goes on", error)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        pass
+
+
+class Tracking:
+    """A listener at work; `stop` returns when the progress of all finished batches is committed."""
+
+    def __init__(self, spark: SparkSession, listener: GroupProgress) -> None:
+        self._spark = spark
+        self._listener = listener
+        spark.streams.addListener(listener)
+
+    def stop(self) -> None:
+        drain_events(self._spark)
+        self._spark.streams.removeListener(self._listener)
+
+
+def track(
+    spark: SparkSession,
+    *,
+    bootstrap_servers: str,
+    group_id: str,
+    query_names: Collection[str] = (),
+    kafka: Mapping[str, str] | None = None,
+) -> Tracking:
+    """`kafka` holds further client settings, without the prefix `kafka.`."""
+    cluster = Cluster(to_librdkafka({**(kafka or {}), "bootstrap.servers": bootstrap_servers}))
+    return Tracking(spark, GroupProgress(lambda offsets: cluster.commit(group_id, offsets), query_names))
+
+
+def drain_events(spark: SparkSession) -> None:
+    """Waits until listeners have seen what happened so far. A Connect session has no such queue on this side."""
+    context: Any = getattr(spark, "_jsc", None)
+    if context is not None:
+        context.sc().listenerBus().waitUntilEmpty(_DRAIN_TIMEOUT_MS)

@@ -1,0 +1,118 @@
+"""What a pipeline is: sources, pure steps, sinks and settings. Nothing here touches Spark or a broker; `runner` does.
+
+pipeline = Pipeline(
+    name="errors",
+    sources=(Topic("access-log"),),
+    steps=(parse_access_log(), only_errors),
+    sinks=(
+        TopicSink("errors"),
+        Branch("per-minute", steps=(count_per_minute,), sinks=(TopicSink("counts"),), stateful=True),
+    ),
+    dead_letters=TopicSink("access-log.dead"),
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A pure function: the same rows in, the same rows out. Reading, writing and counting live at the edges.
+Step: TypeAlias = "Callable[[DataFrame], DataFrame]"
+OutputMode: TypeAlias = Literal["append", "update", "complete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch of one query. A batch that failed comes again with the same id and the same rows."""
+
+    query_id: str  # survives restarts, changes when the checkpoint is reset
+    query_name: str
+    id: int
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where rows go. Writing a batch a second time must leave what writing it once leaves."""
+
+    @property
+    def name(self) -> str:
+        """Unique within a pipeline; part of what makes a batch's second writing recognisable."""
+
+    def describe(self) -> str:
+        """One line for people: kind, destination, guarantee."""
+
+    def prepare(self, spark: SparkSession, settings: Settings) -> None:
+        """Called once on the driver before the first batch: create what is missing, refuse what cannot work."""
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """On the driver, inside the batch; returns when the rows are as safe as the sink promises."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def describe(self) -> str: ...
+
+    def read(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """A streaming frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Rows on their way to some of the sinks. A stateful branch (windows, deduplication, joins) is a Spark query of its
+    own; all others share one query, which reads its sources once."""
+
+    name: str
+    sinks: tuple[Sink, ...]
+    steps: tuple[Step, ...] = ()
+    stateful: bool = False
+    mode: OutputMode = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How long late events are waited for: stateful steps may drop rows whose `column` is older than the newest one
+    seen minus `delay`."""
+
+    column: str
+    delay: str  # as Spark writes intervals: "10 minutes"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Each may be set by `penstock pipeline run --set name=value`."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    checkpoint: str = ""  # a directory; empty: ./checkpoints/<pipeline name>
+    trigger: str = "1 second"  # an interval, or "available-now" to stop when everything there at the start is done
+    parallelism: int = 0  # tasks of a shuffle and at least so many tasks per read; 0: one per core
+    watermark: Watermark | None = None
+    engine: Literal["python", "jvm"] = (
+        "python"  # "jvm": Spark's own Kafka connector, whose jar must be on the class path
+    )
+    max_records_per_batch: int = 0  # 0: no limit
+    group_id: str = ""  # progress is committed as this group; empty: penstock-<pipeline name>
+    metrics_port: int = -1  # Prometheus; -1: not served, 0: any free port
+    kafka: Mapping[str, str] = field(default_factory=dict)  # further client settings, without the prefix "kafka."
+    spark: Mapping[str, str] = field(default_factory=dict)  # further settings of the Spark session
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    name: str
+    sources: tuple[Source, ...]
+    sinks: tuple[Sink | Branch, ...]
+    steps: tuple[Step, ...] = ()
+    # Rows whose `error` column is set after the steps; without such a sink they fail the batch.
+    dead_letters: Sink | None = None
+    # Brings several sources together: called with one frame per source, in their order. Without it they are united by
+    # column name.
+    combine: Callable[..., DataFrame] | None = None
+    settings: Settings = Settings()

@@ -1,0 +1,53 @@
+"""How far each query of a running pipeline has come: read from what Spark reports after every batch. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    query: str
+    batch_id: int = -1
+    rows: int = 0  # read since the start
+    rows_per_second: float = 0.0
+    batch_ms: int = 0
+    lag: int = 0  # records that are there and not yet read
+    watermark: str = ""
+    written: Mapping[str, int] = field(default_factory=dict)  # by sink, since the start
+
+
+def advance(before: QueryProgress, report: Mapping[str, Any], written: Mapping[str, int]) -> QueryProgress:
+    """`report` is the JSON of a StreamingQueryProgress."""
+    sources = report.get("sources", ())
+    return QueryProgress(
+        query=before.query,
+        batch_id=int(report["batchId"]),
+        rows=before.rows + sum(int(source.get("numInputRows") or 0) for source in sources),
+        rows_per_second=float(report.get("processedRowsPerSecond") or 0.0),
+        batch_ms=int(report.get("batchDuration") or 0),
+        lag=sum(_lag(source) for source in sources),
+        watermark=str(report.get("eventTime", {}).get("watermark", "")),
+        written=dict(written),
+    )
+
+
+def offsets_of(text: Any) -> dict[tuple[str, int], int]:
+    """The connector's JSON of offsets, as a string or already an object; null before the first batch."""
+    found = json.loads(text) if isinstance(text, str) else text
+    if not isinstance(found, dict):
+        return {}
+    return {
+        (topic, int(partition)): int(offset)
+        for topic, partitions in found.items()
+        if isinstance(partitions, dict)
+        for partition, offset in partitions.items()
+    }
+
+
+def _lag(source: Mapping[str, Any]) -> int:
+    reached, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
+    return sum(max(0, offset - reached.get(place, 0)) for place, offset in latest.items())

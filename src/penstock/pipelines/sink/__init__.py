@@ -1,0 +1,1 @@
+"""Rows of Spark to topics, at least once or exactly once."""

@@ -1,0 +1,11 @@
+"""What can go wrong while rows are written."""
+
+from __future__ import annotations
+
+
+class WriteError(Exception):
+    """Rows that could not be written. The task fails with it, and Spark tries the task again where it is told to."""
+
+
+class ColumnError(ValueError):
+    """A row's columns, or what they hold, are not what a topic takes."""

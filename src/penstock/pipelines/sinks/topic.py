@@ -1,0 +1,174 @@
+"""A topic as a pipeline's sink.
+
+TopicSink("errors")                                                   rows have key and value
+TopicSink("counts", key="address", value=ALL_AS_JSON,                  or are told how to get them, as SQL expressions
+          create=TopicSettings(partitions=3, config={"cleanup.policy": "compact"}))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.pipeline import Batch, Settings
+from penstock.pipelines.topic_source import client_options
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.pipelines.sink.options import SinkOptions
+
+# As `value`: the row as a JSON object, fields by column name.
+ALL_AS_JSON = "to_json(struct(*))"
+
+_TIMEOUT_S = 30.0
+_PASSED_ON = ("headers", "partition")
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """How a missing topic is created; one that exists is left as it is."""
+
+    partitions: int = 1
+    replication_factor: int = -1  # the broker's default
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TopicSink:
+    """Rows with `value` and, where wanted, `key`, `headers` and `partition`, as `format("penstock")` takes them; other
+    columns are left out. `key` and `value` may be given as SQL expressions over the row's columns, or as columns."""
+
+    topic: str
+    name: str = field(default="", kw_only=True)  # default: the topic's
+    guarantee: Literal["exactly-once", "at-least-once"] = field(default="exactly-once", kw_only=True)
+    create: TopicSettings | None = field(default=None, kw_only=True)
+    key: str | Column | None = field(default=None, kw_only=True)
+    value: str | Column | None = field(default=None, kw_only=True)
+    _settings: Settings = field(default_factory=Settings, init=False, repr=False)
+    # Per query the batch that came last and was written to its end by this object: the one after it is no repetition.
+    _done: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.topic
+        if self.guarantee not in ("exactly-once", "at-least-once"):
+            raise PipelineError(f"guarantee is 'exactly-once' or 'at-least-once', not {self.guarantee!r}")
+
+    def describe(self) -> str:
+        if self._settings.engine == "jvm":
+            return f"topic {self.topic}, at least once (Spark's own connector knows no more)"
+        return f"topic {self.topic}, {self.guarantee.replace('-', ' ')}"
+
+    def prepare(self, spark: SparkSession, settings: Settings) -> None:
+        from penstock.pipelines.sink.clients import admin_for
+
+        self._settings = settings
+        self._done = {}
+        admin = admin_for(self._options(Batch("", "", 0)).client_settings)
+        if self.topic not in _topics(admin, settings.bootstrap_servers):
+            _create(admin, self.topic, self.create)
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        records = self._records(rows)
+        if self._settings.engine == "jvm":
+            options = client_options(self._settings) | {"topic": self.topic}
+            records.write.format("kafka").options(**options).save()
+            return
+        self._write_tasks(records, batch)
+        self._done = {**self._done, batch.query_id: batch.id}
+
+    def _records(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        chosen = [rows[name] for name in _PASSED_ON if name in rows.columns]
+        for name, given in (("value", self.value), ("key", self.key)):
+            if given is not None:
+                chosen.insert(0, (F.expr(given) if isinstance(given, str) else given).alias(name))
+            elif name in rows.columns:
+                chosen.insert(0, rows[name])
+        return rows.select(*chosen)
+
+    def _options(self, batch: Batch) -> SinkOptions:
+        from penstock.pipelines.options import Place
+        from penstock.pipelines.sink.options import parse_sink_options
+
+        identity = {"queryId": batch.query_id or "-", "batchId": str(batch.id), "sinkName": self.name}
+        named = {"topic": self.topic, "guarantee": self.guarantee} | identity
+        return parse_sink_options(client_options(self._settings) | named, Place.BATCH_WRITE)
+
+    def _write_tasks(self, records: DataFrame, batch: Batch) -> None:
+        """Not by way of `format("penstock")`: that costs two more Python workers per batch, about 0.1 s, and cannot
+        tell its tasks how many they are."""
+        from penstock.pipelines.sink.rows import plan_columns
+        from penstock.pipelines.sink.task import RESULT_SCHEMA, TASKS_PROPERTY, TaskWrite
+
+        options = self._options(batch)
+        fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
+        task = TaskWrite(options, plan_columns(fields, self.topic))
+        context = records.sparkSession.sparkContext
+        with _without_adaptive_execution(records):
+            written = records.mapInArrow(task.in_arrow, RESULT_SCHEMA)
+            # Of the same plan that is then run: counting costs no second planning.
+            tasks = written._jdf.queryExecution().toRdd().getNumPartitions()
+            if options.is_exactly_once:
+                self._check_repetition(options, batch, tasks)
+            context.setLocalProperty(TASKS_PROPERTY, str(tasks))
+            try:
+                written.collect()
+            finally:
+                context.setLocalProperty(TASKS_PROPERTY, None)  # type: ignore[arg-type]
+
+    def _check_repetition(self, options: SinkOptions, batch: Batch, tasks: int) -> None:
+        """Once per run and query, and after a batch that failed: a task sees its own marker only."""
+        from penstock.pipelines.sink.clients import admin_for
+        from penstock.pipelines.sink.marker import check_task_count
+        from penstock.pipelines.sink.markers import read_markers_of_sink
+
+        if self._done.get(batch.query_id) == batch.id - 1:
+            return
+        settings = options.client_settings
+        markers = read_markers_of_sink(admin_for(settings), settings, batch.query_id, self.name, self.topic)
+        check_task_count(markers, self.name, batch.id, tasks)
+
+
+@contextmanager
+def _without_adaptive_execution(rows: DataFrame) -> Iterator[None]:
+    """Spark would cut the last shuffle into as many tasks as it finds fit, a repeated batch perhaps into others."""
+    session = rows.sparkSession
+    before = session.conf.get(_ADAPTIVE)
+    session.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        session.conf.set(_ADAPTIVE, str(before))
+
+
+def _topics(admin: AdminClient, bootstrap_servers: str) -> frozenset[str]:
+    from confluent_kafka import KafkaException
+
+    try:
+        return frozenset(admin.list_topics(timeout=_TIMEOUT_S).topics)
+    except KafkaException as error:
+        raise PipelineError(f"no answer from {bootstrap_servers}: {error.args[0].str()}") from error
+
+
+def _create(admin: AdminClient, topic: str, wanted: TopicSettings | None) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    if wanted is None:
+        raise PipelineError(
+            f"the topic {topic} does not exist",
+            "Create it, or say how: TopicSink(..., create=TopicSettings(partitions=3)).",
+        )
+    new = NewTopic(topic, wanted.partitions, wanted.replication_factor, config=dict(wanted.config))
+    try:
+        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise PipelineError(f"the topic {topic} could not be created: {error.args[0].str()}") from error

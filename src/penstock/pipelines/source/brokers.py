@@ -1,0 +1,173 @@
+"""Connections of one executor process: kept between tasks, found by leader. Never pickled, never shared by threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from penstock.client.connection import BlockingConnection
+from penstock.core.types import TopicPartition
+from penstock.pipelines.options import refuse_value
+from penstock.pipelines.source.offsets import EARLIEST, LATEST
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.fetch import FetchRequest
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+Address = tuple[str, int]
+
+DEFAULT_PORT = 9092
+CONNECT_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 30.0
+# The last versions that name topics rather than number them: ids would have to be looked up and kept for nothing here.
+_LAST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
+
+
+def parse_servers(text: str) -> list[Address]:
+    """`host`, `host:port`, `[::1]:9092`, `PLAINTEXT://host:port`, comma-separated."""
+    servers = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        address = part.partition("://")[2] or part
+        host, colon, port = address.rpartition(":")
+        if not colon or address.endswith("]"):
+            host, port = address, str(DEFAULT_PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise refuse_value("kafka.bootstrap.servers", text, "HOST:PORT, several separated by commas")
+        servers.append((host.strip("[]"), int(port)))
+    return servers
+
+
+class BrokerConnection:
+    """One broker, and the versions it serves."""
+
+    def __init__(self, address: Address, client_id: str) -> None:
+        self.address = address
+        self._connection = BlockingConnection(*address, client_id=client_id, timeout_s=CONNECT_TIMEOUT_S)
+        self._versions = self._ask_versions()
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection.is_open
+
+    def send(self, message: Message) -> int:
+        return self._connection.send(message, self._choose_version(message))
+
+    def receive(self, request_id: int, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        return self._connection.receive(request_id, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        request = ApiVersionsRequest(client_software_name="penstock-spark", client_software_version="1")
+        answer = self._connection.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=REQUEST_TIMEOUT_S)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older broker; version 0 is served by all of them
+            answer = self._connection.request(request, 0, timeout_s=REQUEST_TIMEOUT_S)
+        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def _choose_version(self, message: Message) -> int:
+        least, most = self._versions.get(message.API_KEY, (0, -1))
+        version = min(most, message.MAX_VERSION, _LAST_VERSIONS[message.API_KEY])
+        if version < max(least, message.MIN_VERSION):
+            name = type(message).__name__
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"the broker serves no version of {name} that is known here")
+        return version
+
+
+class Brokers:
+    """The brokers of one cluster as one process knows them. Every method may raise OSError or ApiError."""
+
+    def __init__(self, bootstrap_servers: str, client_id: str) -> None:
+        self._bootstrap = parse_servers(bootstrap_servers)
+        self._client_id = client_id
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._leaders: dict[TopicPartition, Address] = {}
+
+    def leader(self, partition: TopicPartition) -> BrokerConnection:
+        if partition not in self._leaders:
+            self._find_leaders(partition)
+        return self._connect(self._leaders[partition])
+
+    def find_bounds(self, partition: TopicPartition) -> tuple[int, int]:
+        """The first offset that is there, and the one behind the last."""
+        connection = self.leader(partition)
+        found = []
+        for position in (EARLIEST, LATEST):
+            asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=position)
+            topic = ListOffsetsTopic(name=partition.topic, partitions=[asked])
+            try:
+                answer = connection.receive(connection.send(ListOffsetsRequest(replica_id=-1, topics=[topic])))
+            except OSError:
+                self.drop(connection)
+                raise
+            answered = answer.topics[0].partitions[0]
+            _raise_for(answered.error_code, str(partition))
+            found.append(answered.offset)
+        return found[0], found[1]
+
+    def forget_leader(self, partition: TopicPartition) -> None:
+        self._leaders.pop(partition, None)
+
+    def drop(self, connection: BrokerConnection) -> None:
+        """For a connection that failed, or that still owes an answer nobody will take."""
+        connection.close()
+        self._connections.pop(connection.address, None)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _connect(self, address: Address) -> BrokerConnection:
+        known = self._connections.get(address)
+        if known is None or not known.is_open:
+            known = self._connections[address] = BrokerConnection(address, self._client_id)
+        return known
+
+    def _find_leaders(self, wanted: TopicPartition) -> None:
+        """Those of the whole topic; ApiError when there is none for `wanted`."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=wanted.topic)], allow_auto_topic_creation=False)
+        connection = self._connect_any()
+        try:
+            answer = connection.receive(connection.send(request))
+        except OSError:
+            self.drop(connection)
+            raise
+        _raise_for(answer.topics[0].error_code, f"topic {wanted.topic}")
+        addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        leaders = {partition.partition_index: partition.leader_id for partition in answer.topics[0].partitions}
+        for partition, node_id in leaders.items():
+            if node_id in addresses:
+                self._leaders[TopicPartition(wanted.topic, partition)] = addresses[node_id]
+        if wanted.partition not in leaders:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted} does not exist")
+        if wanted not in self._leaders:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{wanted} has no leader")
+
+    def _connect_any(self) -> BrokerConnection:
+        failures = []
+        for address in dict.fromkeys((*self._connections, *self._bootstrap)):
+            try:
+                return self._connect(address)
+            except OSError as error:
+                failures.append(f"{address[0]}:{address[1]} ({error.strerror or error})")
+        raise ConnectionError(f"no broker answers at {', '.join(failures)}")
+
+
+def _raise_for(code: int, subject: str) -> None:
+    if code != ErrorCode.NONE:
+        error = ApiError(ErrorCode(code))
+        raise ApiError(error.code, f"{subject}: {error.message}")
+
+
+_kept = threading.local()  # a worker process has one thread; in one process with several, each has its own
+
+
+def brokers_of(bootstrap_servers: str, client_id: str) -> Brokers:
+    clusters: dict[tuple[str, str], Brokers] = _kept.__dict__.setdefault("clusters", {})
+    key = (bootstrap_servers, client_id)
+    if key not in clusters:
+        clusters[key] = Brokers(bootstrap_servers, client_id)
+    return clusters[key]

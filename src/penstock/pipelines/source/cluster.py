@@ -1,0 +1,216 @@
+"""What the driver asks the cluster: partitions, offsets, and what groups have committed. Every wait has an end.
+
+Through librdkafka, so that every security protocol works; these are a few small requests per batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.core.types import TopicPartition
+from penstock.pipelines.options import OptionError
+from penstock.pipelines.source.offsets import Offsets
+from penstock.pipelines.source.options import LookupOptions, SourceOptions, Subscription
+from penstock.pipelines.waiting import PATIENCE_S, PAUSE_S, is_away
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+# With the three retries of fetchOffset.numRetries a broker that says nothing may be away for a minute before a query
+# fails; one that refuses at once gets the same minute, see `_retry`.
+REQUEST_TIMEOUT_S = 15.0
+_UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+_FINAL = frozenset(
+    {
+        "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "TOPIC_EXCEPTION",
+        "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION", "INVALID_GROUP_ID",
+    }
+)  # fmt: skip
+_UNKNOWN_SETTING = re.compile(r'No such configuration property: "(.+?)"')
+
+
+class ClusterError(RuntimeError):
+    """The cluster did not answer, or refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPartitions:
+    partitions: frozenset[TopicPartition]
+    topic_ids: Mapping[str, str]  # a topic that was deleted and made anew has another
+    missing: frozenset[str] = frozenset()  # what was asked for by name and is not there
+
+
+class Cluster:
+    """Not for several threads."""
+
+    def __init__(
+        self, settings: Mapping[str, str], lookup: LookupOptions | None = None, *, is_read_committed: bool = False
+    ) -> None:
+        self._admin = _open_admin(settings)
+        self._servers = settings["bootstrap.servers"]
+        self._lookup = lookup or LookupOptions()
+        self._isolation = IsolationLevel.READ_COMMITTED if is_read_committed else IsolationLevel.READ_UNCOMMITTED
+        self._cached: tuple[float, FoundPartitions] | None = None
+
+    @classmethod
+    def of(cls, options: SourceOptions) -> Cluster:
+        return cls(options.fetch.settings, options.lookup, is_read_committed=options.fetch.is_read_committed)
+
+    def find_partitions(self, subscription: Subscription) -> FoundPartitions:
+        now = time.monotonic()
+        if self._cached is not None and (now - self._cached[0]) * 1000 < self._lookup.cache_ttl_ms:
+            return self._cached[1]
+        found = self._retry(f"looking up {subscription}", lambda: self._find_partitions(subscription))
+        self._cached = (now, found)
+        return found
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self._list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
+
+    def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self._list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
+
+    def at_timestamps(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
+        """-1 where no record is that late."""
+        return self._list_offsets({one: OffsetSpec.for_timestamp(at) for one, at in timestamps.items()})
+
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
+        """Without the partitions that the group has not committed."""
+        asked = [confluent_kafka.TopicPartition(*one) for one in partitions]
+        request = [ConsumerGroupTopicPartitions(group_id, asked)]
+
+        def ask() -> ConsumerGroupTopicPartitions:
+            futures = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S)
+            answered: ConsumerGroupTopicPartitions = _wait(futures[group_id])
+            return answered
+
+        answer = self._retry(f"looking up what group {group_id} has committed", ask)
+        return {
+            TopicPartition(one.topic, one.partition): one.offset
+            for one in answer.topic_partitions or []
+            if one.offset >= 0 and one.error is None
+        }
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Tried once: the next batch commits again."""
+        given = [confluent_kafka.TopicPartition(*one, offset) for one, offset in offsets.items()]
+        if not given:
+            return
+        request = [ConsumerGroupTopicPartitions(group_id, given)]
+        try:
+            futures = self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S)
+            answer = _wait(futures[group_id])
+        except (KafkaException, FutureTimeoutError) as error:
+            raise ClusterError(f"committing the progress of group {group_id} failed: {_explain(error)}") from error
+        for one in answer.topic_partitions or []:
+            if one.error is not None:
+                raise ClusterError(
+                    f"committing offset {one.offset} of {one.topic}-{one.partition} for group {group_id} failed:"
+                    f" {one.error.str()}"
+                )
+
+    def _find_partitions(self, subscription: Subscription) -> FoundPartitions:
+        wanted = subscription.topics or {one.topic for one in subscription.partitions}
+        if subscription.pattern:
+            listed = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            wanted = {name for name in listed if re.fullmatch(subscription.pattern, name)}
+        if not wanted:
+            return FoundPartitions(frozenset(), {})
+        partitions: set[TopicPartition] = set()
+        topic_ids: dict[str, str] = {}
+        futures = self._admin.describe_topics(TopicCollection(sorted(wanted)), request_timeout=REQUEST_TIMEOUT_S)
+        for topic, future in futures.items():
+            described = _unless_unknown(future)
+            if described is None or (subscription.pattern and described.is_internal):
+                continue
+            topic_ids[topic] = str(described.topic_id)
+            partitions.update(TopicPartition(topic, one.id) for one in described.partitions)
+        missing = set() if subscription.pattern else wanted - topic_ids.keys()
+        if subscription.partitions:
+            missing |= {str(one) for one in subscription.partitions - partitions if one.topic not in missing}
+            partitions &= subscription.partitions
+        return FoundPartitions(frozenset(partitions), topic_ids, frozenset(missing))
+
+    def _list_offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> Offsets:
+        """Without the partitions that do not exist."""
+        if not asked:
+            return {}
+        request = {confluent_kafka.TopicPartition(*one): spec for one, spec in asked.items()}
+
+        def ask() -> Offsets:
+            futures = self._admin.list_offsets(
+                request, isolation_level=self._isolation, request_timeout=REQUEST_TIMEOUT_S
+            )
+            answers = {
+                TopicPartition(one.topic, one.partition): _unless_unknown(future) for one, future in futures.items()
+            }
+            return {one: answer.offset for one, answer in answers.items() if answer is not None}
+
+        return self._retry("looking up offsets", ask)
+
+    def _retry(self, doing: str, ask: Callable[[], _Result]) -> _Result:
+        attempt, began = 0, time.monotonic()
+        pause_s = self._lookup.retry_interval_ms / 1000
+        while True:
+            attempt += 1
+            try:
+                return ask()
+            except (KafkaException, FutureTimeoutError) as error:
+                is_restarting = is_away(error) and time.monotonic() - began < PATIENCE_S and self._lookup.retries > 0
+                if (attempt > self._lookup.retries and not is_restarting) or _name(error) in _FINAL:
+                    raise ClusterError(
+                        f"{doing} failed after {attempt} tries: {_explain(error)}. Check"
+                        f" kafka.bootstrap.servers={self._servers}"
+                        " and the broker's log; fetchOffset.numRetries allows for more tries"
+                    ) from error
+                _log.warning("%s failed, trying again: %s", doing, _explain(error))
+                pause_s = max(pause_s, PAUSE_S) if is_restarting else pause_s
+            time.sleep(pause_s)
+
+
+def _open_admin(settings: Mapping[str, str]) -> AdminClient:
+    quiet = {} if "debug" in settings else {"log_level": 0}  # what fails is told once, by us
+    try:
+        return AdminClient({"client.id": "penstock-spark", **quiet, **settings})
+    except KafkaException as error:
+        raise explain_setting(error) from error
+
+
+def explain_setting(error: KafkaException) -> OptionError:
+    text = error.args[0].str()
+    unknown = _UNKNOWN_SETTING.search(text)
+    if unknown is not None:
+        return OptionError(f"option kafka.{unknown[1]} is not a setting that librdkafka, or the Java client, knows")
+    return OptionError(f"the kafka.* options are not accepted: {text}")
+
+
+def _wait(future: Future[_Result]) -> _Result:
+    return future.result(REQUEST_TIMEOUT_S + 1)
+
+
+def _unless_unknown(future: Future[Any]) -> Any:
+    try:
+        return _wait(future)
+    except KafkaException as error:
+        if _name(error) in _UNKNOWN:
+            return None
+        raise
+
+
+def _name(error: KafkaException | FutureTimeoutError) -> str:
+    return str(error.args[0].name()) if isinstance(error, KafkaException) else "_TIMED_OUT"
+
+
+def _explain(error: KafkaException | FutureTimeoutError) -> str:
+    return str(error.args[0].str()) if isinstance(error, KafkaException) else "no answer in time"

@@ -1,0 +1,23 @@
+"""Building blocks: functions that make steps."""
+
+from penstock.pipelines.steps.choosing import filter_rows, select
+from penstock.pipelines.steps.lookups import Lookup, enrich
+from penstock.pipelines.steps.parsing import parse_access_log, parse_avro, parse_csv, parse_json
+from penstock.pipelines.steps.time import deduplicate, session, sliding, tumbling
+from penstock.pipelines.steps.validating import validate
+
+__all__ = [
+    "Lookup",
+    "deduplicate",
+    "enrich",
+    "filter_rows",
+    "parse_access_log",
+    "parse_avro",
+    "parse_csv",
+    "parse_json",
+    "select",
+    "session",
+    "sliding",
+    "tumbling",
+    "validate",
+]

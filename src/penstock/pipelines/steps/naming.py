@@ -1,0 +1,10 @@
+"""Steps that say what they are, in pictures and in errors."""
+
+from __future__ import annotations
+
+from penstock.pipelines.pipeline import Step
+
+
+def named(name: str, step: Step) -> Step:
+    step.__name__ = name
+    return step

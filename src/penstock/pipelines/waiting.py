@@ -1,0 +1,52 @@
+"""How long a broker that is away is waited for: long enough for a restart, and short enough that somebody is told."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TypeVar
+
+from confluent_kafka import KafkaException
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+PATIENCE_S = 60.0
+# Most requests wait inside the client library; this is for those that it gives up at once.
+PAUSE_S = 0.25
+# By librdkafka's names: nobody there, or nobody yet who may answer.
+_AWAY = frozenset(
+    {
+        "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_NODE_UPDATE",
+        "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+        "NOT_COORDINATOR", "NETWORK_EXCEPTION", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION",
+        "KAFKA_STORAGE_ERROR", "UNSTABLE_OFFSET_COMMIT",
+    }
+)  # fmt: skip
+
+
+def is_away(error: KafkaException | FutureTimeoutError) -> bool:
+    """Whether the same request may be answered once a broker is back."""
+    return not isinstance(error, KafkaException) or error.args[0].name() in _AWAY
+
+
+def ask_patiently(
+    doing: str,
+    ask: Callable[[], _Result],
+    *,
+    patience_s: float = PATIENCE_S,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _Result:
+    """Again while brokers are away. What fails otherwise, or for too long, is the caller's."""
+    began = clock()
+    while True:
+        try:
+            return ask()
+        except (KafkaException, FutureTimeoutError) as error:
+            if not is_away(error) or clock() - began >= patience_s:
+                raise
+            _log.warning("%s failed, trying again: %s", doing, error)
+        sleep(PAUSE_S)

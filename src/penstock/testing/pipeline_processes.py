@@ -1,0 +1,179 @@
+"""The processes of a Spark application: a driver that can be killed with its JVM, and what works for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from penstock.testing.processes import ServerProcess, find_free_port
+
+# Of a Python worker, and of the process that starts workers by copying itself.
+_PYTHON_WORKER = "pyspark.daemon"
+# Of an executor of a cluster.
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+_GONE_TIMEOUT_S = 20.0
+_POLL_S = 0.05
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    command: str
+
+
+class DriverProcess:
+    """A driver in a process group of its own, its output appended to one log across restarts."""
+
+    def __init__(self, module: str, arguments: Sequence[str], log_path: Path) -> None:
+        self._command = [sys.executable, "-m", module, *arguments]
+        self.log_path = log_path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._left: set[int] = set()  # processes of killed drivers that may take a moment to notice
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *more: str) -> None:
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._command, *more], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def wait(self, timeout_s: float) -> int | None:
+        """The exit code; None when it still runs."""
+        assert self._process is not None
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """Python and its JVM at once. Spark's Python workers notice by themselves, and until then are the zombies that
+        a sink has to be safe from."""
+        if self._process is None:
+            return
+        self._left |= {found.pid for found in descendants(self._process.pid)}
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def workers(self) -> list[Process]:
+        """Python workers at work or at hand; the process that makes them comes last."""
+        if self._process is None:
+            return []
+        return python_workers(self._process.pid)
+
+    def close(self) -> None:
+        """Returns when nothing of it runs any more."""
+        self.kill()
+        deadline = time.monotonic() + _GONE_TIMEOUT_S
+        while self._left and time.monotonic() < deadline:
+            alive = {found.pid for found in _processes() if _PYTHON_WORKER in found.command}
+            self._left &= alive
+            time.sleep(_POLL_S)
+        for pid in self._left:
+            kill_process(pid)
+        self._left.clear()
+
+    def last_words(self) -> str:
+        lines = [line for line in self.log_path.read_text(errors="replace").splitlines() if line.strip()]
+        return " ".join(lines[-2:])[-600:]
+
+
+class SparkCluster:
+    """A standalone master and a worker, as the Spark wheel has them, for an executor that can be killed."""
+
+    def __init__(self, directory: Path) -> None:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        run = str(home / "bin" / "spark-class")
+        environment = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        at = ("--host", "127.0.0.1", "--webui-port", "0")
+        port, worker_port = find_free_port(), find_free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        deploy = "org.apache.spark.deploy"
+        self._master = _SparkDaemon(
+            "Spark master",
+            [run, f"{deploy}.master.Master", *at, "--port", str(port)],
+            port=port,
+            log_path=directory / "master.log",
+            environment=environment,
+        )
+        work = ("-c", "2", "-m", "1g", "-d", str(directory / "work"), "--port", str(worker_port))
+        self._worker = _SparkDaemon(
+            "Spark worker",
+            [run, f"{deploy}.worker.Worker", *at, *work, self.url],
+            port=worker_port,
+            log_path=directory / "worker.log",
+            environment=environment,
+        )
+
+    def __enter__(self) -> Self:
+        self._master.start()
+        self._worker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left = descendants(self._worker.pid)
+        for daemon in (self._worker, self._master):
+            daemon.kill()
+        for found in left:
+            kill_process(found.pid)
+
+    def executors(self) -> list[Process]:
+        return [found for found in descendants(self._worker.pid) if _EXECUTOR in found.command]
+
+
+class _SparkDaemon(ServerProcess):
+    clean_exit_codes = frozenset({0, 143})
+
+
+def python_workers(of: int) -> list[Process]:
+    found = [each for each in descendants(of) if _PYTHON_WORKER in each.command]
+    pids = {each.pid for each in found}
+    return sorted(found, key=lambda each: each.parent not in pids)
+
+
+def descendants(pid: int) -> list[Process]:
+    children: dict[int, list[Process]] = {}
+    for found in _processes():
+        children.setdefault(found.parent, []).append(found)
+    below: list[Process] = []
+    waiting = [pid]
+    while waiting:
+        new = children.get(waiting.pop(), [])
+        below += new
+        waiting += [found.pid for found in new]
+    return below
+
+
+def kill_process(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _processes() -> list[Process]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            # The name, in parentheses, may hold anything; state and parent follow it.
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended meanwhile
+        if state != "Z":
+            found.append(Process(int(entry.name), int(parent), command))
+    return found

@@ -1,0 +1,50 @@
+"""One Spark session and one broker a test process. PENSTOCK_TEST_BOOTSTRAP points the tests at another Kafka broker."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.testing.processes import BrokerProcess
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    given = os.environ.get("PENSTOCK_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), config={"group.initial.rebalance.delay.ms": "0"}) as process:
+        yield process.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not whichever python3 comes first
+    home = tmp_path_factory.mktemp("spark")
+    settings: dict[str, str | Path | int] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.local.dir": home / "local",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": home / "warehouse",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("penstock-tests")
+    for key, value in settings.items():
+        builder = builder.config(key, str(value))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

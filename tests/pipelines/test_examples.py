@@ -1,0 +1,68 @@
+"""The examples, run as their first lines say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from penstock.pipelines.loading import load_pipeline
+from penstock.pipelines.runner import Run
+from tests.pipelines.committed import make_topic, read_committed, unique
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(spark: SparkSession, bootstrap: str, name: str, directory: Path, **parameters: str) -> None:
+    given = parameters | {"bootstrap_servers": bootstrap, "checkpoint": str(directory / name)}
+    pipeline = load_pipeline(str(EXAMPLES / f"{name}.py"), given)
+    run = Run(spark, replace(pipeline, name=unique(pipeline.name)), once=True)
+    run.start()
+    run.wait()
+
+
+def produce(bootstrap: str, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def test_the_newest_counts_are_right_when_words_are_counted_in_two_runs(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    lines, counts = make_topic(bootstrap, "lines", 2), unique("word-counts")
+    produce(bootstrap, lines, "To be, or not to be", "that is the question:")
+    run_example(spark, bootstrap, "word_count", tmp_path, source=lines, target=counts)
+    produce(bootstrap, lines, "is it?", "")
+    run_example(spark, bootstrap, "word_count", tmp_path, source=lines, target=counts)
+    newest = {message.key(): message.value() for message in read_committed(bootstrap, counts)}
+    expected = {"to": 2, "be": 2, "or": 1, "not": 1, "that": 1, "is": 2, "the": 1, "question": 1, "it": 1}
+    assert newest == {word.encode(): str(count).encode() for word, count in expected.items()}
+
+
+def test_orders_meet_their_payments_when_they_come_in_time(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    orders, payments, paid = make_topic(bootstrap, "orders"), make_topic(bootstrap, "payments"), unique("paid")
+    given = {"orders": orders, "payments": payments, "target": paid}
+    produce(bootstrap, orders, *(order(number, "10:00:00") for number in (1, 2, 3)), "not an order")
+    produce(bootstrap, payments, payment(1, "10:20:00"), payment(2, "11:00:01"))
+    run_example(spark, bootstrap, "paid_orders", tmp_path, **given)
+    # A payment that comes in a later run finds its order in the state.
+    produce(bootstrap, payments, payment(3, "10:59:59"))
+    run_example(spark, bootstrap, "paid_orders", tmp_path, **given)
+    found = {message.key(): json.loads(message.value() or b"{}") for message in read_committed(bootstrap, paid)}
+    assert {key: (row["item"], row["amount"]) for key, row in found.items()} == {
+        b"1": ("pump", 9.5),
+        b"3": ("pump", 9.5),
+    }
+
+
+def order(number: int, time: str) -> str:
+    return json.dumps({"order": number, "item": "pump", "ordered_at": f"2026-05-01T{time}Z"})
+
+
+def payment(number: int, time: str) -> str:
+    return json.dumps({"order": number, "amount": 9.5, "paid_at": f"2026-05-01T{time}Z"})

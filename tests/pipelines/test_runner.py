@@ -1,0 +1,229 @@
+"""Running pipelines: what reaches the sinks, what is remembered, and what is said when something fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.pipelines import Batch, Branch, Pipeline, Settings, Sink, Topic
+from penstock.pipelines.errors import BatchError, PipelineError
+from penstock.pipelines.reset import forget_progress
+from penstock.pipelines.runner import Run, groups_of
+from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
+from penstock.pipelines.steps import parse_json
+from tests.pipelines.committed import make_topic, read_committed, unique
+
+
+@dataclass
+class Collected:
+    """A sink that keeps what it is given, once per batch; `refuse` makes it fail."""
+
+    name: str = "collected"
+    refuse: Callable[[Batch], bool] = lambda _: False
+    batches: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
+    calls: list[Batch] = field(default_factory=list)
+    written: threading.Event = field(default_factory=threading.Event)
+
+    def describe(self) -> str:
+        return "memory"
+
+    def prepare(self, spark: SparkSession, settings: Settings) -> None:
+        pass
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        self.calls.append(batch)
+        found = sorted(tuple(row) for row in rows.collect())
+        if self.refuse(batch):
+            raise OSError("the disk is full")
+        self.batches[batch.id] = found
+        self.written.set()
+
+    @property
+    def rows(self) -> list[tuple[object, ...]]:
+        return sorted(row for rows in self.batches.values() for row in rows)
+
+
+def produce(bootstrap: str, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+    return {(place.topic, place.partition): place.offset for place in answer.topic_partitions or []}
+
+
+@dataclass
+class Bench:
+    """What the tests have in common: a topic with numbers as JSON, and pipelines that read it."""
+
+    spark: SparkSession
+    bootstrap: str
+    directory: Path
+    topic: str
+
+    def pipeline(self, *sinks: Sink | Branch, name: str = "", dead_letters: Sink | None = None) -> Pipeline:
+        return Pipeline(
+            name=name or unique("numbers"),
+            sources=(Topic(self.topic),),
+            steps=(parse_json("n bigint"),),
+            sinks=sinks,
+            dead_letters=dead_letters,
+            settings=Settings(
+                bootstrap_servers=self.bootstrap, checkpoint=str(self.directory / "checkpoint"), trigger="0 seconds"
+            ),
+        )
+
+    def run_once(self, pipeline: Pipeline) -> Run:
+        run = Run(self.spark, pipeline, once=True)
+        run.start()
+        run.wait()
+        return run
+
+
+@pytest.fixture
+def bench(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Bench:
+    topic = make_topic(bootstrap, "numbers")
+    produce(bootstrap, topic, '{"n": 1}', '{"n": 2}', '{"n": 3}')
+    return Bench(spark, bootstrap, tmp_path, topic)
+
+
+def doubled(rows: DataFrame) -> DataFrame:
+    return rows.select((F.col("n") * 2).alias("n"))
+
+
+def total(rows: DataFrame) -> DataFrame:
+    return rows.groupBy().agg(F.sum("n").alias("total"))
+
+
+def fail_on_two(rows: DataFrame) -> DataFrame:
+    # As long as a real traceback: Spark looks for things in the text of an error, and must survive that.
+    complaint = F.raise_error(F.lit("two is not welcome " + "x" * 20_000)).cast("boolean")
+    return rows.where(F.when(F.col("n") == 2, complaint).otherwise(F.lit(True)))
+
+
+def test_every_sink_gets_its_rows_and_progress_is_kept_when_a_pipeline_runs_once(bench: Bench) -> None:
+    produce(bench.bootstrap, bench.topic, "not JSON")
+    plain, branched, summed = Collected("plain"), Collected("branched"), Collected("summed")
+    dead = unique("dead")
+    pipeline = bench.pipeline(
+        plain,
+        Branch("doubled", sinks=(branched,), steps=(doubled,)),
+        Branch("sum", sinks=(summed,), steps=(total,), stateful=True, mode="complete"),
+        dead_letters=TopicSink(dead, create=TopicSettings()),
+    )
+    run = bench.run_once(pipeline)
+    assert (plain.rows, branched.rows) == ([(1,), (2,), (3,)], [(2,), (4,), (6,)])
+    assert summed.batches[max(summed.batches)] == [(6,)]
+    (letter,) = read_committed(bench.bootstrap, dead)
+    headers = dict(letter.headers() or [])
+    assert letter.value() == b"not JSON"
+    assert headers["penstock.error"] == b"not the expected JSON"
+    assert headers["penstock.source.topic"] == bench.topic.encode()
+    assert headers["penstock.source.offset"] == b"3"
+    main, own = run.progress()
+    assert (main.rows, main.lag) == (4, 0)
+    assert main.written == {"plain": 3, "branched": 3, dead: 1}
+    assert own.query == f"{pipeline.name}/sum"
+    for group in (f"penstock-{pipeline.name}", f"penstock-{pipeline.name}-sum"):
+        assert committed(bench.bootstrap, group) == {(bench.topic, 0): 4}
+    # The next run takes up where this one ended, until it is told to forget.
+    produce(bench.bootstrap, bench.topic, '{"n": 4}')
+    bench.run_once(pipeline)
+    assert plain.rows == [(1,), (2,), (3,), (4,)]
+    assert len(list(forget_progress(pipeline))) == 1 + len(groups_of(pipeline))
+    assert not (bench.directory / "checkpoint").exists()
+    assert committed(bench.bootstrap, f"penstock-{pipeline.name}") == {}
+
+
+def test_the_step_and_the_offsets_are_named_when_a_step_fails_on_its_rows(bench: Bench) -> None:
+    sink = Collected()
+    failing = replace(bench.pipeline(sink), steps=(parse_json("n bigint"), fail_on_two))
+    with pytest.raises(BatchError) as raised:
+        bench.run_once(failing)
+    message = raised.value.message
+    assert "batch 0 failed at the step fail_on_two" in message
+    assert "two is not welcome" in message
+    assert f"topic {bench.topic}, partition 0, offsets 0 to 2" in message
+    # The same batch, with the same rows, comes again when the step is repaired; more has come meanwhile.
+    produce(bench.bootstrap, bench.topic, '{"n": 4}')
+    bench.run_once(replace(failing, steps=(parse_json("n bigint"),)))
+    assert sink.batches == {0: [(1,), (2,), (3,)], 1: [(4,)]}
+
+
+def test_the_branch_step_is_named_when_it_is_the_one_that_fails(bench: Bench) -> None:
+    branch = Branch("picky", sinks=(Collected("picky-sink"),), steps=(doubled, fail_on_two), stateful=True)
+    produce(bench.bootstrap, bench.topic, '{"n": 1}')
+    with pytest.raises(BatchError, match="/picky: batch 0 failed at the step fail_on_two"):
+        bench.run_once(bench.pipeline(Collected(), branch))
+
+
+def test_the_sink_is_named_and_the_batch_comes_again_when_a_sink_fails(bench: Bench) -> None:
+    failures = iter((True, False))
+    sink = Collected("archive", refuse=lambda _: next(failures))
+    pipeline = bench.pipeline(sink)
+    with pytest.raises(BatchError, match=r"failed at the sink archive \(memory\): .*the disk is full"):
+        bench.run_once(pipeline)
+    bench.run_once(pipeline)
+    assert sink.rows == [(1,), (2,), (3,)]
+    assert sink.calls[0] == sink.calls[1]
+
+
+def test_the_record_is_named_when_there_is_no_place_for_dead_letters(bench: Bench) -> None:
+    produce(bench.bootstrap, bench.topic, "broken")
+    refused = rf"a record was refused: not the expected JSON \(topic {bench.topic}, partition 0, offset 3\)"
+    with pytest.raises(BatchError, match=refused):
+        bench.run_once(bench.pipeline(Collected()))
+
+
+def test_nothing_is_left_running_when_a_step_does_not_fit(bench: Bench) -> None:
+    wrong = Branch("wrong", sinks=(Collected("other"),), steps=(lambda rows: rows.select("m"),), stateful=True)
+    with pytest.raises(PipelineError, match="does not fit its rows") as raised:
+        Run(bench.spark, bench.pipeline(Collected(), wrong)).start()
+    assert raised.value.hint == "The rows it is given have: source, n."
+    assert bench.spark.streams.active == []
+
+
+def test_the_other_queries_are_stopped_when_one_fails(bench: Bench) -> None:
+    sink = Collected("good")
+    bad = Branch("bad", sinks=(Collected("never"),), steps=(fail_on_two,), stateful=True)
+    run = Run(bench.spark, bench.pipeline(sink, bad))
+    run.start()
+    with pytest.raises(BatchError, match="/bad: batch 0"):
+        run.wait(for_s=100)
+    assert bench.spark.streams.active == []
+
+
+def test_the_batch_at_work_is_finished_when_the_run_is_stopped(bench: Bench) -> None:
+    sink = Collected()
+    pipeline = bench.pipeline(sink)
+    run = Run(bench.spark, pipeline)
+    run.start()
+    seen = run.progress()
+
+    def stop_after_a_batch(current: Run) -> None:
+        if sink.written.is_set():
+            current.stop()
+
+    run.wait(every=stop_after_a_batch, for_s=100)
+    assert sink.rows == [(1,), (2,), (3,)]
+    assert len(sink.calls) == len(sink.batches)
+    assert committed(bench.bootstrap, f"penstock-{pipeline.name}") == {(bench.topic, 0): 3}
+    assert seen[0].batch_id == -1
+
+
+def test_the_topic_is_named_when_a_source_is_not_there(bench: Bench) -> None:
+    missing = unique("nowhere")
+    with pytest.raises(PipelineError, match=missing):
+        bench.run_once(replace(bench.pipeline(Collected()), sources=(Topic(missing),)))

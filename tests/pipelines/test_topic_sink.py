@@ -1,0 +1,210 @@
+"""The sink through Spark: batches, streams and a pipeline's TopicSink, each read back by a read_committed consumer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.pipeline import Batch, Settings, Sink
+from penstock.pipelines.sink.errors import WriteError
+from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
+from tests.pipelines.committed import committed_values, make_topic, read_committed, unique
+
+RETRYING_JOB = Path(__file__).with_name("retrying_job.py")
+# Key -> where Java's murmur2 puts it among a thousand partitions; the hashes are those of Kafka's own tests.
+JAVA_HASHES = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
+
+ONE_OF_EACH = """
+    SELECT * FROM VALUES
+      ('{a}', 1, 'k1', 'v1', array(named_struct('key', 'h', 'value', X'01'), named_struct('key', 'h', 'value', NULL))),
+      ('{b}', NULL, NULL, 'v2', NULL),
+      ('{a}', 0, 'k3', NULL, array())
+    AS rows(topic, partition, key, value, headers)
+"""
+
+
+def save(rows: DataFrame, bootstrap: str, **options: str) -> None:
+    writer = rows.write.format("penstock").mode("append").option("kafka.bootstrap.servers", bootstrap)
+    writer.options(**{name.replace("__", "."): value for name, value in options.items()}).save()
+
+
+def test_every_column_arrives_when_rows_say_where_they_go(spark: SparkSession, bootstrap: str) -> None:
+    a, b = make_topic(bootstrap, "a", 2), make_topic(bootstrap, "b")
+    save(spark.sql(ONE_OF_EACH.format(a=a, b=b)), bootstrap)
+    found = [(m.partition(), m.key(), m.value(), m.headers()) for m in read_committed(bootstrap, a)]
+    assert found == [(0, b"k3", None, None), (1, b"k1", b"v1", [("h", b"\x01"), ("h", None)])]
+    assert [(m.key(), m.value()) for m in read_committed(bootstrap, b)] == [(None, b"v2")]
+
+
+def test_the_option_names_the_topic_and_keys_go_as_in_java_when_nothing_else_is_said(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    topic = make_topic(bootstrap, "keys", 7)
+    rows = spark.createDataFrame(
+        [(key, key.encode(), "ignored") for key in JAVA_HASHES], "key string, value binary, note string"
+    )
+    save(rows, bootstrap, topic=topic)
+    found = {(m.key() or b"").decode(): m.partition() for m in read_committed(bootstrap, topic)}
+    assert found == {key: (value & 0x7FFFFFFF) % 7 for key, value in JAVA_HASHES.items()}
+
+
+def test_a_write_fails_and_says_which_row_when_a_record_cannot_be_placed(spark: SparkSession, bootstrap: str) -> None:
+    topic = make_topic(bootstrap, "errors", max_message_bytes="3000")
+    cases: list[tuple[str, str, dict[str, str]]] = [
+        ("SELECT 1L AS value", "column value is of type bigint; it accepts string or binary", {"topic": topic}),
+        ("SELECT 'x' AS value", "set the option topic, or add a column topic", {}),
+        ("SELECT CAST(NULL AS STRING) AS topic, 'k' AS key, 'x' AS value", "column topic is null in the row with", {}),
+        ("SELECT 'x' AS value, 5 AS partition", f"topic {topic}, partition 5 names a partition", {"topic": topic}),
+        (
+            "SELECT repeat('x', 5000) AS value",
+            f"a record for topic {topic}, partition 0 is too large",
+            {"topic": topic},
+        ),
+        ("SELECT 'x' AS value", "option guarantee is 'twice'", {"topic": topic, "guarantee": "twice"}),
+        ("SELECT 'x' AS value", "also needs queryId, batchId, sinkName", {"topic": topic, "guarantee": "exactly-once"}),
+        ("SELECT 'x' AS value", "names a topic whose name is not valid", {"topic": "no such/topic"}),
+    ]
+    for query, message, options in cases:
+        with pytest.raises(PySparkException) as failure:
+            save(spark.sql(query), bootstrap, **options)
+        assert message in str(failure.value)
+    assert committed_values(bootstrap, topic) == []
+
+
+def lines_of(spark: SparkSession, folder: Path) -> DataFrame:
+    """A stream with one batch per file."""
+    return spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(folder))
+
+
+def add_file(folder: Path, name: str, *lines: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("\n".join(lines))
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had died after the sink and before the checkpoint was done: the last batch comes again."""
+    commits = checkpoint / "commits"
+    last = max(int(each.name) for each in commits.iterdir() if each.name.isdecimal())
+    for each in (commits / str(last), commits / f".{last}.crc"):
+        each.unlink()
+
+
+def test_a_stream_leaves_every_row_once_when_its_last_batch_comes_again(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    topic, folder, checkpoint = make_topic(bootstrap, "stream", 2), tmp_path / "in", tmp_path / "checkpoint"
+
+    def run(guarantee: str) -> None:
+        writer = lines_of(spark, folder).writeStream.format("penstock").option("checkpointLocation", str(checkpoint))
+        writer = (
+            writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic).option("guarantee", guarantee)
+        )
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(100)
+
+    add_file(folder, "1", "a", "b")
+    add_file(folder, "2", "c")
+    run("exactly-once")
+    forget_last_commit(checkpoint)
+    add_file(folder, "3", "d")
+    run("exactly-once")
+    assert committed_values(bootstrap, topic) == ["a", "b", "c", "d"]
+    forget_last_commit(checkpoint)
+    run("at-least-once")
+    assert committed_values(bootstrap, topic) == ["a", "b", "c", "d", "d"], "which is what at-least-once means"
+
+
+def run_batches(rows: DataFrame, checkpoint: Path, *sinks: Sink, then: Callable[[int], None] = lambda _: None) -> None:
+    def write(batch_rows: DataFrame, batch_id: int) -> None:
+        query_id = batch_rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        assert query_id is not None
+        for sink in sinks:
+            sink.write(batch_rows, Batch(query_id, "test", batch_id))
+        then(batch_id)
+
+    query = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    assert query.trigger(availableNow=True).start().awaitTermination(100)
+
+
+def test_two_sinks_of_a_batch_are_written_once_each_when_the_batch_fails_behind_them(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    settings = Settings(bootstrap_servers=bootstrap)
+    plain, as_json = (
+        TopicSink(make_topic(bootstrap, "plain")),
+        TopicSink(
+            unique("as-json"),
+            key="value",
+            value=ALL_AS_JSON,
+            create=TopicSettings(3, config={"cleanup.policy": "compact"}),
+        ),
+    )
+    same_topic = TopicSink(plain.topic, name="again", value="upper(value)")
+    for sink in (plain, as_json, same_topic):
+        sink.prepare(spark, settings)
+    add_file(tmp_path / "in", "1", "a", "b", "c")
+    # A shuffle, whose tasks Spark would otherwise number as it likes.
+    rows = lines_of(spark, tmp_path / "in").where("value > ''").repartition(2, "value")
+
+    def fail(batch_id: int) -> None:
+        raise ArithmeticError(f"after batch {batch_id}")
+
+    with pytest.raises(PySparkException, match="after batch 0"):
+        run_batches(rows, tmp_path / "checkpoint", plain, as_json, same_topic, then=fail)
+    for sink in (plain, as_json, same_topic):
+        sink.prepare(spark, settings)  # as a new run does
+    add_file(tmp_path / "in", "2", "d")
+    run_batches(rows, tmp_path / "checkpoint", plain, as_json, same_topic)
+    assert committed_values(bootstrap, plain.topic) == ["A", "B", "C", "D", "a", "b", "c", "d"]
+    found = {(m.key() or b"").decode(): json.loads(m.value() or b"") for m in read_committed(bootstrap, as_json.topic)}
+    assert found == {each: {"value": each} for each in "abcd"}
+    assert len(read_committed(bootstrap, as_json.topic)) == 4
+    asked = ConfigResource(ResourceType.TOPIC, as_json.topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_configs([asked])[asked].result(30)
+    assert described["cleanup.policy"].value == "compact"
+
+
+def test_a_batch_is_refused_when_it_comes_again_cut_into_other_tasks(spark: SparkSession, bootstrap: str) -> None:
+    sink, batch = TopicSink(make_topic(bootstrap, "recut")), Batch(unique("query"), "test", 4)
+    sink.prepare(spark, Settings(bootstrap_servers=bootstrap))
+    rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+    sink.write(rows, batch)
+    with pytest.raises(WriteError, match=r"batch 4 .* by 2 tasks and comes again with 3; only 2 tasks can finish it"):
+        sink.write(rows.repartition(3), batch)
+    sink.write(rows, batch)
+    sink.write(rows.where("value > '8'").repartition(3), Batch(batch.query_id, "test", 5))
+    assert committed_values(bootstrap, sink.topic) == [*"01234567899"]
+
+
+def test_a_task_that_failed_after_its_commit_leaves_its_rows_once_when_spark_tries_it_again(bootstrap: str) -> None:
+    topic = make_topic(bootstrap, "retried", 2)
+    job = subprocess.run(
+        [sys.executable, str(RETRYING_JOB), bootstrap, topic], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert job.returncode == 0, job.stderr[-3000:]
+    assert json.loads(job.stdout.splitlines()[-1]) == {"attempts": [1, 1], "was_there": [True, True]}
+    assert committed_values(bootstrap, topic) == sorted(str(number) for number in range(100))
+
+
+def test_a_sink_says_what_it_promises_and_what_it_misses_when_prepared(spark: SparkSession, bootstrap: str) -> None:
+    assert TopicSink("t").describe() == "topic t, exactly once"
+    assert TopicSink("t", guarantee="at-least-once").describe() == "topic t, at least once"
+    assert (TopicSink("t").name, TopicSink("t", name="n").name) == ("t", "n")
+    assert isinstance(TopicSink("t"), Sink)
+    with pytest.raises(PipelineError, match="does not exist"):
+        TopicSink(unique("missing")).prepare(spark, Settings(bootstrap_servers=bootstrap))
+    with pytest.raises(PipelineError, match="guarantee is"):
+        TopicSink("t", guarantee="maybe")  # type: ignore[arg-type]
+    official = TopicSink(make_topic(bootstrap, "jvm"))
+    official.prepare(spark, Settings(bootstrap_servers=bootstrap, engine="jvm"))
+    assert official.describe() == f"topic {official.topic}, at least once (Spark's own connector knows no more)"

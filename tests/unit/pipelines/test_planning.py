@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from penstock.pipelines import Branch, Pipeline, Topic
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.picture import draw
+from penstock.pipelines.planning import plan_queries, step_name
+from tests.unit.pipelines.pieces import Nowhere, count_them, parse
+
+
+def pipeline(**changes: Any) -> Pipeline:
+    parts: dict[str, Any] = {"name": "p", "sources": (Topic("t"),), "steps": (parse,), "sinks": (Nowhere("a"),)}
+    return Pipeline(**(parts | changes))
+
+
+def test_sinks_and_branches_without_state_share_a_query_when_planned() -> None:
+    planned = plan_queries(
+        pipeline(
+            sinks=(Nowhere("a"), Branch("b", (Nowhere("c"),), (count_them,))),
+            dead_letters=Nowhere("d"),
+        )
+    )
+    (main,) = planned
+    assert [(output.sink.name, output.takes_errors) for output in main.outputs] == [
+        ("a", False),
+        ("c", False),
+        ("d", True),
+    ]
+    assert main.outputs[1].steps == (count_them,)
+    assert main.steps == ()
+
+
+def test_a_stateful_branch_is_a_query_of_its_own_when_planned() -> None:
+    branch = Branch("counts", (Nowhere("b"),), (count_them,), stateful=True, mode="update")
+    main, counts = plan_queries(pipeline(sinks=(Nowhere("a"), branch)))
+    assert (counts.name, counts.steps, counts.mode, counts.is_stateful) == ("counts", (count_them,), "update", True)
+    assert [output.sink.name for output in main.outputs] == ["a"]
+
+
+def test_there_is_no_shared_query_when_every_sink_is_stateful() -> None:
+    branch = Branch("counts", (Nowhere("b"),), (count_them,), stateful=True)
+    assert [query.name for query in plan_queries(pipeline(sinks=(branch,)))] == ["counts"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sources": ()}, "no sources"),
+        ({"sinks": ()}, "no sinks"),
+        ({"sinks": (Nowhere("a"), Nowhere("a"))}, "two of the pipeline's sink names are 'a'"),
+        ({"sinks": (Nowhere("a"),), "dead_letters": Nowhere("a")}, "two of the pipeline's sink names are 'a'"),
+        ({"sinks": (Branch("main", (Nowhere("a"),)),)}, "branch names are 'main'"),
+        ({"sinks": (Branch("b", ()),)}, "has no sinks"),
+        ({"sinks": (Branch("b", (Nowhere("a"),), mode="update"),)}, "not stateful"),
+        ({"name": "a/b"}, "cannot be a name"),
+        ({"name": ""}, "cannot be a name"),
+    ],
+)
+def test_a_pipeline_is_refused_with_a_reason_when_it_cannot_run(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(PipelineError, match=said):
+        plan_queries(pipeline(**changes))
+
+
+def test_a_step_is_called_by_its_function_when_named() -> None:
+    assert step_name(parse) == "parse"
+    assert step_name(functools.partial(parse)) == "parse"
+
+
+def test_every_step_and_sink_is_in_the_picture_when_drawn() -> None:
+    branch = Branch("counts", (Nowhere("b"),), (count_them,), stateful=True, mode="update")
+    drawn = draw(pipeline(sinks=(Nowhere("a"), branch), dead_letters=Nowhere("d")))
+    assert drawn == "\n".join(
+        [
+            "p",
+            "  topic t, from earliest",
+            "    |",
+            "  parse",
+            "    |",
+            "    +-- -> nowhere a",
+            "    +-- counts (query counts, update): count_them",
+            "    |     -> nowhere b",
+            "    +-- dead-letters (query main)",
+            "          -> nowhere d",
+        ]
+    )

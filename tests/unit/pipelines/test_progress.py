@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from penstock.pipelines.postmortem import FailedBatch, first_cause
+from penstock.pipelines.progress import QueryProgress, advance, offsets_of
+from penstock.pipelines.progress_metrics import ProgressCollector
+from penstock.pipelines.progress_view import ProgressView, render_line
+
+
+def report(batch: int, rows: int, reached: Any, latest: Any) -> dict[str, Any]:
+    source = {"numInputRows": rows, "endOffset": reached, "latestOffset": latest}
+    return {"batchId": batch, "processedRowsPerSecond": 10.5, "batchDuration": 95, "sources": [source], "eventTime": {}}
+
+
+def test_rows_add_up_and_lag_is_what_is_left_when_batches_are_reported() -> None:
+    first = advance(QueryProgress("q"), report(0, 5, '{"t":{"0":5}}', '{"t":{"0":9,"1":4}}'), {"a": 5})
+    second = advance(first, report(1, 4, {"t": {"0": 9, "1": 0}}, {"t": {"0": 9, "1": 4}}), {"a": 9})
+    assert (first.rows, first.lag) == (5, 8)
+    assert (second.rows, second.lag, second.batch_id, dict(second.written)) == (9, 4, 1, {"a": 9})
+
+
+def test_offsets_are_empty_when_there_are_none() -> None:
+    assert offsets_of(None) == {}
+    assert offsets_of("null") == {}
+    assert offsets_of(17) == {}
+
+
+def test_a_line_says_everything_when_progress_is_printed() -> None:
+    progress = QueryProgress("p/main", 3, 1200, 600.0, 250, 7, "2026-01-01T00:00:00.000Z", {"out": 1190, "dead": 10})
+    assert render_line(progress) == (
+        "p/main: batch 3, 1,200 rows in, 600 rows/s, lag 7, 250 ms, watermark 2026-01-01T00:00:00.000Z; "
+        "out: out 1,190, dead 10"
+    )
+
+
+def test_every_query_and_sink_has_its_series_when_metrics_are_collected() -> None:
+    progress = QueryProgress("p/main", 3, 1200, 600.0, 250, 7, "", {"out": 1190})
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in ProgressCollector("p", lambda: [progress]).collect()
+        for sample in metric.samples
+    }
+    assert found["penstock_pipeline_lag_records", "p", "p/main"] == 7
+    assert found["penstock_pipeline_rows_read_total", "p", "p/main"] == 1200
+    assert found["penstock_pipeline_rows_written_total", "p", "p/main", "out"] == 1190
+    assert found["penstock_pipeline_batch_seconds", "p", "p/main"] == 0.25
+
+
+def test_the_python_error_is_found_when_spark_wraps_it() -> None:
+    text = """[STREAM_FAILED] Query [id = x] terminated with exception: Python worker failed.
+org.apache.spark.SparkException: Job aborted
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+ValueError: not a number: 'x'
+\tat org.apache.spark.api.python.BasePythonRunner"""
+    assert first_cause(text) == "ValueError: not a number: 'x'"
+
+
+def test_sparks_own_message_is_found_when_no_python_failed() -> None:
+    text = "[STREAM_FAILED] Query failed: [DIVIDE_BY_ZERO] Division by zero. Use try_divide. SQLSTATE: 22012\n\tat x"
+    assert first_cause(text).startswith("[STREAM_FAILED] Query failed: [DIVIDE_BY_ZERO] Division by zero.")
+
+
+def test_only_what_was_read_is_named_when_a_batch_failed() -> None:
+    ranges = (({("t", 0): 5, ("t", 1): 4}, {("t", 0): 9, ("t", 1): 4, ("t", 2): 1}),)
+    assert str(FailedBatch(3, ranges)) == ("topic t, partition 0, offsets 5 to 8; topic t, partition 2, offsets 0 to 0")
+
+
+def test_the_end_is_told_when_it_comes_before_the_next_line_is_due() -> None:
+    said = io.StringIO()
+    with ProgressView(Console(file=said), "p") as view:
+        view.show([QueryProgress("p/main")])
+        view.show([QueryProgress("p/main", 0, 5)])
+        view.show([QueryProgress("p/main", 1, 9)], is_last=True)
+    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == ["p/main: starting", "p/main: batch 1"]

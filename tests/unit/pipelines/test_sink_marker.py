@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.pipelines.sink.errors import WriteError
+from penstock.pipelines.sink.marker import (
+    Decision,
+    Marker,
+    TaskOfBatch,
+    check_task_count,
+    decide,
+    groups_of_sink,
+    newest,
+)
+
+WORK = TaskOfBatch("q", "out", batch_id=7, task=1, tasks=4)
+
+
+@pytest.mark.parametrize(
+    ("marker", "decision"),
+    [
+        (None, Decision.WRITE),
+        (Marker(0, 4), Decision.WRITE),
+        (Marker(7, 4), Decision.WRITE),
+        (Marker(7, 2), Decision.WRITE),
+        (Marker(8, 4), Decision.SKIP),
+        (Marker(8, None), Decision.SKIP),
+    ],
+)
+def test_rows_are_written_when_no_marker_says_that_they_are_there(marker: Marker | None, decision: Decision) -> None:
+    assert decide(marker, WORK) is decision
+
+
+def test_a_repeated_task_is_refused_when_the_batch_was_cut_differently_before() -> None:
+    with pytest.raises(
+        WriteError, match="written in part by 2 tasks and comes again with 4; only 2 tasks can finish it"
+    ):
+        decide(Marker(8, 2), WORK)
+
+
+def test_a_task_is_refused_when_the_topic_is_ahead_of_the_checkpoint() -> None:
+    with pytest.raises(WriteError, match="batches up to 8 already, so the checkpoint is older"):
+        decide(Marker(9, 4), WORK)
+
+
+def test_a_batch_is_refused_when_another_task_wrote_it_among_fewer() -> None:
+    with pytest.raises(WriteError, match=r"batch 7 of sink out .* by 2 tasks"):
+        check_task_count([Marker(3, 9), Marker(8, 2)], "out", 7, 4)
+
+
+def test_task_counts_of_other_batches_do_not_matter_when_a_batch_is_checked() -> None:
+    check_task_count([Marker(3, 9), Marker(7, 2), Marker(8, 4), Marker(8, None)], "out", 7, 4)
+    check_task_count([Marker(8, 2)], "out", 7, None)
+
+
+def test_marker_survives_when_written_as_an_offset_and_read_again() -> None:
+    for marker in (WORK.marker, Marker(3), Marker(0, 1)):
+        assert Marker.from_offset(marker.next_batch, marker.to_metadata()) == marker
+    assert Marker.from_offset(5, None) == Marker.from_offset(5, "somebody else's") == Marker(5)
+
+
+def test_names_tell_query_sink_and_task_apart_when_they_are_built() -> None:
+    assert WORK.transactional_id == "q-out-1"
+    assert WORK.group == "__eos-q-out-1"
+    assert WORK.marker == Marker(8, 4)
+
+
+def test_only_the_groups_of_one_sink_are_found_when_names_begin_alike() -> None:
+    groups = ["__eos-q-out-0", "__eos-q-out-12", "__eos-q-out-1-0", "__eos-q-outer-0", "__eos-p-out-0", "q-out-0"]
+    assert groups_of_sink(groups, "q", "out") == ("__eos-q-out-0", "__eos-q-out-12")
+    assert groups_of_sink(groups, "q", "out-1") == ("__eos-q-out-1-0",)
+
+
+def test_the_newest_marker_counts_when_a_task_left_them_beside_several_topics() -> None:
+    assert newest({"a": Marker(3), "b": Marker(8, 4)}) == Marker(8, 4)
+    assert newest({}) is None
