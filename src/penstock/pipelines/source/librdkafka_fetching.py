@@ -108,8 +108,9 @@ class LibrdkafkaFetch:
     def _skip_lost(self) -> None:
         partition = confluent_kafka.TopicPartition(*self._part.partition)
         first, last = self._consumer.get_watermark_offsets(partition, timeout=_WATERMARK_TIMEOUT_S)
-        report([explain_missing(self._part, self._offset, first, last)], self._options.fail_on_data_loss)
-        self._offset = min(first, self._part.end) if first > self._offset else self._part.end
+        if not first <= self._offset <= last:  # or it is the news of before, told once more
+            report([explain_missing(self._part, self._offset, first, last)], self._options.fail_on_data_loss)
+            self._offset = min(first, self._part.end) if first > self._offset else self._part.end
         if self._offset < self._part.end:
             self._seek(self._offset)
 
