@@ -1,4 +1,4 @@
-"""The tests of the Spark source and sink and of the runner once more, against Apache Kafka: what holds there is Kafka's
+"""Tests of the Spark source and sink once more, against Apache Kafka: what holds there is Kafka's
 behaviour and not just ours."""
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from apache_kafka.node import ApacheKafkaNode
 REPOSITORY = Path(__file__).parents[2]
 FILES = (
     "test_source_batch.py",
-    "test_source_stream.py",
     "test_topic_sink.py",
     "test_topic_sink_transactions.py",
-    "test_runner.py",
 )
 LIMIT_S = 900
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
@@ -21,7 +23,18 @@ class Topics:
         topic = name or f"source-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(TIMEOUT_S)
+        self._await_leaders(topic, partitions)
         return topic
+
+    def _await_leaders(self, topic: str, partitions: int) -> None:
+        """Apache Kafka answers before its own metadata has the topic, and a producer would give records up by then."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            found = self.admin.list_topics(timeout=TIMEOUT_S).topics.get(topic)
+            if found is not None and [each.leader >= 0 for each in found.partitions.values()] == [True] * partitions:
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"{topic} has no leaders after {TIMEOUT_S:.0f} s")
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(TIMEOUT_S)
@@ -39,10 +52,12 @@ class Topics:
         self, topic: str, numbers: Iterable[int], partitions: int = 2, *, first_timestamp: int | None = None
     ) -> None:
         """Number n goes to partition n % partitions, as text, its timestamp n ms after the first."""
-        producer = self.producer()
+        failures: list[object] = []
+        producer = self.producer(on_delivery=lambda error, _: failures.append(error) if error else None)
         for number in numbers:
             produce_number(producer, topic, number, number % partitions, first_timestamp)
         assert producer.flush(TIMEOUT_S) == 0
+        assert failures == []
 
     def produce_transactions(self, topic: str, *transactions: tuple[bool, Iterable[int]]) -> None:
         """(is committed, numbers), one after the other, all to partition 0."""
@@ -56,7 +71,7 @@ class Topics:
             assert producer.flush(TIMEOUT_S) == 0
             end(TIMEOUT_S)
 
-    def producer(self, **settings: str) -> Producer:
+    def producer(self, **settings: Any) -> Producer:
         return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, **settings})
 
     def committed(self, group: str, topic: str) -> dict[int, int]:

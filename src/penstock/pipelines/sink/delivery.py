@@ -142,6 +142,8 @@ _REASONS = {
     KafkaError.TOPIC_EXCEPTION: "names a topic whose name is not valid",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "names a topic that this user may not write to",
     KafkaError.INVALID_RECORD: "was refused by the broker; a compacted topic, for one, takes no records without a key",
+    # A transactional producer that heard of it between two records; of an idempotent one that does not happen.
+    KafkaError._FATAL: "was not taken: another attempt at this task has taken over",
     KafkaError._MSG_TIMED_OUT: "was not confirmed in time (kafka.delivery.timeout.ms): no broker, or too slow",
 }
 
