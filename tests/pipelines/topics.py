@@ -21,7 +21,8 @@ class Topics:
 
     def create(self, partitions: int = 2, name: str | None = None, **config: str) -> str:
         topic = name or f"source-{uuid.uuid4().hex[:12]}"
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        # Some timestamps lie years back: a broker's first look at retention would delete them.
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(TIMEOUT_S)
         self._await_leaders(topic, partitions)
         return topic
