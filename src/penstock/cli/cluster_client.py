@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception
+from penstock.client import addresses
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -27,7 +28,6 @@ Key = TypeVar("Key")
 REQUEST_TIMEOUT_SECONDS = 30.0
 # A TCP connection that takes longer than this on a working network is not going to come.
 CONNECT_TIMEOUT_SECONDS = 5.0
-DEFAULT_PORT = 9092
 # A topic made by auto-creation, or the first lookup of a group, takes a moment to be seen by every request.
 SETTLE_SECONDS = 5.0
 _SETTLING = frozenset(
@@ -94,17 +94,11 @@ class Cluster:
         )
 
 
-def parse_servers(text: str) -> list[tuple[str, int]]:
-    """`host`, `host:port`, `[::1]:9092`, `PLAINTEXT://host:port`, comma-separated."""
-    servers = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        address = part.partition("://")[2] or part
-        host, colon, port = address.rpartition(":")
-        if not colon or address.endswith("]"):
-            host, port = address, str(DEFAULT_PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"{part!r} is not the address of a broker", "Write it as HOST:PORT.")
-        servers.append((host.strip("[]"), int(port)))
+def parse_servers(text: str) -> list[addresses.Address]:
+    try:
+        servers = addresses.parse_servers(text)
+    except ValueError as error:
+        raise UsageError(str(error), "Write it as HOST:PORT.") from error
     if not servers:
         raise UsageError("the list of bootstrap servers is empty", "Write it as HOST:PORT,HOST:PORT.")
     return servers

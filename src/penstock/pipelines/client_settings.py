@@ -1,46 +1,13 @@
-"""Client settings given as `kafka.*` options, with the Java client's names, as librdkafka settings.
-
-Most names are the same in both worlds; the tables hold those that are not. What is in none of them goes to librdkafka
-as it is, so its own names work too, and it refuses what it does not know.
-"""
+"""Client settings given as `kafka.*` options, with the Java client's names, as librdkafka settings."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from penstock.core.client_settings import JAVA_ONLY, JavaStoreError, NoCredentialsError, translate_client_settings
 from penstock.pipelines.options import OptionError
 
-_RENAMED = {
-    "delivery.timeout.ms": "message.timeout.ms",
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "max.request.size": "message.max.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.truststore.location": "ssl.ca.location",
-}
-
-# They steer the Java client's insides (classes, memory, metrics); leaving them out changes nothing here.
-_JAVA_ONLY = frozenset(
-    {
-        "auto.include.jmx.reporter", "buffer.memory", "default.api.timeout.ms", "exclude.internal.topics",
-        "max.block.ms",
-        "max.poll.records", "metadata.max.idle.ms", "metadata.recovery.strategy", "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level", "metrics.sample.window.ms", "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms", "partitioner.class", "partitioner.ignore.keys", "request.timeout.ms",
-        "security.providers", "ssl.cipher.suites", "ssl.enabled.protocols", "ssl.engine.factory.class",
-        "ssl.keymanager.algorithm", "ssl.protocol", "ssl.provider", "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm", "ssl.truststore.password",
-    }
-)  # fmt: skip
-
-_JAAS_CREDENTIAL = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-_STORE_TYPES = {"pem": "PEM", "crt": "PEM", "p12": "PKCS12", "pfx": "PKCS12"}
-_ACCEPTED_STORES = {"truststore": frozenset({"PEM"}), "keystore": frozenset({"PEM", "PKCS12"})}
+_JAVA_ONLY = JAVA_ONLY | {"partitioner.availability.timeout.ms"}
 
 
 def is_plaintext(settings: Mapping[str, str]) -> bool:
@@ -49,44 +16,15 @@ def is_plaintext(settings: Mapping[str, str]) -> bool:
 
 def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     """`settings` without their prefix `kafka.`."""
-    for kind, accepted in _ACCEPTED_STORES.items():
-        _check_store(settings, kind, accepted)
-    translated: dict[str, str] = {}
-    for name, value in settings.items():
-        if name == "sasl.jaas.config":
-            translated.update(_parse_jaas(value))
-        elif name in _JAVA_ONLY or (name.startswith("ssl.") and name.endswith("store.type")):
-            continue
-        elif name == "ssl.endpoint.identification.algorithm":
-            translated[name] = value or "none"  # the Java client switches the check off with an empty value
-        elif name == "ssl.keystore.location" and _store_type(settings, "keystore") == "PEM":
-            translated["ssl.certificate.location"] = translated["ssl.key.location"] = value
-        else:
-            translated[_RENAMED.get(name, name)] = value
-    return translated
-
-
-def _parse_jaas(text: str) -> dict[str, str]:
-    found = {name: double or single for name, double, single in _JAAS_CREDENTIAL.findall(text)}
-    if "username" not in found or "password" not in found:
+    try:
+        return translate_client_settings(settings, _JAVA_ONLY)
+    except JavaStoreError as error:
         raise OptionError(
-            "option kafka.sasl.jaas.config holds no username and password; it accepts PLAIN and SCRAM login"
-            " modules. For other"
-            " mechanisms give librdkafka's settings, such as kafka.sasl.kerberos.keytab or"
-            " kafka.sasl.oauthbearer.config"
-        )
-    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", found[name]) for name in ("username", "password")}
-
-
-def _check_store(settings: Mapping[str, str], kind: str, accepted: frozenset[str]) -> None:
-    location, store_type = settings.get(f"ssl.{kind}.location", ""), _store_type(settings, kind)
-    if location and store_type not in accepted:
+            f"option kafka.ssl.{error.kind}.location names a {error.store_type} store, which only Java reads; it"
+            f" accepts {' or '.join(sorted(error.accepted))}. `keytool -importkeystore` and `openssl pkcs12` convert it"
+        ) from error
+    except NoCredentialsError as error:
         raise OptionError(
-            f"option kafka.ssl.{kind}.location names a {store_type} store, which only Java reads; it accepts"
-            f" {' or '.join(sorted(accepted))}. `keytool -importkeystore` and `openssl pkcs12` convert it"
-        )
-
-
-def _store_type(settings: Mapping[str, str], kind: str) -> str:
-    suffix = settings.get(f"ssl.{kind}.location", "").rpartition(".")[2].lower()
-    return settings.get(f"ssl.{kind}.type", "").upper() or _STORE_TYPES.get(suffix, "JKS")
+            f"option kafka.{error}; it accepts PLAIN and SCRAM login modules. For other mechanisms give librdkafka's"
+            " settings, such as kafka.sasl.kerberos.keytab or kafka.sasl.oauthbearer.config"
+        ) from error

@@ -31,7 +31,6 @@ class Place(enum.Enum):
 
 READS = frozenset({Place.BATCH_READ, Place.STREAM_READ})
 WRITES = frozenset({Place.BATCH_WRITE, Place.STREAM_WRITE})
-EVERYWHERE = READS | WRITES
 
 
 class OptionError(ValueError):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.client_properties import parse_jaas, translate_client_properties
+from penstock.cli.client_properties import translate_client_properties
 from penstock.cli.errors import UsageError
 
 
@@ -61,4 +61,6 @@ def test_usage_error_tells_how_to_convert_when_store_is_for_java_only(properties
 
 def test_usage_error_when_jaas_names_no_credentials() -> None:
     with pytest.raises(UsageError):
-        parse_jaas("com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;")
+        translate_client_properties(
+            {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"}
+        )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from penstock.client.addresses import parse_servers
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.brokers import parse_servers
 from penstock.pipelines.source.data_loss import DataLossError
 from penstock.pipelines.source.fetched import AbortedTransactions, find_batches, open_sections
 from penstock.pipelines.source.fetching import DirectFetch, FetchError, Verdict, choose_fetch_bytes, judge

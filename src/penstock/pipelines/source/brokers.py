@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from penstock.client.addresses import Address, parse_servers
 from penstock.client.connection import BlockingConnection
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import refuse_value
@@ -16,27 +17,10 @@ from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-Address = tuple[str, int]
-
-DEFAULT_PORT = 9092
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
 # The last versions that name topics rather than number them: ids would have to be looked up and kept for nothing here.
 _LAST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
-
-
-def parse_servers(text: str) -> list[Address]:
-    """`host`, `host:port`, `[::1]:9092`, `PLAINTEXT://host:port`, comma-separated."""
-    servers = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        address = part.partition("://")[2] or part
-        host, colon, port = address.rpartition(":")
-        if not colon or address.endswith("]"):
-            host, port = address, str(DEFAULT_PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise refuse_value("kafka.bootstrap.servers", text, "HOST:PORT, several separated by commas")
-        servers.append((host.strip("[]"), int(port)))
-    return servers
 
 
 class BrokerConnection:
@@ -80,7 +64,11 @@ class Brokers:
     """The brokers of one cluster as one process knows them. Every method may raise OSError or ApiError."""
 
     def __init__(self, bootstrap_servers: str, client_id: str) -> None:
-        self._bootstrap = parse_servers(bootstrap_servers)
+        try:
+            self._bootstrap = parse_servers(bootstrap_servers)
+        except ValueError:
+            accepted = "HOST:PORT, several separated by commas"
+            raise refuse_value("kafka.bootstrap.servers", bootstrap_servers, accepted) from None
         self._client_id = client_id
         self._connections: dict[Address, BrokerConnection] = {}
         self._leaders: dict[TopicPartition, Address] = {}

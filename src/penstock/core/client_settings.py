@@ -1,0 +1,87 @@
+"""A Java client's settings as librdkafka settings.
+
+Most names are the same in both worlds; the tables hold those that are not. What is in none of them goes to librdkafka
+as it is, so its own names work too, and it refuses what it does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_RENAMED = {
+    "delivery.timeout.ms": "message.timeout.ms",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.truststore.location": "ssl.ca.location",
+}
+
+# They steer the Java client's insides (classes, memory, metrics); leaving them out changes nothing here.
+JAVA_ONLY = frozenset(
+    {
+        "auto.include.jmx.reporter", "buffer.memory", "default.api.timeout.ms", "exclude.internal.topics",
+        "max.block.ms", "max.poll.records", "metadata.max.idle.ms", "metadata.recovery.strategy", "metric.reporters",
+        "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+        "partitioner.adaptive.partitioning.enable", "partitioner.class", "partitioner.ignore.keys",
+        "request.timeout.ms", "security.providers", "ssl.cipher.suites", "ssl.enabled.protocols",
+        "ssl.engine.factory.class", "ssl.keymanager.algorithm", "ssl.protocol", "ssl.provider",
+        "ssl.secure.random.implementation", "ssl.trustmanager.algorithm", "ssl.truststore.password",
+    }
+)  # fmt: skip
+
+_JAAS_CREDENTIAL = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+_STORE_TYPES = {"pem": "PEM", "crt": "PEM", "p12": "PKCS12", "pfx": "PKCS12"}
+_ACCEPTED_STORES = {"truststore": frozenset({"PEM"}), "keystore": frozenset({"PEM", "PKCS12"})}
+
+
+class NoCredentialsError(ValueError):
+    """`sasl.jaas.config` names a login module other than PLAIN's and SCRAM's."""
+
+
+class JavaStoreError(ValueError):
+    """A store that only Java reads."""
+
+    def __init__(self, kind: str, location: str, store_type: str, accepted: frozenset[str]) -> None:
+        super().__init__(f"{location} is a {store_type} {kind}, which only Java reads")
+        self.kind = kind
+        self.store_type = store_type
+        self.accepted = accepted
+
+
+def translate_client_settings(settings: Mapping[str, str], java_only: frozenset[str] = JAVA_ONLY) -> dict[str, str]:
+    """librdkafka settings that mean what the Java client would understand by `settings`."""
+    for kind, accepted in _ACCEPTED_STORES.items():
+        location, store_type = settings.get(f"ssl.{kind}.location", ""), _store_type(settings, kind)
+        if location and store_type not in accepted:
+            raise JavaStoreError(kind, location, store_type, accepted)
+    translated: dict[str, str] = {}
+    for name, value in settings.items():
+        if name == "sasl.jaas.config":
+            translated.update(parse_jaas(value))
+        elif name in java_only or (name.startswith("ssl.") and name.endswith("store.type")):
+            continue
+        elif name == "ssl.endpoint.identification.algorithm":
+            translated[name] = value or "none"  # the Java client switches the check off with an empty value
+        elif name == "ssl.keystore.location" and _store_type(settings, "keystore") == "PEM":
+            translated["ssl.certificate.location"] = translated["ssl.key.location"] = value
+        else:
+            translated[_RENAMED.get(name, name)] = value
+    return translated
+
+
+def parse_jaas(text: str) -> dict[str, str]:
+    """User name and password of a PLAIN or SCRAM login module."""
+    found = {name: double or single for name, double, single in _JAAS_CREDENTIAL.findall(text)}
+    if "username" not in found or "password" not in found:
+        raise NoCredentialsError("sasl.jaas.config holds no username and password")
+    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", found[name]) for name in ("username", "password")}
+
+
+def _store_type(settings: Mapping[str, str], kind: str) -> str:
+    suffix = settings.get(f"ssl.{kind}.location", "").rpartition(".")[2].lower()
+    return settings.get(f"ssl.{kind}.type", "").upper() or _STORE_TYPES.get(suffix, "JKS")
