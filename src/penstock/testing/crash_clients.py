@@ -128,25 +128,26 @@ class Writer(CrashClient):
         self._producer.produce(topic, encode_value(self.index, number), partition=partition, on_delivery=report)
 
 
-class Reader(CrashClient):
-    """Follows every target and keeps what it was served at which offset: that may never change."""
+class Follower(CrashClient):
+    """Reads every target from the beginning, whatever happens to the broker; what it is served is kept by `keep`."""
 
-    def __init__(self, servers: str, targets: Sequence[tuple[str, int]]) -> None:
-        super().__init__("reader")
-        self.served: dict[tuple[str, int], array[int]] = {target: array("q") for target in targets}
+    def __init__(self, name: str, servers: str, targets: Sequence[tuple[str, int]]) -> None:
+        super().__init__(name)
+        self._targets = targets
         self._config: dict[str, Any] = {
             "bootstrap.servers": servers,
             **PATIENT,
-            "group.id": "crash-reader",
+            "group.id": f"crash-{name}",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
             "check.crcs": True,
             "fetch.wait.max.ms": 50,
         }
 
     def run(self) -> None:
         consumer = Consumer(self._config)
-        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self.served])
+        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self._targets])
         try:
             while not self._ending.is_set():
                 for message in consumer.consume(1_000, timeout=0.1):
@@ -156,11 +157,23 @@ class Reader(CrashClient):
 
     def _note(self, message: Message) -> None:
         error = message.error()
-        if error is not None:
-            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG):
-                self.failures.append(f"reader: {error}")
-            return
-        where = (str(message.topic()), message.partition() or 0)
+        if error is None:
+            self.keep((str(message.topic()), message.partition() or 0), message)
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG):
+            self.failures.append(f"{self.name}: {error}")
+
+    def keep(self, where: tuple[str, int], message: Message) -> None:
+        raise NotImplementedError
+
+
+class Reader(Follower):
+    """Keeps what it was served at which offset: that may never change."""
+
+    def __init__(self, servers: str, targets: Sequence[tuple[str, int]]) -> None:
+        super().__init__("reader", servers, targets)
+        self.served: dict[tuple[str, int], array[int]] = {target: array("q") for target in targets}
+
+    def keep(self, where: tuple[str, int], message: Message) -> None:
         try:
             writer, number = decode_value(message.value())
         except ValueError as failure:
@@ -205,13 +218,16 @@ class Committer(CrashClient):
 
 
 def read_committed(servers: str, group: str, target: tuple[str, int], deadline_s: float) -> TopicPartition:
-    """What a client that knows nothing of the past finds."""
+    """What a client that knows nothing of the past finds; the offset is -1 where nothing is committed."""
     consumer = Consumer({"bootstrap.servers": servers, **PATIENT, "group.id": group})
     try:
         deadline = time.monotonic() + deadline_s
         while True:
             with contextlib.suppress(KafkaException):
                 (found,) = consumer.committed([TopicPartition(*target)], timeout=2.0)
+                if found.error is not None:
+                    raise KafkaException(found.error)
+                found.offset = max(found.offset, -1)  # librdkafka has a number of its own for none
                 return found
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no committed offset could be read within {deadline_s} s")

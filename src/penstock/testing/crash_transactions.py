@@ -14,12 +14,11 @@ import time
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from penstock.core.bounded_call import StuckCallError, call_within
-from penstock.testing.crash_clients import PATIENT, CrashClient
+from penstock.testing.crash_clients import PATIENT, CrashClient, Follower
 
 COMMITTED, ABORTED, UNKNOWN = 1, 2, 0
 _CALL_TIMEOUT_S = 20.0
@@ -81,13 +80,15 @@ class TransactionalWriter(CrashClient):
         self._consumer = Consumer({"bootstrap.servers": servers, **PATIENT, "group.id": self.group})
 
     def run(self) -> None:
-        while not self._ending.is_set():
+        # The last one, too, ends what its predecessor left open: else it would be open until its timeout.
+        while not self._ending.is_set() or self._producer is None:
             try:
                 if self._producer is None:
                     self._producer = self._start(self.log.name, _TIMEOUT_MS)
-                self._run_one(self._producer)
+                else:
+                    self._run_one(self._producer)
             except (KafkaException, StuckCallError):
-                self._producer = None  # the next one with this id ends what is open
+                self._producer = None
             time.sleep(_PAUSE_S)
         self._producer = None
         self._consumer.close()
@@ -160,41 +161,15 @@ def _end(producer: Producer, is_abort: bool) -> int:
                 raise
 
 
-class CommittedReader(CrashClient):
+class CommittedReader(Follower):
     """Follows the transactions as they are committed and keeps what it was served."""
 
     def __init__(self, servers: str, targets: Sequence[tuple[str, int]]) -> None:
-        super().__init__("committed-reader")
+        super().__init__("committed-reader", servers, targets)
         self.offsets: dict[tuple[str, int], array[int]] = {target: array("q") for target in targets}
         self.values: dict[tuple[str, int], list[bytes]] = {target: [] for target in targets}
-        self._config: dict[str, Any] = {
-            "bootstrap.servers": servers,
-            **PATIENT,
-            "group.id": "crash-committed-reader",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed",
-            "check.crcs": True,
-            "fetch.wait.max.ms": 50,
-        }
 
-    def run(self) -> None:
-        consumer = Consumer(self._config)
-        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self.offsets])
-        try:
-            while not self._ending.is_set():
-                for message in consumer.consume(500, timeout=0.1):
-                    self._note(message)
-        finally:
-            consumer.close()
-
-    def _note(self, message: Message) -> None:
-        error = message.error()
-        if error is not None:
-            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG):
-                self.failures.append(f"committed reader: {error}")
-            return
-        where = (str(message.topic()), message.partition() or 0)
+    def keep(self, where: tuple[str, int], message: Message) -> None:
         self.offsets[where].append(message.offset() or 0)
         self.values[where].append((message.value() or b"").removesuffix(_PADDING))
 
