@@ -24,6 +24,7 @@ CLIENT_ID = "penstock"
 CONNECT_TIMEOUT_S = 10.0
 # Longer than the longest default wait inside a broker: a rebalance may take max.poll.interval.ms, others take far less.
 REQUEST_TIMEOUT_S = 30.0
+_MOST_AT_ONCE = 1 << 17  # larger ones are mapped anew each time: a third slower where megabytes are fetched
 
 
 class Connection:
@@ -202,18 +203,19 @@ class BlockingConnection:
 
     def _read_frame(self, deadline: float | None) -> bytes:
         self._raise_if_closed()
-        size = self._exchange.check_frame_size(bytes(self._read_exactly(FRAME_LENGTH.size, deadline)))
-        return bytes(self._read_exactly(size, deadline))
+        size = self._exchange.check_frame_size(self._read_exactly(FRAME_LENGTH.size, deadline))
+        return self._read_exactly(size, deadline)
 
-    def _read_exactly(self, size: int, deadline: float | None) -> bytearray:
-        data = bytearray()
-        while len(data) < size:
+    def _read_exactly(self, size: int, deadline: float | None) -> bytes:
+        """Room is taken as the bytes come, so that a size alone costs nothing."""
+        chunks: list[bytes] = []
+        while size > 0:
             remaining_s = None if deadline is None else deadline - time.monotonic()
             try:
                 if remaining_s is not None and remaining_s <= 0:
                     raise TimeoutError
                 self._socket.settimeout(remaining_s)
-                chunk = self._socket.recv(min(size - len(data), 1 << 20))
+                chunk = self._socket.recv(min(size, _MOST_AT_ONCE))
             except TimeoutError:
                 self.close()
                 raise TimeoutError("the broker did not answer in time") from None
@@ -223,8 +225,9 @@ class BlockingConnection:
             if not chunk:
                 self.close()
                 raise ConnectionClosedError("the broker closed the connection")
-            data += chunk
-        return data
+            chunks.append(chunk)
+            size -= len(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _raise_if_closed(self) -> None:
         if not self._is_open:

@@ -29,6 +29,8 @@ _TIMEOUT_S = 30.0
 _PASSED_ON = ("headers", "partition")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 
+_OLDER_INTERFACE = "spark.sql.sources.useV1SourceList"
+
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
@@ -69,6 +71,8 @@ class TopicSink:
 
         self._settings = settings
         self._done = {}
+        if settings.engine == "jvm":
+            _let_spark_count(spark)
         admin = admin_for(self._options(Batch("", "", 0)).client_settings)
         if self.topic not in _topics(admin, settings.bootstrap_servers):
             _create(admin, self.topic, self.create)
@@ -77,7 +81,7 @@ class TopicSink:
         records = self._records(rows)
         if self._settings.engine == "jvm":
             options = client_options(self._settings) | {"topic": self.topic}
-            records.write.format("kafka").options(**options).save()
+            records.write.format("kafka").mode("append").options(**options).save()
             return
         self._write_tasks(records, batch)
         self._done = {**self._done, batch.query_id: batch.id}
@@ -146,6 +150,12 @@ def _without_adaptive_execution(rows: DataFrame) -> Iterator[None]:
         yield
     finally:
         session.conf.set(_ADAPTIVE, str(before))
+
+
+def _let_spark_count(spark: SparkSession) -> None:
+    """Spark writes to Kafka by the older of its two interfaces unless told otherwise, and does not count rows there."""
+    listed = spark.conf.get(_OLDER_INTERFACE) or ""
+    spark.conf.set(_OLDER_INTERFACE, ",".join(name for name in listed.split(",") if name.strip() != "kafka"))
 
 
 def _topics(admin: AdminClient, bootstrap_servers: str) -> frozenset[str]:

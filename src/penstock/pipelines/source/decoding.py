@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.types import Buffer
 from penstock.pipelines.source.rows import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -40,7 +41,7 @@ class Section(NamedTuple):
     """One batch's header and its records, decompressed."""
 
     header: BatchHeader
-    records: bytes
+    records: Buffer
 
 
 class RecordFields(NamedTuple):

@@ -11,7 +11,7 @@ from penstock.core.types import Buffer
 from penstock.pipelines.source.decoding import Section
 from penstock.protocol import batch as batches
 from penstock.protocol.batch import BatchHeader
-from penstock.protocol.compression import decompress
+from penstock.protocol.compression import Codec, decompress
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, decode_end_marker, iterate_records
 
@@ -94,7 +94,9 @@ def open_sections(
         is_hidden = aborted is not None and aborted.hides(header)
         if is_hidden or header.record_count == 0 or header.last_offset < start or header.base_offset >= end:
             continue
-        yield Section(header, decompress(header.compression, whole[batches.HEADER_SIZE :]))
+        records = whole[batches.HEADER_SIZE :]
+        is_plain = header.compression == Codec.NONE
+        yield Section(header, records if is_plain else decompress(header.compression, records))
 
 
 def _follow_markers(aborted: AbortedTransactions | None, header: BatchHeader, whole: memoryview) -> None:
