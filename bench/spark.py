@@ -59,7 +59,7 @@ class SparkScale:
     records: int
 
 
-FULL = SparkScale(rows=1_200_000, lines=600_000, records=30)
+FULL = SparkScale(rows=1_200_000, lines=2_400_000, records=30)
 QUICK = SparkScale(rows=120_000, lines=60_000, records=5)
 
 

@@ -28,6 +28,8 @@ _DEFAULTS = {
     "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
+    # A batch is kept in memory until its last sink has it: too short a time for compression to pay.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
 }
