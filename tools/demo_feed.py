@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from demo_lines import LogLines
 
+# Lines to start with: enough that every part of the job has something to do.
+_FIRST = 200
 # Lines made at a time at full speed: large enough to cost nothing, small enough to stop at once.
 _CHUNK = 1000
 _TICK_S = 0.05
@@ -23,8 +25,8 @@ def lines_due(rate: int, elapsed_s: float, made: int, limit: int) -> int:
 
 
 class Feed(threading.Thread):
-    """Ends after `duration_s` (0: never), after `limit` lines (0: never), or when `stop` is called; then every line is
-    acknowledged, or `failure` says what went wrong."""
+    """A few lines, and the rest once `open` is called. Ends `duration_s` after that (0: never), after `limit` lines
+    (0: never), or when `stop` is called; then every line is acknowledged, or `failure` says what went wrong."""
 
     def __init__(
         self, bootstrap_servers: str, topic: str, lines: LogLines, rate: int, duration_s: float = 0, limit: int = 0
@@ -43,6 +45,7 @@ class Feed(threading.Thread):
         self._topic = topic
         self._lines = lines
         self._rate, self._duration_s, self._limit = rate, duration_s, limit
+        self._opened = threading.Event()
         self._stopping = threading.Event()
 
     @property
@@ -53,15 +56,25 @@ class Feed(threading.Thread):
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
+    @property
+    def is_open(self) -> bool:
+        return self._opened.is_set()
+
+    def open(self) -> None:
+        self._opened.set()
+
     def stop(self) -> None:
         self._stopping.set()
+        self._opened.set()
 
     def run(self) -> None:
-        started = time.monotonic()
+        self._send(self._lines.take(min(_FIRST, self._limit or _FIRST)))
+        self._producer.flush(_FLUSH_S)
+        self._opened.wait()
+        first, started = self.produced, time.monotonic()
         while not self._is_over(time.monotonic() - started):
-            due = lines_due(self._rate, time.monotonic() - started, self.produced, self._limit)
-            for line in self._lines.take(due):
-                self._send(line)
+            rest = self._limit and self._limit - first
+            self._send(self._lines.take(lines_due(self._rate, time.monotonic() - started, self.produced - first, rest)))
             self._producer.poll(0)
             if self._rate:
                 self._stopping.wait(_TICK_S)
@@ -73,23 +86,16 @@ class Feed(threading.Thread):
         is_full = bool(self._limit) and self.produced >= self._limit
         return self._stopping.is_set() or bool(self.failure) or is_late or is_full
 
-    def _send(self, line: bytes) -> None:
-        while True:
-            try:
-                self._producer.produce(self._topic, line, on_delivery=self._note)
-            except BufferError:
-                self._producer.poll(0.1)
-            else:
-                return
+    def _send(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            while True:
+                try:
+                    self._producer.produce(self._topic, line, on_delivery=self._note)
+                except BufferError:
+                    self._producer.poll(0.1)
+                else:
+                    break
 
     def _note(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self.failure = self.failure or str(error)
-
-
-def measure_rate(lines: LogLines, seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Lines a second that one core makes, without sending them."""
-    started, made = clock(), 0
-    while (elapsed := clock() - started) < seconds:
-        made += len(lines.take(_CHUNK))
-    return made / elapsed

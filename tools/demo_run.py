@@ -52,6 +52,7 @@ class Demo:
         self._top = TopAddresses(self.lines.is_fraud)
         self._rates = (Rate(), Rate())
         self._started = self._fed = self._next_lag = 0.0
+        self._opened = 0.0
         self._lag = 0
 
     def interrupt(self) -> None:
@@ -75,7 +76,7 @@ class Demo:
             reader.close()
         if self._feed.failure:
             raise SystemExit(f"the feed failed: {self._feed.failure}")
-        took = time.monotonic() - self._started
+        took = time.monotonic() - (self._opened or self._started)
         console.print(f"{self._feed.produced:,} lines produced and worked off in {took:.0f} s; opening the books ...")
         return check_books(self.lines.kinds, read_books(self._spark, self._servers, self._places, self._groups))
 
@@ -92,12 +93,15 @@ class Demo:
             self._lag = self._measure_lag()
             self._end_when_drained(now)
         main = next(query for query in queries if query.query.endswith(f"/{MAIN_QUERY}"))
+        if not self._feed.is_open and all(query.batch_id >= 0 for query in queries):
+            self._feed.open()
+            self._opened = now
         produced = self._feed.produced
         parsed, fraud = main.written.get("lake", 0), main.written.get(self._places.fraud, 0)
         return Moment(
-            phase="lines come in" if self._feed.is_alive() else "the last lines are worked off",
-            elapsed_s=now - self._started,
-            duration_s=self._traffic.duration_s,
+            phase=self._phase(),
+            elapsed_s=now - (self._opened or self._started),
+            duration_s=self._traffic.duration_s if self._feed.is_open else 0.0,
             produced=produced,
             produced_rate=self._rates[0].note(now, produced),
             processed=main.rows,
@@ -107,6 +111,11 @@ class Demo:
             queries=queries,
             top=self._top.top(),
         )
+
+    def _phase(self) -> str:
+        if not self._feed.is_open:
+            return "warming up: Spark compiles its first batches, and lines wait for that"
+        return "lines come in" if self._feed.is_alive() else "the last lines are worked off"
 
     def _measure_lag(self) -> int:
         """Of the slowest query, as every tool that looks at consumer groups would see it."""

@@ -1,9 +1,10 @@
-"""Tests of the Spark source and sink once more, against Apache Kafka: what holds there is Kafka's
-behaviour and not just ours."""
+"""Spark once more, against Apache Kafka: the tests of source and sink, since what holds there is Kafka's behaviour and
+not just ours, and some kills, since a pipeline's promises must not need our broker."""
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +12,17 @@ from pathlib import Path
 import pytest
 
 from apache_kafka.node import ApacheKafkaNode
+from penstock.testing.pipeline_rounds import PipelineRounds
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = (
     "test_source_batch.py",
+    "test_source_stream.py",
     "test_topic_sink.py",
     "test_topic_sink_transactions.py",
+    "test_runner.py",
 )
+KILLS = 8
 LIMIT_S = 900
 
 
@@ -33,3 +38,14 @@ def test_the_pipeline_tests_pass_when_the_broker_is_apache_kafka(apache_kafka: A
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]
+
+
+@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.usefixtures("apache_kafka")  # where it cannot be had, this says so
+def test_each_record_is_there_once_when_kills_meet_a_pipeline_on_apache_kafka(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"pipeline rounds with seed {seed}")
+    rounds = PipelineRounds(tmp_path / "rounds", KILLS, seed, say=print, make_broker=ApacheKafkaNode)
+    report = rounds.run()
+    assert report.is_sound, str(report)
+    assert sum(report.kills.values()) == KILLS

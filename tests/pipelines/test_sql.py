@@ -162,6 +162,22 @@ def test_rows_are_written_when_the_database_comes_back_in_time(spark: SparkSessi
     assert place.read(f"SELECT count(*) FROM {table}") == [(4,)]
 
 
+def test_a_wrong_password_is_told_at_once_when_a_sink_is_prepared(place: Place) -> None:
+    if place.server is None:
+        pytest.skip("SQLite knows no passwords")
+    pauses: list[float] = []
+    database = Database(place.url.replace(PASSWORD, "wrong"))
+
+    def connect() -> None:
+        with database.transaction():
+            pass
+
+    with pytest.raises(PipelineError, match="authentication failed|Access denied") as raised:
+        database.patiently(connect, sleep=pauses.append)
+    assert not pauses
+    assert "wrong" not in raised.value.message
+
+
 def test_the_rest_is_written_when_some_tasks_had_failed(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(f"sqlite:///{tmp_path}/rows.db")
     sink = SqlTable(place.url, "t", tasks=3)

@@ -83,6 +83,7 @@ LINES = (
     '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "-" 408 0',
     '1.2.3.4 - - [99/Foo/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5',
     "nonsense",
+    "\x1f".join(("10.1.2.3", "-", "-", "01/Jan/2026:00:00:00 +0000", "GET", "/", "HTTP/1.1", "200", "5", "", "")),
 )
 
 
@@ -95,6 +96,7 @@ def test_fields_or_an_error_come_out_when_a_line_of_a_web_server_is_parsed(spark
         ("::1", None, "POST", "/x", "HTTP/1.1", 404, None, "http://r/", 'Agent \\"quoted\\"', None),
         ("1.2.3.4", None, None, None, None, 408, 0, None, None, None),
         ("1.2.3.4", None, "GET", "/", "HTTP/1.1", 200, 5, None, None, "the time of the line cannot be read"),
+        (*nothing, "not a line of an access log"),
         (*nothing, "not a line of an access log"),
         (*nothing, "the record has no value"),
     ]

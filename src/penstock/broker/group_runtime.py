@@ -119,8 +119,12 @@ class GroupRuntime:
             self.metrics.completed_rebalances += after.state is GroupState.STABLE
 
     async def _release_when_durable(self, outcome: Outcome, partition: Partition) -> None:
-        failed = await self._flusher.flush([partition])
-        release_all(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR) if failed else outcome.replies)
+        if await self._flusher.flush([partition]):
+            # The log is offline now. What was replayed may be lost, so nobody is told of it; the next start finds out.
+            release_all(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR))
+            self._perform(self.coordinator.unload(outcome.partition, self._clock.now_ms()))
+        else:
+            release_all(outcome.replies)
 
     def _on_timer(self, key: TimerKey) -> None:
         if key.kind is TimerKind.SESSION:

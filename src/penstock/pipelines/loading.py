@@ -61,12 +61,7 @@ def import_module(name: str) -> ModuleType:
         return _import_file(Path(name))
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(error.name + ".")):
-            raise PipelineError(f"there is no module {name!r}", "Give a module or the path of a .py file.") from None
-        raise PipelineError(f"{name} needs the module {error.name!r}, which is not installed") from error
+    return _import(name)
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -74,7 +69,20 @@ def _import_file(path: Path) -> ModuleType:
         raise PipelineError(f"there is no file {path}")
     # Spark's workers import what a step refers to by the module's name, so the file's directory must be searched too.
     sys.path.insert(0, str(path.parent.resolve()))
-    return importlib.import_module(path.stem)
+    module = _import(path.stem)
+    if Path(module.__file__ or "").resolve() != path.resolve():
+        other = module.__file__ or "a part of Python"
+        raise PipelineError(f"{path} has the name of another module, {other}", "Give the file a name of its own.")
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise PipelineError(f"there is no module {name!r}", "Give a module or the path of a .py file.") from None
+        raise PipelineError(f"{name} needs the module {error.name!r}, which is not installed") from error
 
 
 def _returns_pipeline(function: Callable[..., Any]) -> bool:

@@ -37,7 +37,7 @@ from penstock.testing.crash_clients import PATIENT
 from penstock.testing.pipeline_check import PipelineReport, check_outputs, encode
 from penstock.testing.pipeline_driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
 from penstock.testing.pipeline_processes import DriverProcess, SparkCluster, kill_process
-from penstock.testing.processes import BrokerProcess, ServerProcessError
+from penstock.testing.processes import BrokerProcess, ServerProcess, ServerProcessError
 
 _DRIVERS_AMONG = 15
 # Between kills: from the middle of a batch to a few batches later.
@@ -69,6 +69,10 @@ def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
     return [*kills, "driver"]
 
 
+def make_penstock(directory: Path) -> ServerProcess:
+    return BrokerProcess(directory, config=_BROKER_CONFIG)
+
+
 @dataclass
 class PipelineRounds:
     directory: Path
@@ -76,6 +80,7 @@ class PipelineRounds:
     seed: int
     uses_cluster: bool = False
     say: Callable[[str], None] = lambda _: None
+    make_broker: Callable[[Path], ServerProcess] = make_penstock
     _failures: list[str] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
     _killed: Counter[str] = field(default_factory=Counter, init=False)
@@ -86,7 +91,7 @@ class PipelineRounds:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._random = random.Random(self.seed)
         with ExitStack() as stack:
-            self._broker = stack.enter_context(BrokerProcess(self.directory / "broker", config=_BROKER_CONFIG))
+            self._broker = stack.enter_context(self.make_broker(self.directory / "broker"))
             servers = self._broker.bootstrap_servers
             _create_topics(servers)
             if self.uses_cluster:

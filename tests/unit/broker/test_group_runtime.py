@@ -135,6 +135,8 @@ class TestWriting:
             files.error = OSError(5, "Input/output error")
             files.let_pass()
             assert await rig.commit(7) == ErrorCode.NOT_COORDINATOR
+            # Whoever asks is not told of an offset that may be lost.
+            assert rig.committed() == ErrorCode.NOT_COORDINATOR
 
         rig.run(scenario)
 

@@ -38,6 +38,20 @@ def test_pipelines_and_their_makers_are_found_when_a_module_is_searched(module: 
     assert list(find_pipelines(import_module(module))) == ["one", "made", "wrong"]
 
 
+def test_a_file_is_refused_when_another_module_has_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "json.py"
+    path.write_text(MODULE)
+    with pytest.raises(PipelineError, match="has the name of another module"):
+        import_module(str(path))
+
+
+def test_what_a_file_lacks_is_named_when_it_is_imported(tmp_path: Path) -> None:
+    path = tmp_path / "needs_something_else.py"
+    path.write_text("import no_such_thing_at_all\n")
+    with pytest.raises(PipelineError, match="needs the module 'no_such_thing_at_all'"):
+        import_module(str(path))
+
+
 def test_settings_are_applied_when_given(module: str) -> None:
     loaded = load_pipeline(
         f"{module}:one", {"trigger": "5 seconds", "kafka.client.id": "x", "spark.ui.enabled": "true"}

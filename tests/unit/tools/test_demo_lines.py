@@ -4,7 +4,7 @@ import ipaddress
 import re
 from datetime import UTC, datetime
 
-from demo_feed import lines_due, measure_rate
+from demo_feed import lines_due
 from demo_lines import LATEST_S, Kind, LogLines, id_of
 
 NOW = 1_800_000_000
@@ -73,8 +73,3 @@ def test_as_many_lines_are_due_as_the_rate_says_when_time_has_passed() -> None:
     assert lines_due(2000, 10, 0, 300) == 300
     assert lines_due(0, 0, 5000, 0) > 0
     assert lines_due(0, 0, 5000, 5000) == 0
-
-
-def test_a_rate_is_measured_when_asked_for() -> None:
-    ticks = iter(range(100))
-    assert measure_rate(LogLines(BLOCKS, now=lambda: NOW), 4, clock=lambda: next(ticks)) == 3 * 1000 / 4

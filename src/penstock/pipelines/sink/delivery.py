@@ -25,6 +25,8 @@ _TOLD_FAILURES = 3
 # Beyond message.timeout.ms, after which librdkafka gives every record up itself.
 _GRACE_S = 10.0
 _POLL_S = 0.1
+# How often a full queue is looked at: nothing wakes a sender when records leave it, as only failures are reported.
+_ROOM_S = 0.01
 
 _Result = TypeVar("_Result")
 
@@ -64,7 +66,9 @@ class Sender:
     def send(self, batch: pa.RecordBatch, plan: ColumnPlan) -> None:
         """Returns when all are in the queue; WriteError as soon as one is known to have failed.
 
-        Cost: about 2 us a row, all of it produce(); produce_batch() was no faster and knows no headers."""
+        Cost: 1.3 us a row here, nearly all of it produce(), and 0.9 on librdkafka's threads. Its produce_batch() was no
+        faster and knows no headers; the C function behind it takes 0.6, but called past the binding it reports no
+        failures."""
         if plan.fixed_topic is not None and plan.is_plain:
             topic, produce = plan.fixed_topic, self.producer.produce
             for value, key in to_pairs(batch, plan):
@@ -90,7 +94,7 @@ class Sender:
         topic, value, key, partition, headers = record
         deadline = time.monotonic() + self.timeout_s + _GRACE_S
         while isinstance(error, BufferError) and time.monotonic() < deadline:
-            served(self.producer.poll, _POLL_S)
+            served(self.producer.poll, _ROOM_S)
             self.raise_failures()
             try:
                 self.producer.produce(topic, value, key, partition, headers=headers)

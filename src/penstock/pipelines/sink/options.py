@@ -21,6 +21,8 @@ _MESSAGE_TIMEOUT_MS = 120_000
 _TRANSACTION_TIMEOUT_MS = 300_000
 # Under load batches are full before that; the end of a task does not wait for it.
 _LINGER_MS = 20
+# What waits in a worker's memory to be sent: enough to keep the brokers busy while the next rows come.
+_QUEUE_KBYTES, _QUEUE_MESSAGES = 64 * 1024, 300_000
 
 _PARTITIONERS = {
     "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "murmur2_random",
@@ -86,6 +88,8 @@ def _producer_settings(kafka: Mapping[str, str], guarantee: str) -> dict[str, st
         "partitioner": "murmur2_random",  # where Java's producer puts a key
         "linger.ms": str(_LINGER_MS),
         "message.timeout.ms": str(_MESSAGE_TIMEOUT_MS),
+        "queue.buffering.max.kbytes": str(_QUEUE_KBYTES),
+        "queue.buffering.max.messages": str(_QUEUE_MESSAGES),
         **to_librdkafka(own),
         **_translate_here(kafka),
     }

@@ -79,6 +79,7 @@ class HiveTable:
         database, dot, _ = self.table.partition(".")
         if dot and not spark.catalog.databaseExists(database):
             raise PipelineError(f"there is no database {database}", f"CREATE DATABASE {database}, then start again.")
+        spark.catalog.tableExists(quoted_table(self.table))  # a metastore takes seconds to open: not in the first batch
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         is_done = False

@@ -98,6 +98,7 @@ def _begin_at_once(connection: sa.Connection) -> None:
 _PASSING_NUMBERS = frozenset({1020, 1040, 1053, 1205, 1213, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
 # By SQLSTATE: connection, rolled back, resources, intervention by an operator (a shutdown).
 _PASSING_STATES = ("08", "40", "53", "57")
+_LASTING_WORDS = ("authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
 _PASSING_WORDS = ("database is locked", "database is busy", "unable to open database file", "disk i/o error")
 
 
@@ -114,7 +115,9 @@ def may_pass(error: DBAPIError) -> bool:
     original: Any = error.orig
     state = getattr(original, "sqlstate", None)
     if hasattr(original, "sqlstate"):
-        return state is None or state.startswith(_PASSING_STATES)
+        if state is None:  # not connected: there is but what the server said
+            return not any(words in str(original) for words in _LASTING_WORDS)
+        return bool(state.startswith(_PASSING_STATES))
     first = original.args[0] if original is not None and original.args else None
     if isinstance(first, int):
         return first in _PASSING_NUMBERS

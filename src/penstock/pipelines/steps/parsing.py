@@ -74,7 +74,8 @@ def parse_access_log() -> Step:
         text = F.col(f"{SOURCE}.value").cast("string")
         fields = F.split(F.regexp_replace(text, _ACCESS_LOG, groups), _SEPARATOR)
         split = kept.withColumn(_PARSED, fields)
-        whole = F.size(_PARSED) == len(_ACCESS_LOG_FIELDS)
+        # A line that brings separators along could look as if it had been taken apart.
+        whole = (F.size(_PARSED) == len(_ACCESS_LOG_FIELDS)) & ~text.contains(_SEPARATOR)
         at = F.try_to_timestamp(F.get(F.col(_PARSED), 3), F.lit(_ACCESS_LOG_TIME))
         timed = split.withColumn("event_time", F.when(whole, at))
         error = (
