@@ -39,7 +39,8 @@ def verdict(entry: Entry) -> str:
 
 def print_next_steps(console: Console, directory: Path, places: Places, groups: Sequence[str], binaries: Path) -> None:
     """Only commands that work on what the demo leaves behind."""
-    shown, penstock = _relative(directory), f"{_relative(binaries)}/penstock"
+    shown, tools = _relative(directory), _relative(binaries)
+    penstock = f"{tools}/penstock"
     select = f"SELECT status, count(*) FROM {places.table} GROUP BY status"
     lake = f"import pyarrow.dataset as d; print(d.dataset('{shown}/lake', partitioning='hive').head(5).to_pandas())"
     steps = (
@@ -49,9 +50,10 @@ def print_next_steps(console: Console, directory: Path, places: Places, groups: 
         ("", f"{penstock} consume {places.dead_letters} --from beginning --max-messages 3"),
         ("", f"{penstock} groups describe {groups[0]}"),
         ("the Hive table, with Spark's own shell", ""),
-        ("", f'SPARK_CONF_DIR={shown}/conf {_relative(binaries)}/spark-sql -e "{select}"'),
+        # Spark's scripts look for Spark by whatever python comes first, unless they are told.
+        ("", f'PYSPARK_PYTHON={tools}/python SPARK_CONF_DIR={shown}/conf {tools}/spark-sql -e "{select}"'),
         ("the lake, without Spark", ""),
-        ("", f'{_relative(binaries)}/python -c "{lake}"'),
+        ("", f'{tools}/python -c "{lake}"'),
         ("the job, drawn", ""),
         ("", f"{penstock} pipeline describe penstock.pipelines.jobs.ip_fraud"),
     )

@@ -172,7 +172,7 @@ def test_a_wrong_password_is_told_at_once_when_a_sink_is_prepared(place: Place) 
         with database.transaction():
             pass
 
-    with pytest.raises(PipelineError, match="authentication failed|Access denied") as raised:
+    with pytest.raises(PipelineError, match=r"authentication failed|Access denied") as raised:
         database.patiently(connect, sleep=pauses.append)
     assert not pauses
     assert "wrong" not in raised.value.message
