@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # For one transactional request, and for all its repetitions; within them brokers elect a new coordinator, or restart.
-_REQUEST_S = 10.0
+_REQUEST_S = 5.0
 _ALL_REQUESTS_S = 120.0
 # A request that does not keep to its own limit (see `bounded_call`) would hold its task, and so its query, for ever.
-_STUCK_AFTER_S = 15.0
+# Most restarts of a broker make one, so this is what a query mostly waits for then.
+_STUCK_AFTER_S = 6.5
 
 
 def write_once(

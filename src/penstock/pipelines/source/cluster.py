@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from penstock.core.bounded_call import StuckCallError
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import OptionError
+from penstock.pipelines.source.group_offsets import GroupOffsets
 from penstock.pipelines.source.offsets import Offsets
 from penstock.pipelines.source.options import LookupOptions, SourceOptions, Subscription
 from penstock.pipelines.waiting import PATIENCE_S, PAUSE_S, is_away
@@ -30,6 +32,7 @@ _Result = TypeVar("_Result")
 # With the three retries of fetchOffset.numRetries a broker that says nothing may be away for a minute before a query
 # fails; one that refuses at once gets the same minute, see `_retry`.
 REQUEST_TIMEOUT_S = 15.0
+CLIENT_ID = "penstock-spark"
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 _FINAL = frozenset(
     {
@@ -58,6 +61,7 @@ class Cluster:
         self, settings: Mapping[str, str], lookup: LookupOptions | None = None, *, is_read_committed: bool = False
     ) -> None:
         self._admin = _open_admin(settings)
+        self._groups = GroupOffsets({"client.id": CLIENT_ID, **settings})
         self._servers = settings["bootstrap.servers"]
         self._lookup = lookup or LookupOptions()
         self._isolation = IsolationLevel.READ_COMMITTED if is_read_committed else IsolationLevel.READ_UNCOMMITTED
@@ -87,38 +91,17 @@ class Cluster:
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
         """Without the partitions that the group has not committed."""
-        asked = [confluent_kafka.TopicPartition(*one) for one in partitions]
-        request = [ConsumerGroupTopicPartitions(group_id, asked)]
-
-        def ask() -> ConsumerGroupTopicPartitions:
-            futures = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S)
-            answered: ConsumerGroupTopicPartitions = _wait(futures[group_id])
-            return answered
-
-        answer = self._retry(f"looking up what group {group_id} has committed", ask)
-        return {
-            TopicPartition(one.topic, one.partition): one.offset
-            for one in answer.topic_partitions or []
-            if one.offset >= 0 and one.error is None
-        }
+        doing = f"looking up what group {group_id} has committed"
+        return self._retry(doing, lambda: self._groups.committed(group_id, partitions, REQUEST_TIMEOUT_S))
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Tried once: the next batch commits again."""
-        given = [confluent_kafka.TopicPartition(*one, offset) for one, offset in offsets.items()]
-        if not given:
+        if not offsets:
             return
-        request = [ConsumerGroupTopicPartitions(group_id, given)]
         try:
-            futures = self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S)
-            answer = _wait(futures[group_id])
-        except (KafkaException, FutureTimeoutError) as error:
+            self._groups.commit(group_id, offsets)
+        except (KafkaException, StuckCallError) as error:
             raise ClusterError(f"committing the progress of group {group_id} failed: {_explain(error)}") from error
-        for one in answer.topic_partitions or []:
-            if one.error is not None:
-                raise ClusterError(
-                    f"committing offset {one.offset} of {one.topic}-{one.partition} for group {group_id} failed:"
-                    f" {one.error.str()}"
-                )
 
     def _find_partitions(self, subscription: Subscription) -> FoundPartitions:
         wanted = subscription.topics or {one.topic for one in subscription.partitions}
@@ -182,7 +165,7 @@ class Cluster:
 def _open_admin(settings: Mapping[str, str]) -> AdminClient:
     quiet = {} if "debug" in settings else {"log_level": 0}  # what fails is told once, by us
     try:
-        return AdminClient({"client.id": "penstock-spark", **quiet, **settings})
+        return AdminClient({"client.id": CLIENT_ID, **quiet, **settings})
     except KafkaException as error:
         raise explain_setting(error) from error
 
@@ -212,5 +195,5 @@ def _name(error: KafkaException | FutureTimeoutError) -> str:
     return str(error.args[0].name()) if isinstance(error, KafkaException) else "_TIMED_OUT"
 
 
-def _explain(error: KafkaException | FutureTimeoutError) -> str:
+def _explain(error: KafkaException | TimeoutError) -> str:
     return str(error.args[0].str()) if isinstance(error, KafkaException) else "no answer in time"
