@@ -22,9 +22,9 @@ def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False) -> No
     assert report.batches > kills // 4
 
 
-@pytest.mark.timeout(600)
-def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_fifteen_times(tmp_path: Path) -> None:
-    run_rounds(tmp_path / "rounds", 15)
+@pytest.mark.timeout(900)
+def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_thirty_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path / "rounds", 30)
 
 
 @pytest.mark.soak
