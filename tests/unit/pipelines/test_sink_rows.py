@@ -4,7 +4,16 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.sink.errors import ColumnError
-from penstock.pipelines.sink.rows import HEADERS_TYPE, ColumnPlan, first_topic, plan_columns, to_pairs, to_records
+from penstock.pipelines.sink.rows import (
+    ANY_PARTITION,
+    HEADERS_TYPE,
+    ColumnPlan,
+    Places,
+    find_headers,
+    find_places,
+    first_topic,
+    plan_columns,
+)
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -42,35 +51,52 @@ def test_columns_are_refused_by_name_when_a_topic_cannot_take_them(
         plan_columns(fields, topic)
 
 
-@pytest.mark.parametrize("text_type", [pa.string(), pa.large_string(), pa.binary()])
-def test_strings_and_bytes_come_out_as_bytes_when_paired(text_type: pa.DataType) -> None:
-    rows = batch(value=pa.array(["ä", None], pa.string()), key=pa.array(["k", None], pa.string()).cast(text_type))
-    assert list(to_pairs(rows, ColumnPlan(value=0, key=1, fixed_topic="t"))) == [("ä".encode(), b"k"), (None, None)]
-    assert list(to_pairs(rows, ColumnPlan(value=0, fixed_topic="t"))) == [("ä".encode(), None), (None, None)]
-
-
-def test_records_carry_topic_partition_and_headers_when_columns_hold_them() -> None:
-    rows = batch(
-        value=pa.array([b"1", b"2", b"3"]),
-        topic=pa.array(["a", "b", "a"]),
-        partition=pa.array([3, None, 0], pa.int32()),
-        headers=pa.array([[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []], HEADERS),
-    )
-    plan = plan_columns(
-        [("value", "binary"), ("topic", "string"), ("partition", "int"), ("headers", HEADERS_TYPE)], None
-    )
-    assert list(to_records(rows, plan)) == [
-        ("a", b"1", None, 3, [("h", b"x"), ("h", None)]),
-        ("b", b"2", None, -1, []),
-        ("a", b"3", None, 0, []),
+def groups_of(places: Places, rows: int) -> list[tuple[str, int, list[int]]]:
+    return [
+        (topic, partition, list(range(rows))[at] if isinstance(at, slice) else at.tolist())
+        for topic, partition, at in places.groups()
     ]
-    assert first_topic(rows, plan) == "a"
+
+
+def test_rows_stay_in_order_within_each_place_when_columns_say_where_they_go() -> None:
+    rows = batch(
+        value=pa.array([b""] * 6),
+        topic=pa.array(["b", "a", "b", "b", "a", "b"]),
+        partition=pa.array([3, 0, None, 3, 0, None], pa.int32()),
+    )
+    plan = plan_columns([("value", "binary"), ("topic", "string"), ("partition", "int")], None)
+    places = find_places(rows, plan)
+    assert groups_of(places, 6) == [("b", ANY_PARTITION, [2, 5]), ("b", 3, [0, 3]), ("a", 0, [1, 4])]
+    assert places.is_mixed
+    assert first_topic(rows, plan) == "b"
+    assert first_topic(rows.slice(1), plan) == "a"
+    assert groups_of(find_places(rows.slice(3), plan), 3) == [("b", ANY_PARTITION, [2]), ("b", 3, [0]), ("a", 0, [1])]
+    assert groups_of(find_places(rows.slice(0, 0), plan), 0) == []
 
 
 def test_the_option_wins_when_rows_have_a_topic_too() -> None:
-    rows = batch(value=pa.array([b"1"]), topic=pa.array([None], pa.string()))
-    plan = plan_columns([("value", "binary"), ("topic", "string")], "fixed")
-    assert [record[0] for record in to_records(rows, plan)] == ["fixed"]
+    rows = batch(value=pa.array([b"1", b"2"]), topic=pa.array([None, "t"], pa.string()))
+    places = find_places(rows, plan_columns([("value", "binary"), ("topic", "string")], "fixed"))
+    assert groups_of(places, 2) == [("fixed", ANY_PARTITION, [0, 1])]
+    assert not places.is_mixed
+
+
+def test_headers_are_counted_row_by_row_when_some_rows_have_none() -> None:
+    pairs = [{"key": "h", "value": b"x"}, {"key": "h", "value": None}]
+    rows = batch(value=pa.array([b""] * 5), headers=pa.array([pairs, None, [], pairs[:1], None], HEADERS))
+    plan = ColumnPlan(value=0, headers=1, fixed_topic="t")
+    found = find_headers(rows, plan)
+    assert found is not None
+    assert (found.counts.tolist(), found.names.to_pylist(), found.values.to_pylist()) == (
+        [2, 0, 0, 1, 0],
+        ["h", "h", "h"],
+        [b"x", None, b"x"],
+    )
+    sliced = find_headers(rows.slice(1, 3), plan)
+    assert sliced is not None
+    assert (sliced.counts.tolist(), sliced.values.to_pylist()) == ([0, 0, 1], [b"x"])
+    assert find_headers(rows.slice(1, 2), plan) is None
+    assert find_headers(rows, ColumnPlan(value=0, fixed_topic="t")) is None
 
 
 @pytest.mark.parametrize(
@@ -84,11 +110,13 @@ def test_the_option_wins_when_rows_have_a_topic_too() -> None:
             "column partition is -2 in the row with .* accepts 0 and above, or null",
         ),
         ("headers", pa.array([None, [{"key": None, "value": b""}]], HEADERS), "a header without a key"),
+        ("headers", pa.array([None, [{"key": "a\0b", "value": b""}]], HEADERS), "a key with a null character"),
     ],
 )
 def test_a_row_is_refused_and_shown_when_it_cannot_be_placed(column: str, bad: pa.Array, message: str) -> None:
     columns = {"key": pa.array([b"k1", b"k2"]), "value": pa.array([b"one", b"two"]), column: bad}
     types = {"topic": "string", "partition": "int", "headers": HEADERS_TYPE}
     plan = plan_columns([(name, types.get(name, "binary")) for name in columns], None if column == "topic" else "t")
+    rows = batch(**columns)
     with pytest.raises(ColumnError, match=message):
-        list(to_records(batch(**columns), plan))
+        assert (find_places(rows, plan), find_headers(rows, plan)) is None

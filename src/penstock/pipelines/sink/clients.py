@@ -29,7 +29,6 @@ class TransactionalSender:
     """Holds its transactional id since `init_transactions`; unless somebody has taken it, the marker is as it knows."""
 
     sender: Sender
-    group_metadata: object
     marker: Marker | None
 
 
@@ -51,7 +50,7 @@ def take_sender(options: SinkOptions) -> Sender:
 def give_sender_back(options: SinkOptions, sender: Sender) -> None:
     _senders[_key(options.settings)] = sender
     while len(_senders) > _MOST_SENDERS:
-        _senders.popitem(last=False)
+        _senders.popitem(last=False)[1].close()
 
 
 def take_transactional(options: SinkOptions, transactional_id: str) -> TransactionalSender | None:
@@ -61,7 +60,7 @@ def take_transactional(options: SinkOptions, transactional_id: str) -> Transacti
 def give_transactional_back(options: SinkOptions, transactional_id: str, sender: TransactionalSender) -> None:
     _transactional[_key(options.settings), transactional_id] = sender
     while len(_transactional) > _MOST_TRANSACTIONAL:
-        _transactional.popitem(last=False)
+        _transactional.popitem(last=False)[1].sender.close()
 
 
 def admin_for(settings: Mapping[str, str]) -> AdminClient:

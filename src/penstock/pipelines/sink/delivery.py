@@ -2,139 +2,146 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError
 
 from penstock.pipelines.sink.errors import WriteError
-from penstock.pipelines.sink.rows import ANY_PARTITION, ColumnPlan, Record, to_pairs, to_records
+from penstock.pipelines.sink.layout import lay_out, lay_out_calls
+from penstock.pipelines.sink.librdkafka import FailedRecord, RawProducer
+from penstock.pipelines.sink.rows import ColumnPlan, Places, find_headers, find_places
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-# librdkafka's own words, for whoever wants them; what matters comes back as an exception.
-_log = logging.getLogger("penstock.pipelines.librdkafka")
-_log.addHandler(logging.NullHandler())
+    from penstock.pipelines.sink.layout import HeaderColumn
 
 # How many failures are kept to be told; the rest are counted.
 _TOLD_FAILURES = 3
 # Beyond message.timeout.ms, after which librdkafka gives every record up itself.
 _GRACE_S = 10.0
-_POLL_S = 0.1
+# A signal is heard between two calls only.
+_FLUSH_S = 1.0
 # How often a full queue is looked at: nothing wakes a sender when records leave it, as only failures are reported.
 _ROOM_S = 0.01
 
-_Result = TypeVar("_Result")
+
+@dataclass(slots=True)
+class Failures:
+    """The records that were reported as failed."""
+
+    told: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def keep(self, record: FailedRecord) -> None:
+        self.count += 1
+        if len(self.told) < _TOLD_FAILURES:
+            self.told.append(_explain(record.error, record.topic, record.partition, record.size))
+
+    def forget(self) -> None:
+        self.told.clear()
+        self.count = 0
+
+    def raise_if_any(self) -> None:
+        if self.count:
+            more = self.count - len(self.told)
+            raise WriteError("; ".join(self.told) + (f"; and {more} more records" if more else ""))
 
 
 @dataclass(slots=True)
 class Sender:
     """A producer with the failures it has reported. One task at a time uses it: a Python worker runs one at a time."""
 
-    producer: Producer
+    producer: RawProducer
     timeout_s: float
-    failures: list[str] = field(default_factory=list)
-    failure_count: int = 0
+    failures: Failures
 
     @classmethod
     def open(cls, settings: Mapping[str, str], timeout_s: float) -> Sender:
-        sender: Sender
+        failures = Failures()
+        producer = RawProducer({**settings, "delivery.report.only.error": "true"}, failures.keep)
+        return cls(producer, timeout_s, failures)
 
-        def keep(error: KafkaError | None, message: Message) -> None:
-            sender.keep_failure(error, message)
-
-        reports = {"on_delivery": keep, "delivery.report.only.error": True, "logger": _log}
-        producer = Producer({**settings, **reports})
-        sender = cls(producer, timeout_s)
-        return sender
-
-    def keep_failure(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            return
-        self.failure_count += 1
-        if len(self.failures) < _TOLD_FAILURES:
-            self.failures.append(_explain(error, message.topic(), message.partition(), len(message.value() or b"")))
+    def close(self) -> None:
+        self.producer.close()
 
     def forget_failures(self) -> None:
-        self.failures.clear()
-        self.failure_count = 0
+        self.failures.forget()
 
     def send(self, batch: pa.RecordBatch, plan: ColumnPlan) -> None:
         """Returns when all are in the queue; WriteError as soon as one is known to have failed.
 
-        Cost: 1.3 us a row here, nearly all of it produce(), and 0.9 on librdkafka's threads. Its produce_batch() was no
-        faster and knows no headers; the C function behind it takes 0.6, but called past the binding it reports no
-        failures."""
-        if plan.fixed_topic is not None and plan.is_plain:
-            topic, produce = plan.fixed_topic, self.producer.produce
-            for value, key in to_pairs(batch, plan):
-                try:
-                    produce(topic, value, key)
-                except (BufferError, KafkaException) as error:
-                    self._send_with_patience((topic, value, key, ANY_PARTITION, []), error)
+        Cost: 0.7 us a row here, and on librdkafka's threads 1.4 where keys send neighbours to different partitions,
+        else 0.5. By confluent_kafka's produce(), a call a row, it was 1.7 here. For headers see `produce_each`."""
+        places, headers = find_places(batch, plan), find_headers(batch, plan)
+        messages = lay_out(batch.column(plan.value), None if plan.key is None else batch.column(plan.key))
+        if headers is not None or places.is_mixed:
+            messages["partition"] = places.partition_of
+            self._send_each(messages, places, headers)
         else:
-            for record in to_records(batch, plan):
-                self._send_one(record)
-        served(self.producer.poll, 0)
-        self.raise_failures()
+            for topic, partition, rows in places.groups():
+                self._send_group(messages[rows], topic, partition)
+        self.producer.poll(0)
+        self.failures.raise_if_any()
 
-    def _send_one(self, record: Record) -> None:
-        topic, value, key, partition, headers = record
-        try:
-            self.producer.produce(topic, value, key, partition, headers=headers)
-        except (BufferError, KafkaException) as error:
-            self._send_with_patience(record, error)
+    def _send_group(self, messages: NDArray[np.void], topic: str, partition: int) -> None:
+        def send() -> int:
+            nonlocal messages
+            messages = self.producer.produce_batch(topic, partition, messages)
+            refused = messages[messages["error"] != KafkaError._QUEUE_FULL]
+            if len(refused):
+                error, size = KafkaError(int(refused["error"][0])), int(refused["value_size"][0])
+                raise WriteError(_explain(error, topic, partition, size))
+            return len(messages)
 
-    def _send_with_patience(self, record: Record, error: BufferError | KafkaException) -> None:
-        """The queue was full, which passes: records leave it, or fail after message.timeout.ms."""
-        topic, value, key, partition, headers = record
-        deadline = time.monotonic() + self.timeout_s + _GRACE_S
-        while isinstance(error, BufferError) and time.monotonic() < deadline:
-            served(self.producer.poll, _ROOM_S)
-            self.raise_failures()
-            try:
-                self.producer.produce(topic, value, key, partition, headers=headers)
-            except (BufferError, KafkaException) as again:
-                error = again
-            else:
-                return
-        if isinstance(error, BufferError):
-            raise WriteError(f"the producer's queue stayed full for {self.timeout_s + _GRACE_S:.0f} s; topic {topic}")
-        raise WriteError(_explain(error.args[0], topic, partition, len(value or b""))) from error
+        self._with_patience(send, topic)
+
+    def _send_each(self, messages: NDArray[np.void], places: Places, headers: HeaderColumn | None) -> None:
+        """Row by row: only so can records have headers, and rows stay in order of which some name their partition."""
+        calls = lay_out_calls(messages, places.topics, places.topic_of, headers)
+        sent = 0
+
+        def send() -> int:
+            nonlocal sent
+            taken, error = self.producer.produce_each(calls.each[sent:])
+            sent += taken
+            if error is not None and error.code() != KafkaError._QUEUE_FULL:
+                topic, refused = places.topics[places.topic_of[sent]], messages[sent]
+                raise WriteError(_explain(error, topic, int(refused["partition"]), int(refused["value_size"])))
+            return len(messages) - sent
+
+        self._with_patience(send, ", ".join(places.topics[:_TOLD_FAILURES]))
+
+    def _with_patience(self, send: Callable[[], int], topic: str) -> None:
+        """`send` says for how many the queue was full. It passes: records leave it or fail after message.timeout.ms."""
+        patience_s = self.timeout_s + _GRACE_S
+        deadline, left = time.monotonic() + patience_s, None
+        while now_left := send():
+            if now_left != left:
+                deadline, left = time.monotonic() + patience_s, now_left
+            if time.monotonic() > deadline:
+                raise WriteError(f"the producer's queue stayed full for {patience_s:.0f} s; topic {topic}")
+            self.producer.poll(_ROOM_S)
+            self.failures.raise_if_any()
 
     def finish(self) -> None:
         """Returns when the brokers have confirmed every record."""
         deadline = time.monotonic() + self.timeout_s + _GRACE_S
-        left = served(self.producer.flush, self.timeout_s)
-        while left and time.monotonic() < deadline:
-            left = served(self.producer.flush, _POLL_S)
-        self.raise_failures()
+        while left := self.producer.flush(_FLUSH_S):
+            if time.monotonic() > deadline:
+                break
+        self.failures.raise_if_any()
         if left:
             raise WriteError(f"{left} records were not confirmed within {self.timeout_s + _GRACE_S:.0f} s")
-
-    def raise_failures(self) -> None:
-        if self.failure_count:
-            more = self.failure_count - len(self.failures)
-            raise WriteError("; ".join(self.failures) + (f"; and {more} more records" if more else ""))
 
     def discard(self) -> None:
         """What is left in the queue is dropped: nobody waits for it any more."""
         self.producer.purge()
-
-
-def served(call: Callable[[float], _Result], timeout_s: float) -> _Result:
-    """For calls that may run our report of failures. Where the client has failed as a whole, the binding runs it with
-    that error pending, and Python complains of the report instead of the error, which is what the caller wants."""
-    try:
-        return call(timeout_s)
-    except SystemError as complaint:
-        if isinstance(complaint.__cause__, KafkaException):
-            raise complaint.__cause__ from None
-        raise
 
 
 _REASONS = {

@@ -22,14 +22,14 @@ _TIMEOUT_S = 60.0
 _log = logging.getLogger("penstock.pipelines.librdkafka")
 
 
-def read_marker(settings: Mapping[str, str], group: str, topic: str | None) -> tuple[Marker | None, object]:
-    """What is committed for good, a transaction that is still open being waited for; and what a transaction wants to
-    know of a group without members. Where rows say their topic themselves, the marker may be beside any."""
+def read_marker(settings: Mapping[str, str], group: str, topic: str | None) -> Marker | None:
+    """What is committed for good, a transaction that is still open being waited for. Where rows say their topic
+    themselves, the marker may be beside any."""
     own = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False, "logger": _log}
     consumer = Consumer({**settings, **own})
     try:
         found = ask_patiently(f"reading the marker of group {group}", lambda: _committed(consumer, topic))
-        return _newest_of(found), consumer.consumer_group_metadata()
+        return _newest_of(found)
     finally:
         consumer.close()
 
@@ -44,7 +44,7 @@ def read_markers_of_sink(
     except (KafkaException, FutureTimeoutError) as error:
         raise WriteError(f"{doing} failed: {error}") from error
     groups = groups_of_sink(listed, query_id, sink_name)
-    markers = (read_marker(settings, group, topic)[0] for group in groups)
+    markers = (read_marker(settings, group, topic) for group in groups)
     return [marker for marker in markers if marker is not None]
 
 

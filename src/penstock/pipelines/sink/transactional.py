@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.core.bounded_call import StuckCallError, call_within
 from penstock.pipelines.sink import clients
 from penstock.pipelines.sink.clients import TransactionalSender
-from penstock.pipelines.sink.delivery import Sender, served
+from penstock.pipelines.sink.delivery import Sender
 from penstock.pipelines.sink.errors import WriteError
 from penstock.pipelines.sink.marker import MARKER_PARTITION, Decision, TaskOfBatch, decide
 from penstock.pipelines.sink.markers import read_marker
@@ -101,19 +101,16 @@ def _open(options: SinkOptions, work: TaskOfBatch) -> TransactionalSender:
     settings = {**options.settings, "transactional.id": work.transactional_id}
     sender = Sender.open(settings, options.message_timeout_s)
     _patiently(sender.producer.init_transactions)
-    marker, metadata = read_marker(options.client_settings, work.group, options.topic)
-    return TransactionalSender(sender, metadata, marker)
+    return TransactionalSender(sender, read_marker(options.client_settings, work.group, options.topic))
 
 
 def _send_first(holder: TransactionalSender, first: pa.RecordBatch, plan: ColumnPlan, work: TaskOfBatch) -> None:
-    sender, metadata, marker = holder.sender, holder.group_metadata, work.marker
-    offset = TopicPartition(
-        first_topic(first, plan), MARKER_PARTITION, marker.next_batch, metadata=marker.to_metadata()
-    )
+    sender, marker = holder.sender, work.marker
+    at = (work.group, first_topic(first, plan), MARKER_PARTITION, marker.next_batch, marker.to_metadata())
     sender.forget_failures()
     sender.producer.begin_transaction()
     sender.send(first, plan)
-    _patiently(lambda timeout: sender.producer.send_offsets_to_transaction([offset], metadata, timeout))
+    _patiently(lambda timeout_s: sender.producer.send_offset_to_transaction(*at, timeout_s))
 
 
 @contextmanager
@@ -132,7 +129,7 @@ def _abort(sender: Sender) -> None:
     """Best effort: the next attempt's init_transactions, or in the end the coordinator's timeout, does it otherwise."""
     try:
         sender.discard()
-        call_within(lambda: served(sender.producer.abort_transaction, _REQUEST_S), _STUCK_AFTER_S)
+        call_within(lambda: sender.producer.abort_transaction(_REQUEST_S), _STUCK_AFTER_S)
     except (KafkaException, StuckCallError):
         return
 
@@ -142,7 +139,7 @@ def _patiently(request: Callable[[float], object]) -> None:
     deadline = time.monotonic() + _ALL_REQUESTS_S
     while True:
         try:
-            call_within(lambda: served(request, _REQUEST_S), _STUCK_AFTER_S)
+            call_within(lambda: request(_REQUEST_S), _STUCK_AFTER_S)
         except StuckCallError as error:
             raise WriteError(
                 f"the client library has not come back from a request of {_REQUEST_S:.0f} s after {_STUCK_AFTER_S:.0f}"
