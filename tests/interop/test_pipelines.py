@@ -19,6 +19,7 @@ FILES = (
     "test_source_batch.py",
     "test_source_stream.py",
     "test_topic_sink.py",
+    "test_topic_sink_delivery.py",
     "test_topic_sink_transactions.py",
     "test_runner.py",
 )

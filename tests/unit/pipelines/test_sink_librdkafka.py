@@ -58,14 +58,16 @@ def test_errors_say_what_may_be_done_when_a_transactional_call_fails() -> None:
 def test_no_threads_and_no_files_are_left_when_a_thousand_producers_have_come_and_gone() -> None:
     process = psutil.Process()
     RawProducer(NOWHERE, ignore).close()
-    before = process.num_threads(), process.num_fds()
+    threads, files = process.num_threads(), process.num_fds()
     for number in range(1000):
         producer = RawProducer(NOWHERE, ignore)
         if number % 2:
             producer.close()
             producer.close()
     del producer
-    assert (process.num_threads(), process.num_fds()) == before
+    # Each has two of either at least; clients of other tests in this process come and go.
+    assert process.num_threads() < threads + 100
+    assert process.num_fds() < files + 100
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what this is about
