@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaException
 
 from penstock.pipelines.options import Place
-from penstock.pipelines.sink import clients
+from penstock.pipelines.sink import clients, markers
 from penstock.pipelines.sink.errors import ColumnError, WriteError
+from penstock.pipelines.sink.librdkafka import RawProducer
 from penstock.pipelines.sink.marker import Marker, TaskOfBatch
 from penstock.pipelines.sink.markers import read_marker, read_markers_of_sink
 from penstock.pipelines.sink.options import SinkOptions, parse_sink_options
@@ -165,3 +167,21 @@ def test_a_bad_row_aborts_at_once_when_it_is_among_the_first(bench: Bench) -> No
         with pytest.raises(ColumnError, match="column topic is null in the row with topic None, value 'b'"):
             write_once(iter(batches), plan, bench.options, bench.work(0))
     assert bench.values() == []
+
+
+def test_the_driver_ends_a_transaction_when_a_killed_task_left_it_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markers, "_OPEN_S", 1.0)
+    settings = bench.options.client_settings
+    work = bench.work(1)
+    bench.write(iter([rows("a")]), bench.work(0))
+    killed = RawProducer({**settings, "transactional.id": work.transactional_id}, lambda _: None)
+    killed.init_transactions(30)
+    killed.begin_transaction()
+    killed.send_offset_to_transaction(work.group, bench.topic, 0, work.marker.next_batch, "tasks=2", 30)
+    found = read_markers_of_sink(clients.admin_for(settings), settings, bench.query_id, "sink", bench.topic)
+    assert found == [Marker(1, 2)]
+    with pytest.raises(KafkaException) as refused:
+        killed.commit_transaction(30)
+    assert refused.value.args[0].fatal()

@@ -14,21 +14,27 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from penstock.pipelines.sink.errors import WriteError
-from penstock.pipelines.sink.marker import MARKER_PARTITION, Marker, groups_of_sink, newest
-from penstock.pipelines.waiting import ask_patiently
+from penstock.pipelines.sink.librdkafka import RawProducer
+from penstock.pipelines.sink.marker import GROUP_PREFIX, MARKER_PARTITION, Marker, groups_of_sink, newest
+from penstock.pipelines.waiting import ask_patiently, is_away
 
 # Of one request; one that fails at once, as when a broker goes away in its middle, is repeated: see `waiting`.
 _TIMEOUT_S = 60.0
+# How long the driver waits for a transaction to end by itself, before it sees to that.
+_OPEN_S = 10.0
 _log = logging.getLogger("penstock.pipelines.librdkafka")
 
 
-def read_marker(settings: Mapping[str, str], group: str, topic: str | None) -> Marker | None:
+def read_marker(
+    settings: Mapping[str, str], group: str, topic: str | None, patience_s: float = _TIMEOUT_S
+) -> Marker | None:
     """What is committed for good, a transaction that is still open being waited for. Where rows say their topic
     themselves, the marker may be beside any."""
     own = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False, "logger": _log}
     consumer = Consumer({**settings, **own})
     try:
-        found = ask_patiently(f"reading the marker of group {group}", lambda: _committed(consumer, topic))
+        doing = f"reading the marker of group {group}"
+        found = ask_patiently(doing, lambda: _committed(consumer, topic, patience_s), patience_s=patience_s)
         return _newest_of(found)
     finally:
         consumer.close()
@@ -44,13 +50,31 @@ def read_markers_of_sink(
     except (KafkaException, FutureTimeoutError) as error:
         raise WriteError(f"{doing} failed: {error}") from error
     groups = groups_of_sink(listed, query_id, sink_name)
-    markers = (read_marker(settings, group, topic) for group in groups)
+    markers = (_read_after_crash(settings, group, topic) for group in groups)
     return [marker for marker in markers if marker is not None]
 
 
-def _committed(consumer: Consumer, topic: str | None) -> list[TopicPartition]:
-    topics = [topic] if topic is not None else list(consumer.list_topics(timeout=_TIMEOUT_S).topics)
-    found = consumer.committed([TopicPartition(each, MARKER_PARTITION) for each in topics], timeout=_TIMEOUT_S)
+def _read_after_crash(settings: Mapping[str, str], group: str, topic: str) -> Marker | None:
+    """No task is at work yet, so what is open was left by one that was killed, and would stay so for minutes: as the
+    task that follows it does, the driver takes its id, which ends it."""
+    try:
+        return read_marker(settings, group, topic, _OPEN_S)
+    except KafkaException as error:
+        if not is_away(error):
+            raise
+    transactional_id = group.removeprefix(GROUP_PREFIX)
+    producer = RawProducer({**settings, "transactional.id": transactional_id}, lambda _: None)
+    try:
+        doing = f"ending what {transactional_id} left open"
+        ask_patiently(doing, lambda: producer.init_transactions(_TIMEOUT_S))
+    finally:
+        producer.close()
+    return read_marker(settings, group, topic)
+
+
+def _committed(consumer: Consumer, topic: str | None, timeout_s: float) -> list[TopicPartition]:
+    topics = [topic] if topic is not None else list(consumer.list_topics(timeout=timeout_s).topics)
+    found = consumer.committed([TopicPartition(each, MARKER_PARTITION) for each in topics], timeout=timeout_s)
     for each in found:
         if each.error is not None:
             raise KafkaException(each.error)
