@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from penstock.pipelines.options import Place
-from penstock.pipelines.sink import clients, markers
+from penstock.pipelines.sink import clients
 from penstock.pipelines.sink.errors import ColumnError, WriteError
 from penstock.pipelines.sink.librdkafka import RawProducer
 from penstock.pipelines.sink.marker import Marker, TaskOfBatch
@@ -169,10 +169,7 @@ def test_a_bad_row_aborts_at_once_when_it_is_among_the_first(bench: Bench) -> No
     assert bench.values() == []
 
 
-def test_the_driver_ends_a_transaction_when_a_killed_task_left_it_open(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(markers, "_OPEN_S", 1.0)
+def test_the_driver_ends_a_transaction_when_a_killed_task_left_it_open(bench: Bench) -> None:
     settings = bench.options.client_settings
     work = bench.work(1)
     bench.write(iter([rows("a")]), bench.work(0))
@@ -180,7 +177,8 @@ def test_the_driver_ends_a_transaction_when_a_killed_task_left_it_open(
     killed.init_transactions(30)
     killed.begin_transaction()
     killed.send_offset_to_transaction(work.group, bench.topic, 0, work.marker.next_batch, "tasks=2", 30)
-    found = read_markers_of_sink(clients.admin_for(settings), settings, bench.query_id, "sink", bench.topic)
+    admin = clients.admin_for(settings)
+    found = read_markers_of_sink(admin, settings, bench.query_id, "sink", bench.topic, patience_s=1.0)
     assert found == [Marker(1, 2)]
     with pytest.raises(KafkaException) as refused:
         killed.commit_transaction(30)

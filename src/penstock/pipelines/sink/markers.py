@@ -41,7 +41,12 @@ def read_marker(
 
 
 def read_markers_of_sink(
-    admin: AdminClient, settings: Mapping[str, str], query_id: str, sink_name: str, topic: str
+    admin: AdminClient,
+    settings: Mapping[str, str],
+    query_id: str,
+    sink_name: str,
+    topic: str,
+    patience_s: float = _OPEN_S,
 ) -> list[Marker]:
     """Of all tasks that any run of this query had."""
     doing = f"listing the groups of sink {sink_name}"
@@ -50,15 +55,15 @@ def read_markers_of_sink(
     except (KafkaException, FutureTimeoutError) as error:
         raise WriteError(f"{doing} failed: {error}") from error
     groups = groups_of_sink(listed, query_id, sink_name)
-    markers = (_read_after_crash(settings, group, topic) for group in groups)
+    markers = (_read_after_crash(settings, group, topic, patience_s) for group in groups)
     return [marker for marker in markers if marker is not None]
 
 
-def _read_after_crash(settings: Mapping[str, str], group: str, topic: str) -> Marker | None:
+def _read_after_crash(settings: Mapping[str, str], group: str, topic: str, patience_s: float) -> Marker | None:
     """No task is at work yet, so what is open was left by one that was killed, and would stay so for minutes: as the
     task that follows it does, the driver takes its id, which ends it."""
     try:
-        return read_marker(settings, group, topic, _OPEN_S)
+        return read_marker(settings, group, topic, patience_s)
     except KafkaException as error:
         if not is_away(error):
             raise
