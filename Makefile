@@ -54,7 +54,7 @@ test: $(STAMP) java ## the tests; Spark's need Java 17, none needs a network
 
 .PHONY: interop
 interop: $(STAMP) jdk ## Kafka's own tools, Java client and log reader against us (needs Java 17; fetches jars)
-	$(BIN)/python -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" -o timeout=300 $(ARGS)
+	$(BIN)/python -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib -m 'not soak' -ra" -o timeout=300 $(ARGS)
 
 .PHONY: bench
 bench: $(STAMP) jdk ## us and Apache Kafka, same client, alternating rounds (needs Java 17); ARGS='--quick'

@@ -42,6 +42,7 @@ def test_the_pipeline_tests_pass_when_the_broker_is_apache_kafka(apache_kafka: A
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("apache_kafka")  # where it cannot be had, this says so
 def test_each_record_is_there_once_when_kills_meet_a_pipeline_on_apache_kafka(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
