@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from demo_lines import Kind, id_of
+from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.options import Subscription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,7 +97,7 @@ def compare_sums(what: str, expected: int, found: int) -> Entry:
 
 
 def read_books(spark: SparkSession, bootstrap_servers: str, places: Places, groups: list[str]) -> Found:
-    admin = AdminClient(QUIET | {"bootstrap.servers": bootstrap_servers})
+    end, committed = read_progress(open_cluster(bootstrap_servers), places.source, groups)
     counts = {message.key(): message.value() for message in read_topic(bootstrap_servers, places.counts)}
     return Found(
         lake=_ids_in(spark.read.parquet(places.lake)),
@@ -104,22 +105,20 @@ def read_books(spark: SparkSession, bootstrap_servers: str, places: Places, grou
         fraud_topic=_ids_of(bootstrap_servers, places.fraud),
         fraud_table=_ids_in(spark.table(places.table)),
         counted=sum(int(json.loads(value or b"{}")["requests"]) for value in counts.values()),
-        end_offsets=sum(end_offsets(admin, places.source).values()),
-        committed={group: sum(committed_offsets(admin, group, places.source).values()) for group in groups},
+        end_offsets=end,
+        committed=committed,
     )
 
 
-def end_offsets(admin: AdminClient, topic: str) -> dict[int, int]:
-    partitions = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
-    answers = admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
-    return {place.partition: answer.result(_TIMEOUT_S).offset for place, answer in answers.items()}
+def open_cluster(bootstrap_servers: str) -> Cluster:
+    return Cluster({"bootstrap.servers": bootstrap_servers, **{name: str(value) for name, value in QUIET.items()}})
 
 
-def committed_offsets(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S)
-    places = asked[group].result(_TIMEOUT_S).topic_partitions or []
-    return {place.partition: max(0, place.offset) for place in places if place.topic == topic}
+def read_progress(cluster: Cluster, topic: str, groups: Iterable[str]) -> tuple[int, dict[str, int]]:
+    """The end of the topic and how far each group has come, each as a sum over the partitions."""
+    partitions = cluster.find_partitions(Subscription(topics=frozenset({topic}))).partitions
+    end = sum(cluster.latest(partitions).values())
+    return end, {group: sum(cluster.committed(group, partitions).values()) for group in groups}
 
 
 def read_topic(bootstrap_servers: str, topic: str) -> Iterator[Message]:

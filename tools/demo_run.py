@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from demo_books import QUIET, Entry, Places, check_books, committed_offsets, end_offsets, open_reader, read_books
+from demo_books import QUIET, Entry, Places, check_books, open_cluster, open_reader, read_books, read_progress
 from demo_feed import Feed
 from demo_lines import LogLines
 from demo_view import DemoView, Moment, Rate, TopAddresses
@@ -45,6 +45,7 @@ class Demo:
         self._spark, self._pipeline, self._places, self._traffic = spark, pipeline, places, traffic
         self._servers = pipeline.settings.bootstrap_servers
         self._admin = AdminClient(QUIET | {"bootstrap.servers": self._servers})
+        self._cluster = open_cluster(self._servers)
         self._groups = list(groups_of(pipeline).values())
         self._run = Run(spark, pipeline)
         self.lines = LogLines(blocks, traffic.seed)
@@ -119,11 +120,8 @@ class Demo:
 
     def _measure_lag(self) -> int:
         """Of the slowest query, as every tool that looks at consumer groups would see it."""
-        ends = end_offsets(self._admin, self._places.source)
-        return max(
-            sum(ends.values()) - sum(committed_offsets(self._admin, group, self._places.source).values())
-            for group in self._groups
-        )
+        end, committed = read_progress(self._cluster, self._places.source, self._groups)
+        return end - min(committed.values())
 
     def _end_when_drained(self, now: float) -> None:
         if self._feed.is_alive():

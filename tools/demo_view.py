@@ -1,24 +1,21 @@
-"""What the demo shows while it runs: a picture that stays in place on a terminal, a line now and then elsewhere."""
+"""What the demo shows while it runs."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import Consumer
 from rich import box
 from rich.bar import Bar
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from penstock.pipelines.live_view import LiveView
 from penstock.pipelines.progress import QueryProgress
 
 _LINE_EVERY_S = 5.0
@@ -91,30 +88,12 @@ class TopAddresses:
         return [(address, requests, self.is_fraud(address)) for address, requests in first]
 
 
-@dataclass(slots=True)
-class DemoView:
-    console: Console
-    _live: Live | None = None
-    _next_line: float = 0.0
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self._live = Live(console=self.console, refresh_per_second=4, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+class DemoView(LiveView):
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, _LINE_EVERY_S, is_transient=True)
 
     def show(self, moment: Moment) -> None:
-        if self._live is not None:
-            self._live.update(render(moment))
-        elif time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + _LINE_EVERY_S
-            self.console.print(render_line(moment), highlight=False, soft_wrap=True)
+        self.update(lambda: render(moment), lambda: [render_line(moment)])
 
 
 def render(moment: Moment) -> RenderableType:

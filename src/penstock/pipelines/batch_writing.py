@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.dead_letters import SOURCE, can_fail, good_or_fail, only_good, to_dead_letters
+from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.pipeline import Batch, Pipeline, Step
 from penstock.pipelines.planning import Output, QueryPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import DataFrame
 
-# Spark hands the count over soon after the write; a sink that reads in a way Spark cannot count is not waited for.
+# A sink that reads in a way Spark cannot count is not waited for.
 _COUNT_WAIT_S = 5.0
 
 
@@ -45,14 +45,10 @@ class BatchWriting:
         self.busy_with = ""
 
     def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
         self.busy_with = f"the sink {output.sink.name} ({output.sink.describe()})"
-        chosen = self._rows_for(output, rows)
-        observed = Observation()
-        output.sink.write(chosen.observe(observed, F.count(F.lit(1)).alias("rows")), batch)
-        count = _count(observed)
+        counted, observed = count_rows(self._rows_for(output, rows))
+        output.sink.write(counted, batch)
+        count = rows_counted(observed, _COUNT_WAIT_S) or 0
         self.written = {**self.written, output.sink.name: self.written.get(output.sink.name, 0) + count}
 
     def _rows_for(self, output: Output, rows: DataFrame) -> DataFrame:
@@ -84,16 +80,3 @@ def _query_id(rows: DataFrame) -> str:
     found = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert found is not None, "Spark names the query on the thread that runs its batches"
     return found
-
-
-def _count(observed: Observation) -> int:
-    java = observed._jo
-    assert java is not None
-    done = java.future()  # the only way to ask without waiting for ever
-    deadline = time.monotonic() + _COUNT_WAIT_S
-    while not done.isCompleted() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if not done.isCompleted():
-        return 0
-    row = java.getRow()
-    return int(row.get(0)) if row.length() else 0  # a plan that is known to be empty is never run, nor counted

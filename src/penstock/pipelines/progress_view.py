@@ -1,54 +1,34 @@
-"""Progress for people: a table that stays in place on a terminal, a line now and then everywhere else."""
+"""Progress for people: a table on a terminal, a line per batch elsewhere."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from penstock.pipelines.live_view import LiveView
 from penstock.pipelines.progress import QueryProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
     from rich.table import Table
 
 _LINE_EVERY_S = 10.0
 
 
-@dataclass(slots=True)
-class ProgressView:
-    console: Console
-    pipeline: str
-    _live: Live | None = None
-    _next_line: float = 0.0
-    _shown: dict[str, int] = field(default_factory=dict)
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            from rich.live import Live
-
-            self._live = Live(console=self.console, refresh_per_second=4, transient=False)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+class ProgressView(LiveView):
+    def __init__(self, console: Console, pipeline: str) -> None:
+        super().__init__(console, _LINE_EVERY_S, is_transient=False)
+        self._pipeline = pipeline
+        self._told: dict[str, int] = {}  # by query: the last batch that had a line
 
     def show(self, queries: Sequence[QueryProgress], is_last: bool = False) -> None:
-        if self._live is not None:
-            self._live.update(render_table(self.pipeline, queries))
-        elif is_last or time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + _LINE_EVERY_S
-            for query in queries:
-                if self._shown.get(query.query) != query.batch_id:
-                    self._shown[query.query] = query.batch_id
-                    self.console.print(render_line(query), highlight=False, soft_wrap=True)
+        self.update(lambda: render_table(self._pipeline, queries), lambda: self._news(queries), is_last)
+
+    def _news(self, queries: Sequence[QueryProgress]) -> Iterator[str]:
+        for query in queries:
+            if self._told.get(query.query) != query.batch_id:
+                self._told[query.query] = query.batch_id
+                yield render_line(query)
 
 
 def render_table(pipeline: str, queries: Sequence[QueryProgress]) -> Table:

@@ -6,13 +6,13 @@ A task may run in any worker, so the same transactional id may be cached in seve
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
+from penstock.pipelines.group_consumer import LIBRDKAFKA_LOG
 from penstock.pipelines.sink.delivery import Sender
 from penstock.pipelines.sink.marker import Marker
 from penstock.pipelines.sink.options import SinkOptions
@@ -66,5 +66,5 @@ def give_transactional_back(options: SinkOptions, transactional_id: str, sender:
 def admin_for(settings: Mapping[str, str]) -> AdminClient:
     key = _key(settings)
     if key not in _admins:
-        _admins[key] = AdminClient({**settings}, logger=logging.getLogger("penstock.pipelines.librdkafka"))
+        _admins[key] = AdminClient({**settings}, logger=LIBRDKAFKA_LOG)
     return _admins[key]

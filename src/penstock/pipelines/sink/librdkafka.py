@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.pipelines.group_consumer import LIBRDKAFKA_LOG
 from penstock.pipelines.sink import librdkafka_c as c
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# librdkafka's own words, for whoever wants them; what matters comes back as an exception.
-_log = logging.getLogger("penstock.pipelines.librdkafka")
-_log.addHandler(logging.NullHandler())
 # From syslog's levels, 0 to 7.
 _LOG_LEVELS = (logging.CRITICAL,) * 3 + (logging.ERROR, logging.WARNING, logging.INFO, logging.INFO, logging.DEBUG)
 
@@ -198,7 +196,7 @@ def _delivery_callback(report: Callable[[FailedRecord], None]) -> object:
 
 def _write_log(producer: int, level: int, facility: bytes, line: bytes) -> None:
     name = _text(_lib.rd_kafka_name(producer))
-    _log.log(_LOG_LEVELS[min(level, 7)], "%s [%s] %s", _text(facility), name, _text(line))
+    LIBRDKAFKA_LOG.log(_LOG_LEVELS[min(level, 7)], "%s [%s] %s", _text(facility), name, _text(line))
 
 
 def _take_error(error: int) -> KafkaError:

@@ -1,18 +1,14 @@
-"""Reads markers from the group coordinator.
-
-By way of a consumer, though an admin client could keep its connection: asked of an Apache Kafka broker whose offsets
-topic did not exist yet, that of librdkafka 2.16 ended the process with a segmentation fault.
-"""
+"""Reads markers from the group coordinator, by way of a consumer: see `group_consumer`."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from penstock.pipelines.group_consumer import open_group_consumer, raise_errors
 from penstock.pipelines.sink.errors import WriteError
 from penstock.pipelines.sink.librdkafka import RawProducer
 from penstock.pipelines.sink.marker import GROUP_PREFIX, MARKER_PARTITION, Marker, groups_of_sink, newest
@@ -22,7 +18,6 @@ from penstock.pipelines.waiting import ask_patiently, is_away
 _TIMEOUT_S = 60.0
 # How long the driver waits for a transaction to end by itself, before it sees to that.
 _OPEN_S = 10.0
-_log = logging.getLogger("penstock.pipelines.librdkafka")
 
 
 def read_marker(
@@ -30,8 +25,7 @@ def read_marker(
 ) -> Marker | None:
     """What is committed for good, a transaction that is still open being waited for. Where rows say their topic
     themselves, the marker may be beside any."""
-    own = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False, "logger": _log}
-    consumer = Consumer({**settings, **own})
+    consumer = open_group_consumer({**settings, "isolation.level": "read_committed"}, group)
     try:
         doing = f"reading the marker of group {group}"
         found = ask_patiently(doing, lambda: _committed(consumer, topic, patience_s), patience_s=patience_s)
@@ -80,9 +74,7 @@ def _read_after_crash(settings: Mapping[str, str], group: str, topic: str, patie
 def _committed(consumer: Consumer, topic: str | None, timeout_s: float) -> list[TopicPartition]:
     topics = [topic] if topic is not None else list(consumer.list_topics(timeout=timeout_s).topics)
     found = consumer.committed([TopicPartition(each, MARKER_PARTITION) for each in topics], timeout=timeout_s)
-    for each in found:
-        if each.error is not None:
-            raise KafkaException(each.error)
+    raise_errors(found)
     return found
 
 

@@ -115,8 +115,8 @@ def find_headers(batch: pa.RecordBatch, plan: ColumnPlan) -> HeaderColumn | None
 
 
 def first_topic(batch: pa.RecordBatch, plan: ColumnPlan) -> str:
-    places = find_places(batch, plan)
-    return places.topics[int(places.topic_of[0])]
+    topics, topic_of = _topics(batch, plan)
+    return topics[int(topic_of[0])]
 
 
 def _topics(batch: pa.RecordBatch, plan: ColumnPlan) -> tuple[list[str], NDArray[np.intp]]:

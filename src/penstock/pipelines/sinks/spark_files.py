@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.sinks.hadoop_files import HadoopFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 # Spark takes the short name for a package that the wheel lacks; the class itself is there.
 SPARK_FORMATS: Mapping[str, str] = {
@@ -28,7 +28,6 @@ _READING: Mapping[str, Mapping[str, str]] = {
     "orc": {"mergeSchema": "true"},
     "csv": {"header": "true", "multiLine": "true", "inferSchema": "false"},
 }
-# Spark hands a count over soon after the write that it belongs to.
 _COUNT_WAIT_S = 1.0
 _DROPS_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
@@ -55,15 +54,11 @@ class SparkFiles:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def stage(self, rows: DataFrame, partition_by: Sequence[str], staging: str) -> Sequence[str]:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
-        observed = Observation()
-        counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
+        counted, observed = count_rows(rows)
         with gathered(counted, partition_by, self.sizes) as few:
             writer = few.write.format(SPARK_FORMATS[self.format]).mode("overwrite").options(**self._write_options())
             writer.partitionBy(*partition_by).save(f"{self.files.root}/{staging}")
-        if _is_empty(observed):
+        if rows_counted(observed, _COUNT_WAIT_S) == 0:
             return []  # Spark writes a file without rows, to keep the columns
         return [file.path for file in self.files.walk(staging)]
 
@@ -113,14 +108,3 @@ def gathered(rows: DataFrame, partition_by: Sequence[str], sizes: FileSizes) -> 
                 conf.unset(name)
             else:
                 conf.set(name, former)
-
-
-def _is_empty(observed: Observation) -> bool:
-    done = observed._jo.future()  # type: ignore[union-attr]  # the only way to ask without waiting for ever
-    deadline = time.monotonic() + _COUNT_WAIT_S
-    while not done.isCompleted() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    if not done.isCompleted():
-        return False
-    row = observed._jo.getRow()  # type: ignore[union-attr]  # Observation.get fails where there is nothing in it
-    return bool(row.length() == 0 or row.getLong(0) == 0)

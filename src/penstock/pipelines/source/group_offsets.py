@@ -1,23 +1,17 @@
-"""What a group has committed, read and written by a consumer that is a member of nothing.
-
-An admin client could do the same, but a broker that goes away in the middle of a request to a group's coordinator can
-make librdkafka's end the process: up to 2.16 at least (its issue 4605, pull request 5397).
-"""
+"""What a group has committed, as the driver reads and writes it. Its consumers are kept: see `group_consumer`."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 
 from penstock.core.bounded_call import StuckCallError, call_within
 from penstock.core.types import TopicPartition
+from penstock.pipelines.group_consumer import open_group_consumer, raise_errors
 from penstock.pipelines.source.offsets import Offsets
 
-_log = logging.getLogger("penstock.pipelines.librdkafka")
-_log.addHandler(logging.NullHandler())
 # A commit has no limit of its own but this: so long its coordinator is looked for.
 _COORDINATOR_TIMEOUT_MS = 10_000
 _STUCK_AFTER_S = 20.0
@@ -34,7 +28,7 @@ class GroupOffsets:
         """Without the partitions that the group has not committed. KafkaException."""
         asked = [confluent_kafka.TopicPartition(*one) for one in partitions]
         answered = self._consumer(group_id).committed(asked, timeout=timeout_s)
-        _raise_errors(answered)
+        raise_errors(answered)
         return {TopicPartition(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -42,24 +36,13 @@ class GroupOffsets:
         given = [confluent_kafka.TopicPartition(*one, offset) for one, offset in offsets.items()]
         consumer = self._consumer(group_id)
         try:
-            _raise_errors(call_within(lambda: consumer.commit(offsets=given, asynchronous=False), _STUCK_AFTER_S))
+            raise_errors(call_within(lambda: consumer.commit(offsets=given, asynchronous=False), _STUCK_AFTER_S))
         except StuckCallError:
             del self._consumers[group_id]
             raise
 
     def _consumer(self, group_id: str) -> Consumer:
         if group_id not in self._consumers:
-            own = {
-                "group.id": group_id,
-                "enable.auto.commit": False,
-                "session.timeout.ms": _COORDINATOR_TIMEOUT_MS,
-                "logger": _log,
-            }
-            self._consumers[group_id] = Consumer({**self._settings, **own})
+            own = {**self._settings, "session.timeout.ms": _COORDINATOR_TIMEOUT_MS}
+            self._consumers[group_id] = open_group_consumer(own, group_id)
         return self._consumers[group_id]
-
-
-def _raise_errors(answered: Collection[confluent_kafka.TopicPartition] | None) -> None:
-    for one in answered or ():
-        if one.error is not None:
-            raise KafkaException(one.error)
