@@ -19,6 +19,9 @@ _PYTHON_WORKER = "pyspark.daemon"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _GONE_TIMEOUT_S = 20.0
 _POLL_S = 0.05
+# What is left in a log when a library ends the process it runs in.
+_ABORT_SIGNS = ("Assertion", "*** rdkafka", "Fatal Python error", "SIGSEGV", "OutOfMemoryError")
+_WORDS = 800  # characters of a log that are quoted
 
 
 class Process(NamedTuple):
@@ -34,6 +37,7 @@ class DriverProcess:
         self._command = [sys.executable, "-m", module, *arguments]
         self.log_path = log_path
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0  # of the driver that was started last
         self._left: set[int] = set()  # processes of killed drivers that may take a moment to notice
 
     @property
@@ -42,6 +46,7 @@ class DriverProcess:
 
     def start(self, *more: str) -> None:
         with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
                 [*self._command, *more], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
@@ -83,8 +88,17 @@ class DriverProcess:
         self._left.clear()
 
     def last_words(self) -> str:
-        lines = [line for line in self.log_path.read_text(errors="replace").splitlines() if line.strip()]
-        return " ".join(lines[-2:])[-600:]
+        """How it ended and what it said last; what a C library says before it aborts may be further up."""
+        said = self.log_path.read_bytes()[self._log_start :].decode(errors="replace").splitlines()
+        lines = [line for line in said if line.strip()]
+        aborts = [line for line in lines if any(sign in line for sign in _ABORT_SIGNS)]
+        return f"{self._how_it_ended()}: {' '.join([*aborts, *lines[-2:]])[-_WORDS:]}"
+
+    def _how_it_ended(self) -> str:
+        code = self._process.poll() if self._process is not None else None
+        if code is None:
+            return "still running"
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 class SparkCluster:

@@ -1,6 +1,6 @@
 """Pipelines under kill -9: the broker, Spark's workers and the driver are killed while records flow.
 
-    python -m penstock.testing.pipeline_rounds --kills 30 --seed 7 [--cluster]
+    python -m penstock.testing.pipeline_rounds --kills 30 --seed 7 [--cluster] [--directory D]
 
 A feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
 a Hive table and an SQL table, and the others to a topic of dead letters. Each round kills one of
@@ -223,12 +223,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--cluster", action="store_true", help="a Spark master and worker instead of local mode")
+    parser.add_argument("--directory", type=Path, help="new; kept with all logs (default: one that is removed)")
     options = parser.parse_args(arguments)
     print(f"seed {options.seed}", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-pipeline-") as directory:
         rounds = PipelineRounds(
-            Path(directory) / "rounds",
+            options.directory or Path(directory) / "rounds",
             options.kills,
             options.seed,
             options.cluster,
