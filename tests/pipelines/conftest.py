@@ -12,6 +12,9 @@ from pyspark.sql import SparkSession
 
 from penstock.testing.processes import BrokerProcess
 
+# For every JVM that the tests start: none lives long enough for the second compiler to pay, and there are two cores.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -14,9 +16,26 @@ from penstock.pipelines.planning import Output, QueryPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
 
 # A sink that reads in a way Spark cannot count is not waited for.
 _COUNT_WAIT_S = 5.0
+_POLL_S = 0.05
+
+
+class StoppedError(Exception):
+    """Of a batch whose query was stopped; it comes again at the next start.
+
+    Spark takes a batch for one that a stop has interrupted, and says nothing, when it finds certain words in the text
+    of its error. It looks for them with a regular expression that recurses for each character, so the text of a usual
+    error, with Java's stack trace in it, ends the query's thread with a StackOverflowError and a thousand lines on the
+    terminal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling\n: java.lang.InterruptedException"
+        )
 
 
 @dataclass(slots=True)
@@ -30,8 +49,33 @@ class BatchWriting:
     written: Mapping[str, int] = field(default_factory=dict)
     # What the batch is busy with: the first thing to say when it fails.
     busy_with: str = ""
+    # Set when the run comes to its end: no further batch is begun.
+    ending: threading.Event = field(default_factory=threading.Event)
+    query: StreamingQuery | None = None  # not known before the first batch may come
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if self.ending.is_set():
+            self._wait_for_stop()
+            raise StoppedError
+        try:
+            self._write_all(rows, batch_id)
+        except (Py4JError, PySparkException):
+            if self._is_stopped():
+                raise StoppedError from None
+            raise
+
+    def _wait_for_stop(self) -> None:
+        """Spark has to have stopped the query, or it would take the batch for a failed one."""
+        while not self._is_stopped():
+            time.sleep(_POLL_S)
+
+    def _is_stopped(self) -> bool:
+        return self.query is not None and not self.query.isActive
+
+    def _write_all(self, rows: DataFrame, batch_id: int) -> None:
         batch = Batch(_query_id(rows), f"{self.pipeline}/{self.plan.name}", batch_id)
         is_shared = len(self.plan.outputs) > 1
         if is_shared:

@@ -85,6 +85,7 @@ class Run:
 
     def _finish(self) -> None:
         """Lets batches that run come to their end, then stops all; raises when one has failed."""
+        self._stopping.set()
         deadline = time.monotonic() + _STOP_WAIT_S
         lost = self._lost_query()
         ending = {running.progress.query: running.progress.batch_id for running in self.queries}
@@ -138,11 +139,12 @@ class Run:
             if settings.watermark is not None:
                 rows = rows.withWatermark(settings.watermark.column, settings.watermark.delay)
             rows = fold(tuple(_named(step) for step in plan.steps), rows)
-        writing = BatchWriting(pipeline.name, plan, keeps)
+        writing = BatchWriting(pipeline.name, plan, keeps, ending=self._stopping)
         checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         name = query_name(pipeline, plan)
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
         query = writer.trigger(**_trigger(settings.trigger, self.once)).foreachBatch(writing).start()
+        writing.query = query
         return RunningQuery(plan, query, writing, checkpoint, QueryProgress(name))
 
     def _follow_progress(self) -> None:

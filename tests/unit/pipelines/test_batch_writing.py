@@ -1,0 +1,79 @@
+"""A batch and the end of its run."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from py4j.protocol import Py4JError
+
+from penstock.pipelines import Pipeline, Topic
+from penstock.pipelines.batch_writing import BatchWriting, StoppedError
+from penstock.pipelines.planning import plan_queries
+from tests.unit.pipelines.pieces import Nowhere
+
+# As in Spark's StreamExecution: what it takes for a batch that a stop has interrupted.
+INTERRUPTION = re.compile(
+    r"py4j.protocol.Py4JJavaError: An error occurred while calling((.|\r\n|\r|\n)*)(\r\n|\r|\n): "
+    r"(java.lang.InterruptedException|java.io.InterruptedIOException)"
+)
+
+
+@dataclass
+class Query:
+    isActive: bool = True  # noqa: N815 (its name in Spark)
+
+
+def writing_of(query: object) -> BatchWriting:
+    (plan,) = plan_queries(Pipeline(name="numbers", sources=(Topic("numbers"),), steps=(), sinks=(Nowhere("kept"),)))
+    return BatchWriting("numbers", plan, keeps_dead_letters=False, query=cast("Any", query))
+
+
+class Interrupted:
+    """Rows whose query is stopped while they are asked for something."""
+
+    def __init__(self, query: Query, is_stopped: bool) -> None:
+        self._query, self._is_stopped = query, is_stopped
+
+    @property
+    def sparkSession(self) -> Any:
+        self._query.isActive = not self._is_stopped
+        raise Py4JError("with a stack trace of Java in it")
+
+
+def test_spark_takes_a_batch_for_interrupted_when_its_query_was_stopped() -> None:
+    query = Query()
+    with pytest.raises(StoppedError) as raised:
+        writing_of(query)(cast("Any", Interrupted(query, is_stopped=True)), 0)
+    text = "".join(traceback.format_exception(raised.value))
+    assert INTERRUPTION.search(text)
+    assert "stack trace of Java" not in text
+
+
+def test_the_error_stays_as_it_is_when_nobody_stopped_the_query() -> None:
+    query = Query()
+    with pytest.raises(Py4JError, match="stack trace of Java"):
+        writing_of(query)(cast("Any", Interrupted(query, is_stopped=False)), 0)
+
+
+class SlowlyStopped:
+    """A query that Spark has stopped when it is asked for the third time."""
+
+    asked = 0
+
+    @property
+    def isActive(self) -> bool:
+        self.asked += 1
+        return self.asked < 3
+
+
+def test_no_batch_is_begun_when_the_run_comes_to_its_end() -> None:
+    query = SlowlyStopped()
+    writing = writing_of(query)
+    writing.ending.set()
+    with pytest.raises(StoppedError):
+        writing(cast("Any", None), 1)
+    assert query.asked == 3  # Spark would take it for a failed batch as long as the query is not stopped
