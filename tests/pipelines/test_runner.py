@@ -180,6 +180,18 @@ def test_the_sink_is_named_and_the_batch_comes_again_when_a_sink_fails(bench: Be
     assert sink.calls[0] == sink.calls[1]
 
 
+def test_no_step_is_blamed_when_the_rows_of_a_failed_batch_are_gone(bench: Bench) -> None:
+    def forget_rows(_: Batch) -> bool:
+        admin = AdminClient({"bootstrap.servers": bench.bootstrap})
+        admin.delete_topics([bench.topic])[bench.topic].result(30)
+        return True
+
+    sink = Collected("archive", refuse=forget_rows)
+    expected = r"failed at reading its sources or the sink archive \(memory\): .*the disk is full"
+    with pytest.raises(BatchError, match=expected):
+        bench.run_once(bench.pipeline(sink))
+
+
 def test_the_record_is_named_when_there_is_no_place_for_dead_letters(bench: Bench) -> None:
     produce(bench.bootstrap, bench.topic, "broken")
     refused = rf"a record was refused: not the expected JSON \(topic {bench.topic}, partition 0, offset 3\)"

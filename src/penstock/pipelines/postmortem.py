@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,6 +27,10 @@ _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Failed|Refused|Int
 _SPARK_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]{5,}\][^\n]*")
 _NO_OFFSETS = "-"
 _LINES_BEFORE_OFFSETS = 2  # the format's version, the batch's metadata
+
+
+class UnreadableError(Exception):
+    """The rows of a failed batch could not be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,11 @@ def find_failed_batch(spark: SparkSession, checkpoint: str) -> FailedBatch | Non
 
 
 def find_failing_step(spark: SparkSession, pipeline: Pipeline, plan: QueryPlan, failed: FailedBatch) -> str | None:
-    """The name of the first step that fails on the rows of the batch; None: all of them pass, so it was not a step."""
+    """The name of the first step that fails on the rows of the batch; None: all of them pass, so it was not a step.
+    Raises UnreadableError when the rows cannot be had again, which says nothing about the steps."""
     if len(failed.ranges) != len(pipeline.sources):
         return None
-    frames = list(_read_again(spark, pipeline, failed))
+    frames = _read_again(spark, pipeline, failed)
     if len(frames) != len(pipeline.sources):
         return None
     found, rows = _try_steps(pipeline.steps, combined(pipeline, frames))
@@ -78,11 +83,15 @@ def _try_steps(steps: tuple[Step, ...], rows: DataFrame) -> tuple[str | None, Da
     for step in steps:
         try:
             after = step(rows)
-            after.write.format("noop").mode("overwrite").save()
+            _compute(after)
         except PySparkException:
             return step_name(step), rows
         rows = after
     return None, rows
+
+
+def _compute(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def first_cause(text: str) -> str:
@@ -95,21 +104,35 @@ def first_cause(text: str) -> str:
     return str(found[-1]).strip() if found else text.strip().split("\n", 1)[0]
 
 
-def _read_again(spark: SparkSession, pipeline: Pipeline, failed: FailedBatch) -> Iterator[DataFrame]:
+def _read_again(spark: SparkSession, pipeline: Pipeline, failed: FailedBatch) -> list[DataFrame]:
+    """Fewer frames than sources: there is one that cannot be told what to read."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    frames: list[DataFrame] = []
     for source, (before, after) in zip(pipeline.sources, failed.ranges, strict=True):
         if not isinstance(source, Topic):
-            return
-        options = source.reader_options(pipeline.settings) | {
-            "startingOffsets": _json({place: before.get(place, -2) for place in after}),
-            "endingOffsets": _json(after),
-        }
-        del options["subscribe"]
-        options.pop("maxOffsetsPerTrigger", None)
-        assigned: dict[str, list[int]] = {}
-        for topic, partition in sorted(after):
-            assigned.setdefault(topic, []).append(partition)
+            break
         reader = spark.read.format(FORMATS[pipeline.settings.engine])
-        yield reader.options(**options, assign=json.dumps(assigned)).load()
+        try:
+            frames.append(reader.options(**_options(source, pipeline, before, after)).load())
+            _compute(frames[-1])
+        except (Py4JError, PySparkException) as error:
+            raise UnreadableError(first_cause(str(error))) from error
+    return frames
+
+
+def _options(source: Topic, pipeline: Pipeline, before: Offsets, after: Offsets) -> dict[str, str]:
+    options = source.reader_options(pipeline.settings) | {
+        "startingOffsets": _json({place: before.get(place, -2) for place in after}),
+        "endingOffsets": _json(after),
+    }
+    del options["subscribe"]
+    options.pop("maxOffsetsPerTrigger", None)
+    assigned: dict[str, list[int]] = {}
+    for topic, partition in sorted(after):
+        assigned.setdefault(topic, []).append(partition)
+    return options | {"assign": json.dumps(assigned)}
 
 
 def _json(offsets: Offsets) -> str:

@@ -14,7 +14,7 @@ from penstock.pipelines.batch_writing import BatchWriting, combined, fold, good_
 from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.pipeline import Pipeline, Settings, Sink, Source
 from penstock.pipelines.planning import QueryPlan, plan_queries, sinks_of, step_name
-from penstock.pipelines.postmortem import find_failed_batch, find_failing_step, first_cause
+from penstock.pipelines.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.progress import QueryProgress, advance
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 AVAILABLE_NOW = "available-now"
 _POLL_S = 0.2
+_READING = "reading its sources"
 # How long a batch may go on after a stop was asked for before it is interrupted; it would come again at the next start.
 _STOP_WAIT_S = 30.0
 
@@ -173,8 +174,13 @@ class Run:
 
     def _explain(self, running: RunningQuery, error: StreamingQueryException) -> PipelineError:
         batch = find_failed_batch(self.spark, running.checkpoint)
-        step = find_failing_step(self.spark, self.pipeline, running.plan, batch) if batch is not None else None
-        at = f"the step {step}" if step else running.writing.busy_with or "reading its sources"
+        at = running.writing.busy_with or _READING
+        try:
+            step = find_failing_step(self.spark, self.pipeline, running.plan, batch) if batch is not None else None
+            at = f"the step {step}" if step else at
+        except UnreadableError as trouble:
+            log.warning("%s: what it had read cannot be read again: %s", running.progress.query, trouble)
+            at = f"{_READING} or {at}" if at != _READING else at
         number = f"batch {batch.batch_id} " if batch is not None else ""
         places = f" It read {batch}." if batch is not None and str(batch) else ""
         return BatchError(
