@@ -1,4 +1,4 @@
-"""PostgreSQL and MariaDB as processes of the tests' own, from the system's packages; skipped where they are missing."""
+"""PostgreSQL, MariaDB and Redis as processes of the tests, from the system's packages; skipped where missing."""
 
 from __future__ import annotations
 
@@ -82,6 +82,18 @@ def mariadb() -> Iterator[tuple[DatabaseProcess, str]]:
         command = [*as_user, daemon, "--no-defaults", *options, "--skip-name-resolve"]
         server = DatabaseProcess("mariadbd", command, port=port, log_path=home / "log")
         yield from _serving(server, f"mysql+pymysql://etl:{PASSWORD}@127.0.0.1:{port}/shop")
+
+
+@contextmanager
+def redis() -> Iterator[tuple[DatabaseProcess, str]]:
+    daemon = shutil.which("redis-server")
+    if daemon is None:
+        pytest.skip("Redis is not installed (Debian: apt-get install redis-server)")
+    with tempfile.TemporaryDirectory(prefix="penstock-redis-") as home:
+        port = find_free_port()
+        options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", home, "--save", "", "--requirepass", PASSWORD]
+        server = DatabaseProcess("redis-server", [daemon, *options], port=port, log_path=Path(home) / "log")
+        yield from _serving(server, f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
 
 
 def _serving(server: DatabaseProcess, url: str) -> Iterator[tuple[DatabaseProcess, str]]:

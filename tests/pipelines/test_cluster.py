@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from penstock.testing.spark_cluster import ENVIRONMENT, SPARK_HOME, SparkCluster
 from tests.pipelines.committed import committed_values, make_topic, unique
-from tests.pipelines.standalone import HOME, StandaloneCluster, spark_environment
 
 JOB = Path(__file__).with_name("cluster_job.py")
 # An executor on each worker: one core and about the least memory that Spark starts with.
@@ -31,10 +31,10 @@ RUN_S = 400.0
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     directory = tmp_path / "cluster"
     directory.mkdir()
-    with StandaloneCluster(directory) as running:
+    with SparkCluster(directory, workers=2, cores=1) as running:
         yield running
 
 
@@ -50,6 +50,8 @@ def produce_addresses(bootstrap: str, topic: str, numbers: range) -> list[str]:
 
 def finish(command: list[str], directory: Path) -> str:
     """In a process group of its own, so that nothing of a driver that hangs is left behind: neither Python nor JVM."""
+    # Which Python the executors run is said by SPARK alone.
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | ENVIRONMENT
     process = subprocess.Popen(
         command,
         cwd=directory,
@@ -57,7 +59,7 @@ def finish(command: list[str], directory: Path) -> str:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=spark_environment(),
+        env=environment,
     )
     try:
         said, complained = process.communicate(timeout=RUN_S)
@@ -71,7 +73,7 @@ def finish(command: list[str], directory: Path) -> str:
 
 @pytest.mark.timeout(1000)
 def test_every_row_is_there_once_when_a_cluster_repeats_a_batch_under_spark_submit(
-    cluster: StandaloneCluster, bootstrap: str, tmp_path: Path
+    cluster: SparkCluster, bootstrap: str, tmp_path: Path
 ) -> None:
     source, target, checkpoint = make_topic(bootstrap, "addresses", 2), unique("suspicious"), tmp_path / "checkpoint"
     expected = produce_addresses(bootstrap, source, range(100))
@@ -85,7 +87,7 @@ def test_every_row_is_there_once_when_a_cluster_repeats_a_batch_under_spark_subm
         tmp_path,
     )
     assert committed_values(bootstrap, target) == sorted(expected)
-    assert [len(applications) for applications in cluster.executors()] == [1, 1], "both workers took part"
+    assert [len(applications) for applications in cluster.applications()] == [1, 1], "both workers took part"
 
     commits = sorted((checkpoint / "main" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     assert len(commits) >= 3
@@ -96,7 +98,7 @@ def test_every_row_is_there_once_when_a_cluster_repeats_a_batch_under_spark_subm
     settings = [part for key, value in SPARK.items() for part in ("--conf", f"{key}={value}")]
     said = finish(
         [
-            *(str(HOME / "bin" / "spark-submit"), "--master", cluster.url, *settings),
+            *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, *settings),
             *(str(JOB), bootstrap, source, target, str(checkpoint)),
         ],
         tmp_path,

@@ -11,7 +11,9 @@ from typing import Any
 import fastavro
 import pytest
 import sqlalchemy
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from redis import Redis
 
 from penstock.pipelines.dead_letters import to_dead_letters
 from penstock.pipelines.steps import (
@@ -29,7 +31,8 @@ from penstock.pipelines.steps import (
     validate,
 )
 from penstock.pipelines.steps.address_ranges import AddressRanges
-from penstock.pipelines.steps.tables import FileLookup, SqlLookup
+from penstock.pipelines.steps.tables import FileLookup, RedisLookup, SqlLookup
+from tests.pipelines.database_servers import redis
 
 RECORD = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -212,6 +215,18 @@ def test_a_row_of_a_database_is_found_when_looked_up(spark: SparkSession, tmp_pa
     found = enrich(SqlLookup(url, "users", "id", "name string"), "id", into="user")(given)
     assert [(row.user and row.user.name) for row in found.collect()] == ["one", None, None, None]
     assert [row.user is None for row in found.collect()] == [False, False, True, True]
+
+
+def test_rows_are_enriched_or_the_server_is_named_when_the_lookup_is_redis(spark: SparkSession) -> None:
+    with redis() as (server, url):
+        with Redis.from_url(url) as client:
+            client.mset({"user:1": "Ada", "user:2": "Grüße"})
+        given = spark.createDataFrame([("1",), ("2",), ("3",), (None,), ("1",)], "id string")
+        enriched = enrich(RedisLookup(url, prefix="user:"), "id", into="user")(given)
+        assert [row.user for row in enriched.collect()] == ["Ada", "Grüße", None, None, "Ada"]
+        server.kill()
+        with pytest.raises(PySparkException, match=rf"127\.0\.0\.1:{server.port}.*refused"):
+            enriched.collect()
 
 
 def events(spark: SparkSession, *times: str) -> DataFrame:

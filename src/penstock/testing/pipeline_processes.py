@@ -9,14 +9,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
-
-from penstock.testing.processes import ServerProcess, find_free_port
+from typing import NamedTuple
 
 # Of a Python worker, and of the process that starts workers by copying itself.
 _PYTHON_WORKER = "pyspark.daemon"
-# Of an executor of a cluster.
-_EXECUTOR = "CoarseGrainedExecutorBackend"
 _GONE_TIMEOUT_S = 20.0
 _POLL_S = 0.05
 # What is left in a log when a library ends the process it runs in.
@@ -99,55 +95,6 @@ class DriverProcess:
         if code is None:
             return "still running"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-class SparkCluster:
-    """A standalone master and a worker, as the Spark wheel has them, for an executor that can be killed."""
-
-    def __init__(self, directory: Path) -> None:
-        import pyspark
-
-        home = Path(pyspark.__file__).parent
-        run = str(home / "bin" / "spark-class")
-        environment = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-        at = ("--host", "127.0.0.1", "--webui-port", "0")
-        port, worker_port = find_free_port(), find_free_port()
-        self.url = f"spark://127.0.0.1:{port}"
-        deploy = "org.apache.spark.deploy"
-        self._master = _SparkDaemon(
-            "Spark master",
-            [run, f"{deploy}.master.Master", *at, "--port", str(port)],
-            port=port,
-            log_path=directory / "master.log",
-            environment=environment,
-        )
-        work = ("-c", "2", "-m", "1g", "-d", str(directory / "work"), "--port", str(worker_port))
-        self._worker = _SparkDaemon(
-            "Spark worker",
-            [run, f"{deploy}.worker.Worker", *at, *work, self.url],
-            port=worker_port,
-            log_path=directory / "worker.log",
-            environment=environment,
-        )
-
-    def __enter__(self) -> Self:
-        self._master.start()
-        self._worker.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        left = descendants(self._worker.pid)
-        for daemon in (self._worker, self._master):
-            daemon.kill()
-        for found in left:
-            kill_process(found.pid)
-
-    def executors(self) -> list[Process]:
-        return [found for found in descendants(self._worker.pid) if _EXECUTOR in found.command]
-
-
-class _SparkDaemon(ServerProcess):
-    clean_exit_codes = frozenset({0, 143})
 
 
 def python_workers(of: int) -> list[Process]:

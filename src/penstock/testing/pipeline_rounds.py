@@ -36,8 +36,9 @@ from penstock.testing import pipeline_driver
 from penstock.testing.crash_clients import PATIENT
 from penstock.testing.pipeline_check import PipelineReport, check_outputs, encode
 from penstock.testing.pipeline_driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
-from penstock.testing.pipeline_processes import DriverProcess, SparkCluster, kill_process
+from penstock.testing.pipeline_processes import DriverProcess, kill_process
 from penstock.testing.processes import BrokerProcess, ServerProcess, ServerProcessError
+from penstock.testing.spark_cluster import SparkCluster
 
 _DRIVERS_AMONG = 15
 # Between kills: from the middle of a batch to a few batches later.
