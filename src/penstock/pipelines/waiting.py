@@ -16,13 +16,13 @@ _Result = TypeVar("_Result")
 PATIENCE_S = 60.0
 # Most requests wait inside the client library; this is for those that it gives up at once.
 PAUSE_S = 0.25
-# By librdkafka's names: nobody there, or nobody yet who may answer.
+# By librdkafka's names: nobody there, or nobody yet who may answer (_NOENT: no leader is known).
 _AWAY = frozenset(
     {
         "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_NODE_UPDATE",
         "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
         "NOT_COORDINATOR", "NETWORK_EXCEPTION", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION",
-        "KAFKA_STORAGE_ERROR", "UNSTABLE_OFFSET_COMMIT",
+        "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "_NOENT", "KAFKA_STORAGE_ERROR", "UNSTABLE_OFFSET_COMMIT",
     }
 )  # fmt: skip
 

@@ -5,7 +5,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ListOffsetsResultInfo
 
+from penstock.pipelines.source.cluster import offset_of
 from penstock.pipelines.waiting import PAUSE_S, ask_patiently, is_away
 
 
@@ -30,6 +32,8 @@ def kafka(code: int) -> KafkaException:
         (kafka(KafkaError._TRANSPORT), True),
         (kafka(KafkaError._ALL_BROKERS_DOWN), True),
         (kafka(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), True),
+        (kafka(KafkaError.FENCED_LEADER_EPOCH), True),
+        (kafka(KafkaError._NOENT), True),
         (FutureTimeoutError(), True),
         (kafka(KafkaError.GROUP_AUTHORIZATION_FAILED), False),
         (kafka(KafkaError.UNKNOWN_TOPIC_OR_PART), False),
@@ -39,6 +43,13 @@ def test_a_broker_counts_as_away_when_the_same_request_may_be_answered_later(
     error: KafkaException | FutureTimeoutError, expected: bool
 ) -> None:
     assert is_away(error) is expected
+
+
+def test_it_counts_as_away_when_an_answer_has_no_offset() -> None:
+    assert offset_of(ListOffsetsResultInfo(7, -1, -1)) == 7
+    with pytest.raises(KafkaException) as raised:
+        offset_of(ListOffsetsResultInfo(-1001, -1, -1))
+    assert is_away(raised.value)
 
 
 def test_the_answer_is_given_when_the_broker_comes_back() -> None:

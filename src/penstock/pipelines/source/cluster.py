@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec, TopicDescription
 
 from penstock.core.bounded_call import StuckCallError
 from penstock.core.types import TopicPartition
@@ -33,6 +33,7 @@ _Result = TypeVar("_Result")
 # fails; one that refuses at once gets the same minute, see `_retry`.
 REQUEST_TIMEOUT_S = 15.0
 CLIENT_ID = "penstock-spark"
+NO_SUCH_TIME = -1
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 _FINAL = frozenset(
     {
@@ -40,6 +41,11 @@ _FINAL = frozenset(
         "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION", "INVALID_GROUP_ID",
     }
 )  # fmt: skip
+# What librdkafka remembers of a partition's leader is out of date. It goes on asking there, or nobody, until something
+# else makes it look: describing the topic does.
+_STALE_LEADERS = frozenset(
+    {"_NOENT", "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}
+)
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "(.+?)"')
 
 
@@ -86,7 +92,7 @@ class Cluster:
         return self._list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
 
     def at_timestamps(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
-        """-1 where no record is that late."""
+        """NO_SUCH_TIME where no record is that late."""
         return self._list_offsets({one: OffsetSpec.for_timestamp(at) for one, at in timestamps.items()})
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
@@ -112,10 +118,8 @@ class Cluster:
             return FoundPartitions(frozenset(), {})
         partitions: set[TopicPartition] = set()
         topic_ids: dict[str, str] = {}
-        futures = self._admin.describe_topics(TopicCollection(sorted(wanted)), request_timeout=REQUEST_TIMEOUT_S)
-        for topic, future in futures.items():
-            described = _unless_unknown(future)
-            if described is None or (subscription.pattern and described.is_internal):
+        for topic, described in self._describe(wanted).items():
+            if subscription.pattern and described.is_internal:
                 continue
             topic_ids[topic] = str(described.topic_id)
             partitions.update(TopicPartition(topic, one.id) for one in described.partitions)
@@ -124,6 +128,12 @@ class Cluster:
             missing |= {str(one) for one in subscription.partitions - partitions if one.topic not in missing}
             partitions &= subscription.partitions
         return FoundPartitions(frozenset(partitions), topic_ids, frozenset(missing))
+
+    def _describe(self, topics: Collection[str]) -> dict[str, TopicDescription]:
+        """Without those that do not exist."""
+        futures = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S)
+        found = {topic: _unless_unknown(future) for topic, future in futures.items()}
+        return {topic: described for topic, described in found.items() if described is not None}
 
     def _list_offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> Offsets:
         """Without the partitions that do not exist."""
@@ -135,10 +145,15 @@ class Cluster:
             futures = self._admin.list_offsets(
                 request, isolation_level=self._isolation, request_timeout=REQUEST_TIMEOUT_S
             )
-            answers = {
-                TopicPartition(one.topic, one.partition): _unless_unknown(future) for one, future in futures.items()
-            }
-            return {one: answer.offset for one, answer in answers.items() if answer is not None}
+            try:
+                answers = {
+                    TopicPartition(one.topic, one.partition): _unless_unknown(future) for one, future in futures.items()
+                }
+            except KafkaException as error:
+                if _name(error) in _STALE_LEADERS and not self._describe({one.topic for one in asked}):
+                    return {}
+                raise
+            return {one: offset_of(answer) for one, answer in answers.items() if answer is not None}
 
         return self._retry("looking up offsets", ask)
 
@@ -189,6 +204,13 @@ def _unless_unknown(future: Future[Any]) -> Any:
         if _name(error) in _UNKNOWN:
             return None
         raise
+
+
+def offset_of(answer: ListOffsetsResultInfo) -> int:
+    """librdkafka was seen to answer -1001, and no error, when the broker went away."""
+    if answer.offset < NO_SUCH_TIME:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker went away while offsets were asked for"))
+    return answer.offset
 
 
 def _name(error: KafkaException | FutureTimeoutError) -> str:
