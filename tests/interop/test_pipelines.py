@@ -7,12 +7,14 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from apache_kafka.cluster import ApacheKafkaCluster
 from apache_kafka.node import ApacheKafkaNode
-from penstock.testing.pipeline_rounds import PipelineRounds
+from penstock.testing.pipeline_rounds import Broker, PipelineRounds
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = (
@@ -44,10 +46,13 @@ def test_the_pipeline_tests_pass_when_the_broker_is_apache_kafka(apache_kafka: A
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("apache_kafka")  # where it cannot be had, this says so
-def test_each_record_is_there_once_when_kills_meet_a_pipeline_on_apache_kafka(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make_broker", [ApacheKafkaNode, ApacheKafkaCluster])
+def test_each_record_is_there_once_when_kills_meet_a_pipeline_on_apache_kafka(
+    tmp_path: Path, make_broker: Callable[[Path], Broker]
+) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"pipeline rounds with seed {seed}")
-    rounds = PipelineRounds(tmp_path / "rounds", KILLS, seed, say=print, make_broker=ApacheKafkaNode)
+    rounds = PipelineRounds(tmp_path / "rounds", KILLS, seed, say=print, make_broker=make_broker)
     report = rounds.run()
     assert report.is_sound, str(report)
     assert sum(report.kills.values()) == KILLS

@@ -27,7 +27,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -37,7 +38,7 @@ from penstock.testing.crash_clients import PATIENT
 from penstock.testing.pipeline_check import PipelineReport, check_outputs, encode
 from penstock.testing.pipeline_driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
 from penstock.testing.pipeline_processes import DriverProcess, kill_process
-from penstock.testing.processes import BrokerProcess, ServerProcess, ServerProcessError
+from penstock.testing.processes import BrokerProcess, ServerProcessError
 from penstock.testing.spark_cluster import SparkCluster
 
 _DRIVERS_AMONG = 15
@@ -70,7 +71,24 @@ def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
     return [*kills, "driver"]
 
 
-def make_penstock(directory: Path) -> ServerProcess:
+class Broker(Protocol):
+    """One that is killed and started again, or several of which one is."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def kill(self) -> None: ...
+
+    def start(self) -> object: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_penstock(directory: Path) -> Broker:
     return BrokerProcess(directory, config=_BROKER_CONFIG)
 
 
@@ -81,7 +99,7 @@ class PipelineRounds:
     seed: int
     uses_cluster: bool = False
     say: Callable[[str], None] = lambda _: None
-    make_broker: Callable[[Path], ServerProcess] = make_penstock
+    make_broker: Callable[[Path], Broker] = make_penstock
     _failures: list[str] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
     _killed: Counter[str] = field(default_factory=Counter, init=False)
@@ -214,7 +232,7 @@ class PipelineRounds:
 
 def _create_topics(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
-    topics = [NewTopic(name, partitions, 1) for name, partitions in _PARTITIONS.items()]
+    topics = [NewTopic(name, partitions) for name, partitions in _PARTITIONS.items()]
     for future in admin.create_topics(topics).values():
         future.result(_DEADLINE_S)
 

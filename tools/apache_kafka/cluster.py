@@ -1,0 +1,71 @@
+"""Several nodes of Apache Kafka as one cluster, each broker and controller: leaders change when one is killed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from typing import Self
+
+from apache_kafka.node import ApacheKafkaNode
+from penstock.testing.processes import find_free_port
+
+# Every topic on all three nodes, and one of them may be away.
+REPLICATED = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+}
+
+
+class ApacheKafkaCluster:
+    """`kill` and `start` are of one node at a time, in turn."""
+
+    def __init__(self, directory: Path, nodes: int = 3) -> None:
+        ports = {number: (find_free_port(), find_free_port()) for number in range(1, nodes + 1)}
+        voters = ",".join(f"{number}@127.0.0.1:{controller}" for number, (_, controller) in ports.items())
+        self._nodes = [
+            ApacheKafkaNode(
+                directory / f"node-{number}",
+                port=port,
+                config={
+                    **REPLICATED,
+                    "node.id": str(number),
+                    "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                    "controller.quorum.voters": voters,
+                },
+            )
+            for number, (port, controller) in ports.items()
+        ]
+        self._turns = cycle(self._nodes)
+        self._victim = self._nodes[0]
+        self._stack = ExitStack()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.bootstrap_servers for node in self._nodes)
+
+    def kill(self) -> None:
+        self._victim = next(self._turns)
+        self._victim.kill()
+
+    def start(self) -> Self:
+        self._victim.start()
+        return self
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for node in self._nodes:
+                node.spawn()  # none is ready before most of them are there
+                stack.callback(node.kill)
+            for node in self._nodes:
+                node.wait_until_ready()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
