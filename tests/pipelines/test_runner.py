@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -62,6 +63,10 @@ def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
     return {(place.topic, place.partition): place.offset for place in answer.topic_partitions or []}
+
+
+# Less than a batch at work is given when a run ends.
+PATIENCE_S = 20.0
 
 
 @dataclass
@@ -233,6 +238,26 @@ def test_the_batch_at_work_is_finished_when_the_run_is_stopped(bench: Bench) -> 
     assert len(sink.calls) == len(sink.batches)
     assert committed(bench.bootstrap, f"penstock-{pipeline.name}") == {(bench.topic, 0): 3}
     assert seen[0].batch_id == -1
+
+
+def test_no_further_batch_is_begun_or_waited_for_when_the_run_is_stopped(bench: Bench) -> None:
+    sink = Collected()
+    run = Run(bench.spark, bench.pipeline(sink))
+    run.start()
+    stopped_at: list[float] = []
+
+    def stop_before_the_next_batch(current: Run) -> None:
+        if current.progress()[0].batch_id >= 0:
+            current.stop()
+            stopped_at.append(time.monotonic())
+            produce(bench.bootstrap, bench.topic, '{"n": 4}')
+            time.sleep(3)  # the batch that would follow begins
+
+    run.wait(every=stop_before_the_next_batch, for_s=100)
+    assert sink.rows == [(1,), (2,), (3,)]
+    assert time.monotonic() - stopped_at[0] < PATIENCE_S
+    bench.run_once(run.pipeline)
+    assert sink.rows == [(1,), (2,), (3,), (4,)]
 
 
 def test_the_topic_is_named_when_a_source_is_not_there(bench: Bench) -> None:

@@ -49,8 +49,9 @@ class BatchWriting:
     written: Mapping[str, int] = field(default_factory=dict)
     # What the batch is busy with: the first thing to say when it fails.
     busy_with: str = ""
-    # Set when the run comes to its end: no further batch is begun.
+    # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
     ending: threading.Event = field(default_factory=threading.Event)
+    is_held: bool = False
     query: StreamingQuery | None = None  # not known before the first batch may come
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
@@ -69,6 +70,7 @@ class BatchWriting:
 
     def _wait_for_stop(self) -> None:
         """Spark has to have stopped the query, or it would take the batch for a failed one."""
+        self.is_held = True
         while not self._is_stopped():
             time.sleep(_POLL_S)
 

@@ -104,7 +104,9 @@ class Run:
     def _has_batches_to_end(self, ending: Mapping[str, int]) -> bool:
         """A query under load is always in a batch: the one it was in is waited for, not those that follow."""
         return any(
-            _is_busy(running.query) and running.progress.batch_id == ending[running.progress.query]
+            _is_busy(running.query)
+            and not running.writing.is_held
+            and running.progress.batch_id == ending[running.progress.query]
             for running in self.queries
         )
 
