@@ -102,11 +102,13 @@ def test_small_files_become_one_when_compacted(spark: SparkSession, tmp_path: Pa
     for number in range(3):
         lake.write(made(spark, 10 * number, 10 * number + 10), batch(number))
     before = len(data_files(path))
+    endings = {file.suffix for file in data_files(path)}
     done = lake.compact(spark, date="2024-05-01")
     assert (done.directories, done.files_before, done.files_after) == (1, 3, 1)
     assert len(data_files(path)) == before - 2
     lake.compact(spark)
     assert len(data_files(path)) == 3
+    assert {file.suffix for file in data_files(path)} == endings
     assert read(spark, path, kind) == expected(made(spark, 0, 30))
     lake.write(made(spark, 20, 30), batch(2))
     assert len(data_files(path)) == 3

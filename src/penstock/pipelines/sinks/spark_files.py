@@ -70,7 +70,14 @@ class SparkFiles:
         read = self.spark.read.format(reading).options(**options).load(full)
         writer = read.coalesce(count).write.format(writing).mode("overwrite").options(**self._write_options())
         writer.save(f"{self.files.root}/{staging}")
-        return [file.path for file in self.files.walk(staging)]
+        written = [file.path for file in self.files.walk(staging)]
+        return [self._as_json(path, staging) for path in written] if self.format == "json" else written
+
+    def _as_json(self, path: str, staging: str) -> str:
+        """The file of lines, named as others of its format are."""
+        named = path.replace(".txt", ".json", 1)
+        self.files.move(f"{staging}/{path}", f"{staging}/{named}")
+        return named
 
     def _write_options(self) -> dict[str, str]:
         limit = {"maxRecordsPerFile": str(self.sizes.max_rows_per_file)} if self.sizes.max_rows_per_file else {}
