@@ -14,12 +14,6 @@ def findings(text: str, path: str = "src/penstock/log/segment.py") -> list[str]:
     return [finding.text for finding in tidy.check(tidy.Source.parse(path, text))]
 
 
-def test_repository_is_tidy() -> None:
-    sources = list(tidy.read_sources())
-    found = [str(finding) for source in sources for finding in tidy.check(source)]
-    assert found + [str(finding) for finding in tidy.find_slack(sources)] == []
-
-
 def test_nothing_is_found_when_the_code_is_plain() -> None:
     assert findings("def read() -> bytes:\n    return b''\n") == []
 
