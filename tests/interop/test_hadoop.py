@@ -1,8 +1,9 @@
-"""A pipeline whose checkpoint, lake and Hive table are in HDFS, and what Hadoop's own shell finds there."""
+"""A pipeline whose files are in HDFS, as Hadoop's own shell finds them, and one that runs on YARN."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,15 @@ import pytest
 from confluent_kafka import Producer
 
 from apache_kafka.jars import PeerUnavailableError
-from hadoop.node import HdfsProcess
+from hadoop.node import HdfsProcess, YarnCluster
 from penstock.testing.processes import BrokerProcess
+from penstock.testing.spark_cluster import SPARK_HOME
+from tests.pipelines.committed import committed_values, make_topic, unique
+from tests.pipelines.test_cluster import JOB as CLUSTER_JOB
+from tests.pipelines.test_cluster import SPARK, produce_addresses
 
 JOB = Path(__file__).with_name("hdfs_job.py")
-LIMIT_S = 200.0
+LIMIT_S = 400.0  # on a machine that is busy with other tests
 
 
 @pytest.fixture
@@ -28,6 +33,16 @@ def hdfs(tmp_path: Path) -> Iterator[HdfsProcess]:
         pytest.skip(str(error))
     with process:
         yield process
+
+
+@pytest.fixture
+def yarn(tmp_path: Path) -> Iterator[YarnCluster]:
+    try:
+        cluster = YarnCluster(tmp_path / "yarn")
+    except PeerUnavailableError as error:
+        pytest.skip(str(error))
+    with cluster:
+        yield cluster
 
 
 def run_job(*arguments: str, directory: Path) -> dict[str, Any]:
@@ -68,3 +83,41 @@ def test_every_row_is_in_hdfs_once_when_a_batch_comes_again(
     assert again["hive"] == numbers_in_lake(hdfs) == list(range(60))
     directories = {path.split("/")[3] for path in hdfs.shell("-ls", "-C", "-R", "/warehouse/numbers").split()}
     assert {"day=2026-01-01", "day=2026-01-02"} <= directories
+
+
+@pytest.mark.timeout(LIMIT_S + 120)
+def test_every_row_is_there_once_when_the_pipeline_runs_on_yarn(
+    penstock_broker: BrokerProcess, yarn: YarnCluster, tmp_path: Path
+) -> None:
+    bootstrap = penstock_broker.bootstrap_servers
+    source, target = make_topic(bootstrap, "addresses", 2), unique("suspicious")
+    expected = produce_addresses(bootstrap, source, range(100))
+    sets = {
+        "source": source,
+        "target": target,
+        "bootstrap_servers": bootstrap,
+        "max_records_per_batch": "40",
+        "checkpoint": str(tmp_path / "checkpoint"),
+        **SPARK,
+        "spark.executor.instances": "2",
+        "spark.yarn.am.memory": "512m",
+        "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",  # or Spark uploads all of them first
+        "spark.yarn.stagingDir": (tmp_path / "staging").as_uri(),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "penstock", "pipeline", "run", str(CLUSTER_JOB), "--master", "yarn", "--once"),
+            *(part for name, value in sets.items() for part in ("--set", f"{name}={value}")),
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"HADOOP_CONF_DIR": str(yarn.config), "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-4000:]
+    assert committed_values(bootstrap, target) == sorted(expected)
+    assert len(yarn.containers()) >= 3  # its master and the executors
