@@ -53,7 +53,7 @@ test: $(STAMP) java ## the tests; Spark's need Java 17, none needs a network
 	$(BIN)/python tools/run_tests.py $(ARGS)
 
 .PHONY: interop
-interop: $(STAMP) jdk ## Kafka's own tools, Java client and log reader against us (needs Java 17; fetches jars)
+interop: $(STAMP) jdk ## Kafka's own tools and Java client, Spark's connector, HDFS and YARN (needs Java 17; fetches jars)
 	$(BIN)/python -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib -m 'not soak' -ra" -o timeout=300 $(ARGS)
 
 .PHONY: bench
