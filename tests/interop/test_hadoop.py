@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from apache_kafka.jars import PeerUnavailableError
+from hadoop.jars import fetch_hadoop_jars
 from hadoop.node import HdfsProcess, YarnCluster
 from penstock.testing.processes import BrokerProcess
 from penstock.testing.spark_cluster import SPARK_HOME
@@ -25,23 +26,23 @@ JOB = Path(__file__).with_name("hdfs_job.py")
 LIMIT_S = 400.0  # on a machine that is busy with other tests
 
 
-@pytest.fixture
-def hdfs(tmp_path: Path) -> Iterator[HdfsProcess]:
+@pytest.fixture(scope="module", autouse=True)
+def hadoop() -> None:
     try:
-        process = HdfsProcess(tmp_path / "hdfs")
+        fetch_hadoop_jars()
     except PeerUnavailableError as error:
         pytest.skip(str(error))
-    with process:
+
+
+@pytest.fixture
+def hdfs(tmp_path: Path) -> Iterator[HdfsProcess]:
+    with HdfsProcess(tmp_path / "hdfs") as process:
         yield process
 
 
 @pytest.fixture
 def yarn(tmp_path: Path) -> Iterator[YarnCluster]:
-    try:
-        cluster = YarnCluster(tmp_path / "yarn")
-    except PeerUnavailableError as error:
-        pytest.skip(str(error))
-    with cluster:
+    with YarnCluster(tmp_path / "yarn") as cluster:
         yield cluster
 
 

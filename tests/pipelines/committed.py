@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _numbers = itertools.count(1)
@@ -22,6 +22,13 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, **config: str) ->
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
     return topic
+
+
+def produce(bootstrap: str, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
 
 
 def read_committed(bootstrap: str, topic: str) -> list[Message]:

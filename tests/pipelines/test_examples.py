@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from penstock.pipelines.loading import load_pipeline
 from penstock.pipelines.runner import Run
-from tests.pipelines.committed import make_topic, read_committed, unique
+from tests.pipelines.committed import make_topic, produce, read_committed, unique
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -22,13 +21,6 @@ def run_example(spark: SparkSession, bootstrap: str, name: str, directory: Path,
     run = Run(spark, replace(pipeline, name=unique(pipeline.name)), once=True)
     run.start()
     run.wait()
-
-
-def produce(bootstrap: str, topic: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for value in values:
-        producer.produce(topic, value)
-    assert producer.flush(30) == 0
 
 
 def test_the_newest_counts_are_right_when_words_are_counted_in_two_runs(

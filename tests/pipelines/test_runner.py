@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,7 +20,7 @@ from penstock.pipelines.reset import forget_progress
 from penstock.pipelines.runner import Run, groups_of
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import parse_json
-from tests.pipelines.committed import make_topic, read_committed, unique
+from tests.pipelines.committed import make_topic, produce, read_committed, unique
 
 
 @dataclass
@@ -50,13 +50,6 @@ class Collected:
     @property
     def rows(self) -> list[tuple[object, ...]]:
         return sorted(row for rows in self.batches.values() for row in rows)
-
-
-def produce(bootstrap: str, topic: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for value in values:
-        producer.produce(topic, value)
-    assert producer.flush(30) == 0
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:

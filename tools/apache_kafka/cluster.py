@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from apache_kafka.node import ApacheKafkaNode
-from penstock.testing.processes import find_free_port
+from penstock.testing.processes import ServerGroup, find_free_port
 
 # Every topic on all three nodes, and one of them may be away.
 REPLICATED = {
@@ -22,7 +22,7 @@ REPLICATED = {
 }
 
 
-class ApacheKafkaCluster:
+class ApacheKafkaCluster(ServerGroup):
     """`kill` and `start` are of one node at a time, in turn."""
 
     def __init__(self, directory: Path, nodes: int = 3) -> None:
@@ -43,7 +43,6 @@ class ApacheKafkaCluster:
         ]
         self._turns = cycle(self._nodes)
         self._victim = self._nodes[0]
-        self._stack = ExitStack()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -57,15 +56,9 @@ class ApacheKafkaCluster:
         self._victim.start()
         return self
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            for node in self._nodes:
-                node.spawn()  # none is ready before most of them are there
-                stack.callback(node.kill)
-            for node in self._nodes:
-                node.wait_until_ready()
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def start_all(self, stack: ExitStack) -> None:
+        for node in self._nodes:
+            node.spawn()  # none is ready before most of them are there
+            stack.callback(node.kill)
+        for node in self._nodes:
+            node.wait_until_ready()

@@ -38,24 +38,26 @@ class PeerUnavailableError(Exception):
 
 
 def kafka_version() -> str:
-    found = re.search(r"<kafka\.version>([^<]+)<", POM.read_text())
-    assert found is not None, "pom.xml names the version once"
-    return found.group(1)
-
-
-def cache_directory() -> Path:
-    """Named by the content of pom.xml, so that a changed version never meets the jars of another."""
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    return REPOSITORY / ".cache" / f"apache-kafka-{kafka_version()}-{digest}"
+    return version_in(POM, "kafka.version")
 
 
 def fetch_jars() -> Path:
     """The directory with the jars, fetched on first use."""
-    return fetch_into(cache_directory(), POM, f"Apache Kafka {kafka_version()}")
+    return fetch_jars_of(POM, "apache-kafka", kafka_version())
 
 
-def fetch_into(directory: Path, pom: Path, what: str) -> Path:
-    """`directory`, filled with the jars that `pom` names unless it is there already."""
+def version_in(pom: Path, name: str) -> str:
+    found = re.search(rf"<{re.escape(name)}>([^<]+)<", pom.read_text())
+    assert found is not None, "pom.xml names the version once"
+    return found.group(1)
+
+
+def fetch_jars_of(pom: Path, name: str, version: str) -> Path:
+    """A directory with the jars that `pom` names, fetched on first use; PeerUnavailableError says what is missing.
+
+    Named by the content of the pom, so that a changed version never meets the jars of another."""
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    directory = REPOSITORY / ".cache" / f"{name}-{version}-{digest}"
     if directory.is_dir():
         return directory
     maven = shutil.which("mvn")
@@ -75,7 +77,7 @@ def fetch_into(directory: Path, pom: Path, what: str) -> Path:
     )
     if fetched.returncode != 0:
         shutil.rmtree(partial, ignore_errors=True)
-        raise PeerUnavailableError(f"Maven could not fetch {what}:\n{fetched.stdout[-3000:]}")
+        raise PeerUnavailableError(f"Maven could not fetch {name} {version}:\n{fetched.stdout[-3000:]}")
     if directory.is_dir():
         shutil.rmtree(partial)
     else:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from pathlib import Path
 
-from apache_kafka.jars import REPOSITORY, fetch_into
+from apache_kafka.jars import fetch_jars_of, version_in
 
 POM = Path(__file__).with_name("pom.xml")
 
 
 def fetch_hadoop_jars() -> Path:
-    """Their directory, filled on first use; PeerUnavailableError says what is missing."""
-    found = re.search(r"<hadoop\.version>([^<]+)<", POM.read_text())
-    assert found is not None, "pom.xml names the version once"
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    return fetch_into(REPOSITORY / ".cache" / f"hadoop-{found[1]}-{digest}", POM, f"Hadoop {found[1]}")
+    return fetch_jars_of(POM, "hadoop", version_in(POM, "hadoop.version"))

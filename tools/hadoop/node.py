@@ -8,12 +8,11 @@ import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 from xml.etree import ElementTree
 
 from apache_kafka.jars import find_java
 from hadoop.jars import fetch_hadoop_jars
-from penstock.testing.processes import ServerProcess, ServerProcessError, find_free_port
+from penstock.testing.processes import ServerGroup, ServerProcess, ServerProcessError, find_free_port
 
 _START_TIMEOUT_S = 120.0
 _SHELL_TIMEOUT_S = 120.0
@@ -53,7 +52,7 @@ class HdfsProcess(ServerProcess):
         return done.stdout
 
 
-class YarnCluster:
+class YarnCluster(ServerGroup):
     """Its resource manager and one node; `config` is what HADOOP_CONF_DIR has to name for its clients."""
 
     def __init__(self, directory: Path) -> None:
@@ -66,7 +65,6 @@ class YarnCluster:
             _YarnDaemon("manager", f"{server}.resourcemanager.ResourceManager", manager, self.config),
             _YarnDaemon("node", f"{server}.nodemanager.NodeManager", node, self.config),
         ]
-        self._stack = ExitStack()
         own = {
             "resourcemanager.address": f"127.0.0.1:{manager}",
             "resourcemanager.webapp.address": self._console,
@@ -83,7 +81,7 @@ class YarnCluster:
         own |= {f"{name}.address": f"127.0.0.1:{find_free_port()}" for name in ports}
         self._settings = {f"yarn.{name}": value for name, value in own.items()}
 
-    def __enter__(self) -> Self:
+    def start_all(self, stack: ExitStack) -> None:
         queues = {"root.queues": "default", "root.default.capacity": "100", "maximum-am-resource-percent": "0.9"}
         _write_settings(self.config / "core-site.xml", {})
         _write_settings(self.config / "yarn-site.xml", self._settings)
@@ -91,15 +89,9 @@ class YarnCluster:
             self.config / "capacity-scheduler.xml",
             {f"yarn.scheduler.capacity.{name}": value for name, value in queues.items()},
         )
-        with ExitStack() as stack:
-            for daemon in self._daemons:
-                stack.enter_context(daemon)
-            self._wait_for_node()
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        for daemon in self._daemons:
+            stack.enter_context(daemon)
+        self._wait_for_node()
 
     def containers(self) -> list[str]:
         """Those that its node has run, by the names of their applications and their own."""

@@ -16,13 +16,17 @@ _Result = TypeVar("_Result")
 PATIENCE_S = 60.0
 # Most requests wait inside the client library; this is for those that it gives up at once.
 PAUSE_S = 0.25
-# By librdkafka's names: nobody there, or nobody yet who may answer (_NOENT: no leader is known).
-_AWAY = frozenset(
+# By librdkafka's names: what it remembers of a partition's leader is out of date (_NOENT: it knows of none). It goes on
+# asking there, or nobody, until something else makes it look: describing the topic does.
+STALE_LEADER = frozenset(
+    {"_NOENT", "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}
+)
+# Nobody there, or nobody yet who may answer.
+_AWAY = STALE_LEADER | frozenset(
     {
         "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_NODE_UPDATE",
         "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
-        "NOT_COORDINATOR", "NETWORK_EXCEPTION", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION",
-        "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "_NOENT", "KAFKA_STORAGE_ERROR", "UNSTABLE_OFFSET_COMMIT",
+        "NOT_COORDINATOR", "NETWORK_EXCEPTION", "KAFKA_STORAGE_ERROR", "UNSTABLE_OFFSET_COMMIT",
     }
 )  # fmt: skip
 

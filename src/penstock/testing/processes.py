@@ -194,6 +194,30 @@ class ServerProcess:
         return f"{self.name} {what}\ncommand: {' '.join(self.command)}\nlast lines of {self.log_path}:\n{tail}"
 
 
+class ServerGroup:
+    """Servers that are started together: when one does not start, those before it are stopped."""
+
+    _running: contextlib.ExitStack
+
+    def start_all(self, stack: contextlib.ExitStack) -> None:
+        """Starts them and says to `stack` how each is stopped."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self.start_all(stack)
+            self._running = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._running.close()
+
+
 class BrokerProcess(ServerProcess):
     """A Penstock broker started as a user starts it: `penstock broker start`."""
 

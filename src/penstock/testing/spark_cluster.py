@@ -8,12 +8,11 @@ import urllib.error
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 import pyspark
 
 from penstock.testing.pipeline_processes import Process, descendants, kill_process
-from penstock.testing.processes import ServerProcess, ServerProcessError, find_free_port
+from penstock.testing.processes import ServerGroup, ServerProcess, ServerProcessError, find_free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 # Of every process of a cluster and of its drivers: loopback only, small, and the wheel's own Spark.
@@ -23,7 +22,7 @@ _REGISTER_TIMEOUT_S = 90.0
 _POLL_S = 0.1
 
 
-class SparkCluster:
+class SparkCluster(ServerGroup):
     def __init__(self, directory: Path, workers: int = 1, cores: int = 2) -> None:
         self._console_port = find_free_port()
         port = find_free_port()
@@ -34,19 +33,12 @@ class SparkCluster:
         self._workers = [
             _Daemon("worker", work, find_free_port(), *size, "--work-dir", str(work), self.url) for work in self._work
         ]
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            for daemon in (self._master, *self._workers):
-                stack.callback(daemon.kill_all)
-                daemon.start()
-            self._wait_for_workers()
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def start_all(self, stack: ExitStack) -> None:
+        for daemon in (self._master, *self._workers):
+            stack.callback(daemon.kill_all)
+            daemon.start()
+        self._wait_for_workers()
 
     def executors(self) -> list[Process]:
         below = (found for worker in self._workers for found in descendants(worker.pid))

@@ -22,9 +22,9 @@ from penstock.core.bounded_call import StuckCallError
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.group_offsets import GroupOffsets
-from penstock.pipelines.source.offsets import Offsets
+from penstock.pipelines.source.offsets import LATEST, Offsets
 from penstock.pipelines.source.options import LookupOptions, SourceOptions, Subscription
-from penstock.pipelines.waiting import PATIENCE_S, PAUSE_S, is_away
+from penstock.pipelines.waiting import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -33,7 +33,6 @@ _Result = TypeVar("_Result")
 # fails; one that refuses at once gets the same minute, see `_retry`.
 REQUEST_TIMEOUT_S = 15.0
 CLIENT_ID = "penstock-spark"
-NO_SUCH_TIME = -1
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 _FINAL = frozenset(
     {
@@ -41,11 +40,6 @@ _FINAL = frozenset(
         "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION", "INVALID_GROUP_ID",
     }
 )  # fmt: skip
-# What librdkafka remembers of a partition's leader is out of date. It goes on asking there, or nobody, until something
-# else makes it look: describing the topic does.
-_STALE_LEADERS = frozenset(
-    {"_NOENT", "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}
-)
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "(.+?)"')
 
 
@@ -92,7 +86,7 @@ class Cluster:
         return self._list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
 
     def at_timestamps(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
-        """NO_SUCH_TIME where no record is that late."""
+        """LATEST where no record is that late."""
         return self._list_offsets({one: OffsetSpec.for_timestamp(at) for one, at in timestamps.items()})
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
@@ -150,7 +144,7 @@ class Cluster:
                     TopicPartition(one.topic, one.partition): _unless_unknown(future) for one, future in futures.items()
                 }
             except KafkaException as error:
-                if _name(error) in _STALE_LEADERS and not self._describe({one.topic for one in asked}):
+                if _name(error) in STALE_LEADER and not self._describe({one.topic for one in asked}):
                     return {}
                 raise
             return {one: offset_of(answer) for one, answer in answers.items() if answer is not None}
@@ -208,7 +202,7 @@ def _unless_unknown(future: Future[Any]) -> Any:
 
 def offset_of(answer: ListOffsetsResultInfo) -> int:
     """librdkafka was seen to answer -1001, and no error, when the broker went away."""
-    if answer.offset < NO_SUCH_TIME:
+    if answer.offset < LATEST:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker went away while offsets were asked for"))
     return answer.offset
 
