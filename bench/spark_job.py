@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench.spark_works import CORES, SESSION, Figures, Spec, cpu_seconds
 from penstock.pipelines import Branch, Pipeline
-from penstock.pipelines.batch_writing import fold
 from penstock.pipelines.jobs.ip_fraud import ip_fraud
 from penstock.pipelines.pipeline import Batch, Settings, Sink
-from penstock.pipelines.planning import plan_queries, step_name
-from penstock.pipelines.runner import Run, query_name, with_settings
+from penstock.pipelines.running.batch_writing import fold
+from penstock.pipelines.running.planning import plan_queries, step_name
+from penstock.pipelines.running.runner import Run, query_name, with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +115,7 @@ def job(spec: Spec, is_whole: bool) -> tuple[Pipeline, list[Timed]]:
 
 
 def run_job(spark: SparkSession, pipeline: Pipeline) -> tuple[Course, float, dict[str, float]]:
-    from penstock.pipelines.progress_listener import ProgressListener
+    from penstock.pipelines.progress.listener import ProgressListener
 
     course = Course(query_name(pipeline, plan_queries(pipeline)[0]))
     listener = ProgressListener(course.note)
@@ -162,7 +162,7 @@ def profile(
 
 
 def main(arguments: list[str]) -> int:
-    from penstock.pipelines.session import open_session
+    from penstock.pipelines.running.session import open_session
 
     spec = Spec.from_json(arguments[0])
     is_whole = spec.work == "job-whole"

@@ -23,8 +23,8 @@ from penstock import Broker
 from penstock.pipelines import Pipeline
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.jobs.ip_fraud import default_ranges, ip_fraud
-from penstock.pipelines.runner import groups_of
-from penstock.pipelines.session import open_session, session_settings
+from penstock.pipelines.running.runner import groups_of
+from penstock.pipelines.running.session import open_session, session_settings
 from penstock.pipelines.steps.address_ranges import AddressRanges
 
 _MARK = ".penstock-demo"

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from demo_lines import Kind, id_of
 from penstock.pipelines.source.cluster import Cluster
-from penstock.pipelines.source.options import Subscription
+from penstock.pipelines.source.read_options import Subscription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ from demo_feed import Feed
 from demo_lines import LogLines
 from demo_view import DemoView, Moment, Rate, TopAddresses
 from penstock.pipelines import Pipeline
-from penstock.pipelines.planning import MAIN_QUERY
-from penstock.pipelines.progress import QueryProgress
-from penstock.pipelines.runner import Run, groups_of
+from penstock.pipelines.progress.query_progress import QueryProgress
+from penstock.pipelines.running.planning import MAIN_QUERY
+from penstock.pipelines.running.runner import Run, groups_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -15,8 +15,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.pipelines.live_view import LiveView
-from penstock.pipelines.progress import QueryProgress
+from penstock.pipelines.progress.live_view import LiveView
+from penstock.pipelines.progress.query_progress import QueryProgress
 
 _LINE_EVERY_S = 5.0
 _TOP = 6

@@ -31,8 +31,8 @@ BROAD_EXCEPT_PLACES = frozenset(
     {
         "src/penstock/broker/dispatch.py::Dispatcher.handle",
         "src/penstock/broker/dispatch.py::Dispatcher._wait",
-        "src/penstock/broker/housekeeping.py::Housekeeping._repeat",
-        "src/penstock/core/bounded_call.py::call_within.run",
+        "src/penstock/broker/upkeep/housekeeping.py::Housekeeping._repeat",
+        "src/penstock/client/bounded_call.py::call_within.run",
     }
 )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from penstock.core.config import BrokerConfig
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from penstock.groups import consumer_records
 from penstock.groups.outcome import GroupRecord
-from penstock.groups.records import decode_record
+from penstock.groups.records import consumer_groups as consumer_records
+from penstock.groups.records.consumer_offsets import decode_record
 from tests.clients.confluent import (
     admin_of,
     assigned,

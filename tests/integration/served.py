@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.core.config import BrokerConfig
-from penstock.log.files import Files
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
 

@@ -8,9 +8,9 @@ import urllib.request
 
 from penstock.client.connection import BlockingConnection
 from penstock.client.exchange import Exchange
+from penstock.proof.hostile.clients import HostileSocket, request_frame
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.testing.hostile import HostileSocket, request_frame
 from penstock.testing.processes import find_free_port
 from tests.integration.conftest import StartBroker
 

@@ -1,4 +1,4 @@
-"""kill -9 under load, again and again; see penstock.testing.crash_rounds for what runs and what is checked."""
+"""kill -9 under load, again and again; see penstock.proof.crash.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.crash_rounds import CrashRounds
-from penstock.testing.crash_transactions import COMMITTED
+from penstock.proof.crash.rounds import CrashRounds
+from penstock.proof.crash.transactions import COMMITTED
 
 
 def run_rounds(data_dir: Path, rounds: int) -> None:

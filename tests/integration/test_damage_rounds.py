@@ -1,4 +1,4 @@
-"""Files damaged in every way; see penstock.testing.damage_rounds for what runs and what is checked."""
+"""Files damaged in every way; see penstock.proof.damage.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.damage_rounds import DamageRounds, scratch_root
+from penstock.proof.damage.rounds import DamageRounds, scratch_root
 
 
 def run_cases(cases: int, seed: int, broker_share: float = 0.02) -> None:

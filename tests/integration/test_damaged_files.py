@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
-from penstock.log import names
-from penstock.testing.crash_check import verify_files
+from penstock.log.formats import names
+from penstock.proof.crash.check import verify_files
 from penstock.testing.processes import BrokerProcess, ServerProcessError
 from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read_topic, values
 from tests.integration.conftest import StartBroker

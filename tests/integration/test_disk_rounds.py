@@ -1,4 +1,4 @@
-"""Every file operation fails once; see penstock.testing.disk_rounds for what runs and what is checked."""
+"""Every file operation fails once; see penstock.proof.disk.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from penstock.testing.disk_rounds import DiskRounds
-from penstock.testing.files import Fault, FaultyFiles
+from penstock.proof.disk.rounds import DiskRounds
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.clients.confluent import admin_of, create_topic, produce, producer_of, read_topic, values
 from tests.integration.served import served
 

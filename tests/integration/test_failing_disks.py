@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from penstock.client.connection import BlockingConnection
-from penstock.log import names
+from penstock.log.formats import names
+from penstock.proof.crash.check import verify_files
 from penstock.protocol.errors import ErrorCode
-from penstock.testing.crash_check import verify_files
-from penstock.testing.files import Fault, FaultyFiles
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from penstock.testing.processes import BrokerProcess, find_free_port
 from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read, read_topic, values
 from tests.clients.raw import wire as raw

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client.connection import BlockingConnection
-from penstock.log.files import Files
+from penstock.log.storage.files import Files
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -17,7 +17,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from penstock.server.broker_server import BrokerServer
-from penstock.server.exposition import Exposition
+from penstock.server.monitoring.exposition import Exposition
 from tests.clients.raw.transactional import PASSING, find_coordinator
 from tests.clients.raw.wire import Topic, Wire, create_topic, until_settled
 from tests.integration.served import served

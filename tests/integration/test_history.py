@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.proof.history.run import BROKER_CONFIG, HistoryRun, check_file, main
 from penstock.testing.history import Outcome, write_history
-from penstock.testing.history_run import BROKER_CONFIG, HistoryRun, check_file, main
 from penstock.testing.processes import BrokerProcess
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from penstock.client.connection import BlockingConnection
 from penstock.client.exchange import Exchange
+from penstock.proof.hostile.clients import HTTP_REQUEST, TLS_CLIENT_HELLO, GoodClient, HostileSocket, request_frame
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
@@ -32,7 +33,6 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 from penstock.protocol.records import Record, build_batch
-from penstock.testing.hostile import HTTP_REQUEST, TLS_CLIENT_HELLO, GoodClient, HostileSocket, request_frame
 from penstock.testing.processes import BrokerProcess, find_free_port
 
 MAX_FRAME = 100 * 1024 * 1024

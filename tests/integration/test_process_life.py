@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from penstock.log import names
-from penstock.testing.crash_check import verify_files
+from penstock.log.formats import names
+from penstock.proof.crash.check import verify_files
 from penstock.testing.processes import BrokerProcess
 from tests.clients.confluent import consumer_of, create_topic, produce, producer_of, read, read_topic, values
 from tests.clients.support import eventually

@@ -14,7 +14,8 @@ import pytest
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
 from penstock.client.exchange import Exchange
 from penstock.embedded import AsyncBroker, Broker
-from penstock.log import names
+from penstock.log.formats import names
+from penstock.proof.hostile.clients import HostileSocket
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -23,7 +24,6 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, build_batch
 from penstock.server.loops import new_event_loop
-from penstock.testing.hostile import HostileSocket
 from penstock.testing.processes import BrokerProcess
 from tests.integration.conftest import StartBroker
 

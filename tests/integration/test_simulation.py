@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from penstock.testing.simulation.plan import Fault, FaultKind, Mode, Plan, draw_plan
-from penstock.testing.simulation.run import run_schedules
-from penstock.testing.simulation.simulation import simulate
+from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan, draw_plan
+from penstock.proof.simulation.run import run_schedules
+from penstock.proof.simulation.simulation import simulate
 
 FIXED_SEED, FIXED_COUNT = 1, 200
 NEW_SECONDS = 4.0
@@ -55,8 +55,8 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes() -> None:
     seeds = range(60, 72)
     here = [simulate(draw_plan(seed)).digest for seed in seeds]
     program = (
-        "from penstock.testing.simulation.plan import draw_plan\n"
-        "from penstock.testing.simulation.simulation import simulate\n"
+        "from penstock.proof.simulation.plan import draw_plan\n"
+        "from penstock.proof.simulation.simulation import simulate\n"
         f"for seed in range({seeds.start}, {seeds.stop}): print(simulate(draw_plan(seed)).digest)\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
@@ -83,7 +83,7 @@ def test_a_promise_that_is_broken_is_noticed_when_acknowledged_records_are_lost(
 
 def test_the_command_prints_seed_and_result_when_it_is_run() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "penstock.testing.simulation", "--schedules", "2", "--seed", "7"],
+        [sys.executable, "-m", "penstock.proof.simulation", "--schedules", "2", "--seed", "7"],
         capture_output=True,
         text=True,
         check=True,

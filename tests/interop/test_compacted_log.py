@@ -9,7 +9,7 @@ import pytest
 
 from apache_kafka.commands import run_command
 from penstock.core.log_settings import LogSettings
-from penstock.log.cleanable import clean_log
+from penstock.log.compaction.cleanable import clean_log
 from penstock.protocol.compression import Codec
 from tests.unit.log.compacted import keyed, read_keyed
 from tests.unit.log.support import NOW, Disk, append, end_transaction, transactional

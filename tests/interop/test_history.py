@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from penstock.proof.history.run import HistoryRun
 from penstock.testing.history import Outcome
-from penstock.testing.history_run import HistoryRun
 from penstock.testing.processes import ServerProcess
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from apache_kafka.cluster import ApacheKafkaCluster
 from apache_kafka.node import ApacheKafkaNode
-from penstock.testing.pipeline_rounds import Broker, PipelineRounds
+from penstock.proof.pipeline.rounds import Broker, PipelineRounds
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = (

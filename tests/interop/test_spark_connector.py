@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.pipelines import Pipeline, Settings, Topic
 from penstock.pipelines.data_source import register
-from penstock.pipelines.runner import Run
+from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import select
 from penstock.testing.processes import ServerProcess

@@ -15,9 +15,9 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from penstock.pipelines.options import Place
-from penstock.pipelines.sink.options import parse_sink_options
-from penstock.pipelines.sink.rows import plan_columns
-from penstock.pipelines.sink.task import RESULT_SCHEMA, TaskWrite
+from penstock.pipelines.topic_writing.rows import plan_columns
+from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TaskWrite
+from penstock.pipelines.topic_writing.write_options import parse_sink_options
 
 
 def main(bootstrap: str, topic: str) -> None:

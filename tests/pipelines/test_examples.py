@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.loading import load_pipeline
-from penstock.pipelines.runner import Run
+from penstock.pipelines.running.loading import load_pipeline
+from penstock.pipelines.running.runner import Run
 from tests.pipelines.committed import make_topic, produce, read_committed, unique
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

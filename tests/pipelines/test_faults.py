@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from penstock.pipelines import Pipeline, Settings, Sink, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.runner import Run
+from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.hive import HiveTable
 from penstock.pipelines.sinks.sql import SqlTable
-from penstock.pipelines.sinks.sql_database import engine_for
+from penstock.pipelines.sinks.sql_writing.database import engine_for
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import parse_json
 from penstock.testing.processes import BrokerProcess

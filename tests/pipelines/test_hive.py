@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from penstock.pipelines import Batch, Settings
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sinks.batch_files import BatchOfSink
-from penstock.pipelines.sinks.hadoop_files import HadoopFiles
+from penstock.pipelines.sinks.files.batch_files import BatchOfSink
+from penstock.pipelines.sinks.files.hadoop import HadoopFiles
 from penstock.pipelines.sinks.hive import HiveTable
 
 COLUMNS = "n int, status int, City string, at timestamp"

@@ -16,7 +16,7 @@ from demo_books import Entry, Places, check_books, read_books, read_topic
 from demo_lines import Kind
 from demo_run import Demo, Traffic
 from penstock.pipelines.jobs.ip_fraud import default_ranges
-from penstock.pipelines.runner import groups_of
+from penstock.pipelines.running.runner import groups_of
 from penstock.pipelines.steps.address_ranges import AddressRanges
 from tests.pipelines.committed import unique
 

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from penstock.pipelines import Batch, Settings
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sinks.batch_files import BatchOfSink, write_batch
-from penstock.pipelines.sinks.files import StoredFile
-from penstock.pipelines.sinks.hadoop_files import HadoopFiles
+from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
+from penstock.pipelines.sinks.files.hadoop import HadoopFiles
+from penstock.pipelines.sinks.files.operations import StoredFile
+from penstock.pipelines.sinks.files.spark import SPARK_FORMATS, FileSizes, SparkFiles
 from penstock.pipelines.sinks.lake import Lake, LakeFormat
-from penstock.pipelines.sinks.spark_files import SPARK_FORMATS, FileSizes, SparkFiles
 
 DAY = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
 COLUMNS = "n int, city string, at timestamp, note string"

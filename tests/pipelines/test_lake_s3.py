@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipelines import Batch, Settings
-from penstock.pipelines.sinks.files import ArrowFiles
+from penstock.pipelines.sinks.files.object_store import S3Location, parse_location
+from penstock.pipelines.sinks.files.operations import ArrowFiles
 from penstock.pipelines.sinks.lake import Lake
-from penstock.pipelines.sinks.object_store import S3Location, parse_location
 from penstock.testing.processes import ServerProcess, find_free_port
 
 DAY = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)

@@ -1,4 +1,4 @@
-"""Pipelines under kill -9; see penstock.testing.pipeline_rounds for what runs and what is checked."""
+"""Pipelines under kill -9; see penstock.proof.pipeline.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.pipeline_check import compare
-from penstock.testing.pipeline_rounds import PipelineRounds, plan_kills
+from penstock.proof.pipeline.check import compare
+from penstock.proof.pipeline.rounds import PipelineRounds, plan_kills
 
 
 def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False) -> None:

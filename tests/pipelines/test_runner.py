@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from penstock.pipelines import Batch, Branch, Pipeline, Settings, Sink, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.reset import forget_progress
-from penstock.pipelines.runner import Run, groups_of
+from penstock.pipelines.running.reset import forget_progress
+from penstock.pipelines.running.runner import Run, groups_of
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import parse_json
 from tests.pipelines.committed import make_topic, produce, read_committed, unique

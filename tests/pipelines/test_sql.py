@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 
 from penstock.pipelines import Batch, Settings
 from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.sinks.columns.sql import make_table, plan_columns
 from penstock.pipelines.sinks.sql import SqlTable
-from penstock.pipelines.sinks.sql_columns import make_table, plan_columns
-from penstock.pipelines.sinks.sql_database import Database, create_if_missing, engine_for, marks_table
-from penstock.pipelines.sinks.sql_task import SqlTask
+from penstock.pipelines.sinks.sql_writing.database import Database, create_if_missing, engine_for, marks_table
+from penstock.pipelines.sinks.sql_writing.task import SqlTask
 from tests.pipelines import database_servers
 from tests.pipelines.database_servers import PASSWORD, DatabaseProcess
 

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Batch, Settings, Sink
-from penstock.pipelines.sink.errors import WriteError
 from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
+from penstock.pipelines.topic_writing.errors import WriteError
 from tests.pipelines.committed import committed_values, make_topic, read_committed, unique
 
 RETRYING_JOB = Path(__file__).with_name("retrying_job.py")

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.options import Place
-from penstock.pipelines.sink.delivery import Sender
-from penstock.pipelines.sink.errors import WriteError
-from penstock.pipelines.sink.options import parse_sink_options
-from penstock.pipelines.sink.rows import ColumnPlan
+from penstock.pipelines.topic_writing.delivery import Sender
+from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.rows import ColumnPlan
+from penstock.pipelines.topic_writing.write_options import parse_sink_options
 from penstock.testing.processes import BrokerProcess
 from tests.pipelines.committed import make_topic, read_committed
 

@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import KafkaException
 
 from penstock.pipelines.options import Place
-from penstock.pipelines.sink import clients
-from penstock.pipelines.sink.errors import ColumnError, WriteError
-from penstock.pipelines.sink.librdkafka import RawProducer
-from penstock.pipelines.sink.marker import Marker, TaskOfBatch
-from penstock.pipelines.sink.markers import read_marker, read_markers_of_sink
-from penstock.pipelines.sink.options import SinkOptions, parse_sink_options
-from penstock.pipelines.sink.rows import ColumnPlan, plan_columns
-from penstock.pipelines.sink.transactional import write_once
+from penstock.pipelines.topic_writing import clients
+from penstock.pipelines.topic_writing.errors import ColumnError, WriteError
+from penstock.pipelines.topic_writing.librdkafka import RawProducer
+from penstock.pipelines.topic_writing.marker import Marker, TaskOfBatch
+from penstock.pipelines.topic_writing.markers import read_marker, read_markers_of_sink
+from penstock.pipelines.topic_writing.rows import ColumnPlan, plan_columns
+from penstock.pipelines.topic_writing.transactional import write_once
+from penstock.pipelines.topic_writing.write_options import SinkOptions, parse_sink_options
 from tests.pipelines.committed import committed_values, make_topic, unique
 
 

@@ -16,7 +16,7 @@ from penstock.embedded import Broker
 from penstock.pipelines.source.brokers import brokers_of
 from penstock.pipelines.source.decoding import Section, decode_sections
 from penstock.pipelines.source.fetched import find_batches, open_sections
-from penstock.pipelines.source.options import FetchOptions
+from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import read_range
 from penstock.protocol import batch as batches

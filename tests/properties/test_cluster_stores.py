@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cluster.store import Check, CompareAndSet, Create, Delete, Operation, Store, StoreError
-from penstock.cluster.store_memory import MemoryStore
-from penstock.cluster.store_sqlite import SqliteStore
+from penstock.cluster.store.interface import Check, CompareAndSet, Create, Delete, Operation, Store, StoreError
+from penstock.cluster.store.memory import MemoryStore
+from penstock.cluster.store.sqlite import SqliteStore
 
 PATHS = ["/a", "/b", "/a/a", "/a/b", "/a/b/c"]
 PATH = st.sampled_from(PATHS)

@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.log.cleanable import clean_log
-from penstock.log.cleaning import CleanerLimits
-from penstock.log.offset_map import ENTRY_BYTES
+from penstock.log.compaction.cleanable import clean_log
+from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.offset_map import ENTRY_BYTES
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.compression import Codec
 from tests.unit.log.compacted import Found, batches, keyed, latest, read_keyed, roll, with_settings

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.groups.classic import ClassicGroup, GroupState
-from penstock.groups.consumer_group import ConsumerGroup, Group
+from penstock.groups.classic.group import ClassicGroup, GroupState
+from penstock.groups.consumer.group import ConsumerGroup, Group
 from penstock.groups.requests import LeavingMember, Protocol
 from penstock.groups.results import JoinResult, SyncResult
 from penstock.groups.subscription import decode_assignment, encode_assignment_for

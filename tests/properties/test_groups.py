@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.groups.classic import ClassicGroup, GroupState
+from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.outcome import TimerKind
-from penstock.groups.records import GroupChange, decode_record
+from penstock.groups.records.consumer_offsets import GroupChange, decode_record
 from penstock.groups.requests import LeavingMember, OffsetFetchRequest, OffsetToCommit, Protocol
 from penstock.groups.results import DeleteGroupResult, JoinResult, SyncResult
 from penstock.groups.settings import GroupSettings

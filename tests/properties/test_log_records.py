@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.log.indexes import OffsetIndex, TimeIndex
+from penstock.log.storage.indexes import OffsetIndex, TimeIndex
 from penstock.protocol import batch as batches
 from penstock.protocol.compression import Codec, compress, decompress
 from penstock.protocol.errors import ApiError

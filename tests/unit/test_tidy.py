@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 import tidy
 
 
-def findings(text: str, path: str = "src/penstock/log/segment.py") -> list[str]:
+def findings(text: str, path: str = "src/penstock/log/storage/segment.py") -> list[str]:
     return [finding.text for finding in tidy.check(tidy.Source.parse(path, text))]
 
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from penstock.broker.authorizer import Authorizer
 from penstock.broker.dispatch import Api
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.flusher import Flusher
-from penstock.broker.group_runtime import GroupRuntime
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.topic_creation import TopicCreation
-from penstock.broker.transaction_runtime import TransactionRuntime
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
-from penstock.core.config import BrokerConfig
-from penstock.core.metrics import BrokerMetrics
-from penstock.log.log_directories import LogDirectories
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.metrics.counters import BrokerMetrics
+from penstock.log.directories.log_directories import LogDirectories
 
 
 @dataclass(slots=True)

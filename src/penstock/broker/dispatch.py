@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError
-from penstock.core.metrics import ApiMetrics, RequestMetrics
+from penstock.core.metrics.counters import ApiMetrics, RequestMetrics
 from penstock.protocol.codec import decode_prefix, encode_chunks
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header

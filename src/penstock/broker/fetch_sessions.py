@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.core.metrics import PurgatoryMetrics
+from penstock.core.metrics.counters import PurgatoryMetrics
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.cluster.znodes import ProducerIdBlock
+from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.protocol.errors import ApiError, ErrorCode
 
 

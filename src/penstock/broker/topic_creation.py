@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.cluster.decisions import NewTopic
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
+from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
 from penstock.cluster.metadata import Metadata
 from penstock.protocol.errors import ErrorCode
 

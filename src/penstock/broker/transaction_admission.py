@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from penstock.broker.broker import Broker
-from penstock.broker.tickets import Ticket
+from penstock.broker.runtimes.tickets import Ticket
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.transactions.requests import AddPartitionsRequest

@@ -15,17 +15,17 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS: dict[str, LazyCommand] = {
-    "broker": LazyCommand("penstock.cli.broker:app"),
-    "topics": LazyCommand("penstock.cli.topics:app"),
-    "produce": LazyCommand("penstock.cli.produce:app", is_group=False),
-    "consume": LazyCommand("penstock.cli.consume:app", is_group=False),
-    "groups": LazyCommand("penstock.cli.groups:app"),
-    "transactions": LazyCommand("penstock.cli.transactions:app"),
-    "configs": LazyCommand("penstock.cli.configs:app"),
-    "cluster": LazyCommand("penstock.cli.cluster:app"),
-    "log": LazyCommand("penstock.cli.log:app"),
-    "pipeline": LazyCommand("penstock.cli.pipeline:app"),
-    "perf": LazyCommand("penstock.cli.perf:app"),
+    "broker": LazyCommand("penstock.cli.commands.broker:app"),
+    "topics": LazyCommand("penstock.cli.commands.topics:app"),
+    "produce": LazyCommand("penstock.cli.commands.produce:app", is_group=False),
+    "consume": LazyCommand("penstock.cli.commands.consume:app", is_group=False),
+    "groups": LazyCommand("penstock.cli.commands.groups:app"),
+    "transactions": LazyCommand("penstock.cli.commands.transactions:app"),
+    "configs": LazyCommand("penstock.cli.commands.configs:app"),
+    "cluster": LazyCommand("penstock.cli.commands.cluster:app"),
+    "log": LazyCommand("penstock.cli.commands.log:app"),
+    "pipeline": LazyCommand("penstock.cli.commands.pipeline:app"),
+    "perf": LazyCommand("penstock.cli.commands.perf:app"),
 }
 
 

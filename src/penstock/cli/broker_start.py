@@ -24,7 +24,7 @@ def _read_file(path: str | None) -> dict[str, str]:
         return {}
     from pathlib import Path
 
-    from penstock.core.config_types import ConfigError
+    from penstock.core.config.types import ConfigError
     from penstock.core.properties import read_properties
 
     try:

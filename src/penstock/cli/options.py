@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.client_properties import translate_client_properties
-from penstock.cli.cluster_client import Cluster
+from penstock.cli.access.client_properties import translate_client_properties
+from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.errors import CliError, ExitCode, UsageError, explain_exception
 from penstock.cli.text import parse_pairs
 
@@ -100,7 +100,7 @@ def choose_cluster(bootstrap_server: str | None, command_config: Path | None, se
 
 
 def read_client_properties(path: Path) -> dict[str, str]:
-    from penstock.core.config_types import ConfigError
+    from penstock.core.config.types import ConfigError
     from penstock.core.properties import read_properties
 
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from penstock.cluster import znodes
 from penstock.cluster.image import (
     NO_CONTROLLER,
     BrokerRegistration,
@@ -14,7 +13,8 @@ from penstock.cluster.image import (
     Settings,
     TopicImage,
 )
-from penstock.cluster.store import Node, Store, StoreError, StoreErrorKind
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
 
 
 async def load_image(store: Store) -> MetadataImage:

@@ -12,15 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TypeVar
 
-from penstock.cluster.config_decisions import decide_alter_configs, decide_incremental_alter_configs
-from penstock.cluster.controller import (
-    Choices,
-    decide_create_partitions,
-    decide_create_topics,
-    decide_delete_topics,
-    decide_start,
-)
-from penstock.cluster.decisions import (
+from penstock.cluster.decisions.configs import decide_alter_configs, decide_incremental_alter_configs
+from penstock.cluster.decisions.decision import (
     AlterConfigsResult,
     CreatePartitionsResult,
     CreateTopicResult,
@@ -32,15 +25,22 @@ from penstock.cluster.decisions import (
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.decisions.topics import (
+    Choices,
+    decide_create_partitions,
+    decide_create_topics,
+    decide_delete_topics,
+    decide_start,
+)
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.registration import Registration, register
-from penstock.cluster.store import Operation, Store, StoreError, StoreErrorKind
-from penstock.cluster.znodes import ProducerIdBlock
+from penstock.cluster.store.interface import Operation, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.clock import Clock
-from penstock.core.config import BrokerConfig, log_settings
-from penstock.core.config_types import ConfigError
+from penstock.core.config.broker_config import BrokerConfig, log_settings
+from penstock.core.config.types import ConfigError
 from penstock.core.listeners import Endpoint
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import new_topic_id

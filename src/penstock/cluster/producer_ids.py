@@ -6,9 +6,9 @@ lost, which costs nothing: there are 2^63.
 
 from __future__ import annotations
 
-from penstock.cluster import znodes
-from penstock.cluster.store import Store, StoreError, StoreErrorKind
-from penstock.cluster.znodes import ProducerIdBlock
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
+from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.limits import MAX_PRODUCER_ID, PRODUCER_ID_BLOCK_SIZE
 from penstock.protocol.errors import ApiError, ErrorCode
 

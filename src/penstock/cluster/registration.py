@@ -9,9 +9,9 @@ import os
 from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
-from penstock.cluster import znodes
 from penstock.cluster.image import BrokerRegistration
-from penstock.cluster.store import (
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import (
     FIRST_VERSION,
     Check,
     CompareAndSet,
@@ -23,7 +23,7 @@ from penstock.cluster.store import (
     StoreErrorKind,
     path_and_parents,
 )
-from penstock.core.config import BrokerConfig
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.listeners import Endpoint
 
 

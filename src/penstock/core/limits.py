@@ -1,4 +1,4 @@
-"""Limits that no configuration key sets, each with its reason. What a user may tune is in `core.config_keys`."""
+"""Limits that no configuration key sets, each with its reason. What a user may tune is in `core.config.table`."""
 
 from __future__ import annotations
 

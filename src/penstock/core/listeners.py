@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from penstock.core.config_types import ConfigError
+from penstock.core.config.types import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # TLS and SASL come with the security layer; a listener that promises them must not be served without.

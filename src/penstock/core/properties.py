@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.core.config_types import ConfigError
+from penstock.core.config.types import ConfigError
 from penstock.core.limits import MAX_PROPERTIES_FILE_BYTES
 
 _BLANK = " \t\f"

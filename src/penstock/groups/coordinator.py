@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from penstock.core.partitioning import partition_for
+from penstock.coordinators.partitioning import partition_for
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID
-from penstock.groups import administration, commits, consumer_membership, membership
-from penstock.groups.classic import GroupState
-from penstock.groups.consumer_group import ConsumerGroup, ConsumerProgress
+from penstock.groups.classic.group import GroupState
+from penstock.groups.consumer.group import ConsumerGroup, ConsumerProgress
+from penstock.groups.operations import administration, commits, consumer_membership
+from penstock.groups.operations import classic_membership as membership
 from penstock.groups.outcome import Outcome, TimerKey
 from penstock.groups.requests import (
     ConsumerHeartbeatRequest,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from penstock.core.types import NO_PRODUCER_ID, TopicPartition
-from penstock.groups.records import CommittedOffset
+from penstock.groups.records.consumer_offsets import CommittedOffset
 
 V = TypeVar("V")
 

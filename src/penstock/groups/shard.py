@@ -9,15 +9,15 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
-from penstock.groups.classic import ClassicGroup, GroupState, Member
-from penstock.groups.consumer_group import ConsumerGroup, Group
-from penstock.groups.consumer_records import ConsumerChange
-from penstock.groups.consumer_replay import is_tombstone, replay_change
-from penstock.groups.consumer_step import ConsumerStep
+from penstock.groups.classic.group import ClassicGroup, GroupState, Member
+from penstock.groups.classic.rebalance import Rebalance
+from penstock.groups.consumer.group import ConsumerGroup, Group
+from penstock.groups.consumer.replay import is_tombstone, replay_change
+from penstock.groups.consumer.step import ConsumerStep
 from penstock.groups.offsets import OffsetStore
 from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend, TimerKey, TimerKind, coordinator_error
-from penstock.groups.rebalance import Rebalance
-from penstock.groups.records import GroupChange, OffsetChange, UnknownRecord, decode_record
+from penstock.groups.records.consumer_groups import ConsumerChange
+from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, UnknownRecord, decode_record
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 
 from penstock.core.types import TopicPartition
-from penstock.log.scan import CorruptLogError
+from penstock.log.storage.scan import CorruptLogError
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)

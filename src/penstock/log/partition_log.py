@@ -14,23 +14,23 @@ from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import NO_TIMESTAMP, Buffer, TopicId
-from penstock.log import names
-from penstock.log.cleanable import CleanableLog
-from penstock.log.delayed_deletes import DelayedDeletes
-from penstock.log.epoch_file import EpochFile
-from penstock.log.flush import Flush, capture_flush
-from penstock.log.follower import FollowerBatches, read_follower_batches
-from penstock.log.loading import LoadedLog, LoadRequest
-from penstock.log.metadata_files import encode_partition_metadata
-from penstock.log.origin import Origin
-from penstock.log.reading import TimestampedOffset
-from penstock.log.replay import read_marker, rebuild_producer_state
-from penstock.log.retention import Deletion, DeletionReason, plan_deletions
-from penstock.log.rolling import should_roll
-from penstock.log.scan import CorruptLogError
-from penstock.log.segment import Segment
-from penstock.log.transaction_index import AbortedTransaction
-from penstock.log.validation import BatchRules, check_batch, convert_batch
+from penstock.log.append.follower import FollowerBatches, read_follower_batches
+from penstock.log.append.rolling import should_roll
+from penstock.log.append.validation import BatchRules, check_batch, convert_batch
+from penstock.log.compaction.cleanable import CleanableLog
+from penstock.log.formats import names
+from penstock.log.formats.metadata_files import encode_partition_metadata
+from penstock.log.reading.positions import TimestampedOffset
+from penstock.log.recovery.loading import LoadedLog, LoadRequest
+from penstock.log.recovery.replay import read_marker, rebuild_producer_state
+from penstock.log.state.epoch_file import EpochFile
+from penstock.log.state.origin import Origin
+from penstock.log.state.transaction_index import AbortedTransaction
+from penstock.log.storage.retention import Deletion, DeletionReason, plan_deletions
+from penstock.log.storage.scan import CorruptLogError
+from penstock.log.storage.segment import Segment
+from penstock.log.upkeep.delayed_deletes import DelayedDeletes
+from penstock.log.upkeep.flush import Flush, capture_flush
 from penstock.protocol.batch import CONTROL_FLAG, PREFIX_SIZE, BatchHeader, pack_prefix, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, EndMarker, build_end_marker

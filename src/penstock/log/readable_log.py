@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from penstock.core.types import TopicPartition
-from penstock.log import reading
 from penstock.log.availability import Availability
-from penstock.log.files import FileSlice
-from penstock.log.loading import LoadedLog
-from penstock.log.producer_state import ProducerState, ProducerStateEntry
-from penstock.log.reading import TimestampedOffset
-from penstock.log.replay import rebuild_transaction_index
-from penstock.log.scan import CorruptLogError
-from penstock.log.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.log.reading import positions as reading
+from penstock.log.reading.positions import TimestampedOffset
+from penstock.log.recovery.loading import LoadedLog
+from penstock.log.recovery.replay import rebuild_transaction_index
+from penstock.log.state.producer_state import ProducerState, ProducerStateEntry
+from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.log.storage.files import FileSlice
+from penstock.log.storage.scan import CorruptLogError
 from penstock.protocol.errors import ApiError, ErrorCode
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from penstock.pipelines.options import OPTIONS, Place, parse_value
-from penstock.pipelines.source.rows import DDL, DDL_WITH_HEADERS
+from penstock.pipelines.source.columns import DDL, DDL_WITH_HEADERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,24 +33,24 @@ class PenstockDataSource(DataSource):
         return DDL_WITH_HEADERS if include_headers else DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from penstock.pipelines.source.options import parse_source_options
+        from penstock.pipelines.source.read_options import parse_source_options
         from penstock.pipelines.source.reader import BatchReader
 
         return BatchReader(parse_source_options(self.options, Place.BATCH_READ))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from penstock.pipelines.source.options import parse_source_options
+        from penstock.pipelines.source.read_options import parse_source_options
         from penstock.pipelines.source.stream_reader import StreamReader
 
         return StreamReader(parse_source_options(self.options, Place.STREAM_READ))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from penstock.pipelines.sink.writer import BatchWriter
+        from penstock.pipelines.topic_writing.writer import BatchWriter
 
         return BatchWriter(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from penstock.pipelines.sink.writer import StreamWriter
+        from penstock.pipelines.topic_writing.writer import StreamWriter
 
         return StreamWriter(self.options, schema)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from penstock.pipelines.client_settings import to_librdkafka
+from penstock.pipelines.kafka.client_settings import to_librdkafka
 from penstock.pipelines.source.cluster import Cluster, ClusterError
 from penstock.pipelines.source.offsets import Offsets, from_json
 

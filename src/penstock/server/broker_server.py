@@ -13,39 +13,39 @@ from typing import NamedTuple
 from penstock.broker.apis import APIS
 from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
-from penstock.broker.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.flusher import Flusher
-from penstock.broker.group_runtime import GroupRuntime
-from penstock.broker.housekeeping import Housekeeping
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.topic_creation import TopicCreation
-from penstock.broker.transaction_markers import MarkerWriter
-from penstock.broker.transaction_runtime import TransactionRuntime
-from penstock.cluster.controller import Choices
-from penstock.cluster.decisions import NewTopic, TopicSelector
+from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
+from penstock.broker.upkeep.housekeeping import Housekeeping
+from penstock.cluster.decisions.decision import NewTopic, TopicSelector
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.cluster.metadata import Metadata
-from penstock.cluster.store import Store
+from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
-from penstock.core.config import BrokerConfig
-from penstock.core.config_group import stored_group_config
-from penstock.core.config_keys_group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
-from penstock.core.metrics import BrokerMetrics
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.group import stored_group_config
+from penstock.core.config.keys.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_topic_id
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import DeletedTopic
 from penstock.groups.settings import GroupSettings, MigrationPolicy
-from penstock.log import names
-from penstock.log.files import Files
-from penstock.log.log_directories import LogDirectories
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.formats import names
+from penstock.log.storage.files import Files
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.server.gauges import register_cleaner_gauges, register_gauges
-from penstock.server.listener import ConnectionLimits, TcpListener
-from penstock.server.monitoring import Health
+from penstock.server.monitoring.endpoints import Health
+from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
+from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.settings import TransactionSettings
 
@@ -254,10 +254,10 @@ def _explicit(config: BrokerConfig, name: str) -> int:
 
 async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:
     if is_temporary:
-        from penstock.cluster.store_memory import MemoryStore
+        from penstock.cluster.store.memory import MemoryStore
 
         return MemoryStore()
-    from penstock.cluster.store_sqlite import SqliteStore
+    from penstock.cluster.store.sqlite import SqliteStore
 
     return await SqliteStore.open(_metadata_path(config))
 

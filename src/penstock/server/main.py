@@ -11,14 +11,14 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from penstock.cluster.store import StoreError
+from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
-from penstock.core.config import BrokerConfig, ConfigError
-from penstock.log.log_directories import LogDirectoryError
+from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.server.broker_server import BrokerServer
-from penstock.server.exposition import Exposition
 from penstock.server.loops import new_event_loop
-from penstock.server.monitoring import MonitoringServer
+from penstock.server.monitoring.endpoints import MonitoringServer
+from penstock.server.monitoring.exposition import Exposition
 
 logger = logging.getLogger("penstock.server")
 

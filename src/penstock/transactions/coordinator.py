@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from penstock.core.partitioning import partition_for
+from penstock.coordinators.partitioning import partition_for
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions import administration, ending, partitions, producers

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.broker.partition import Partition
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.core.log_settings import LogSettings
-from penstock.core.metrics import TopicCounters, TopicMetrics
-from penstock.log.files import Files, OpenFile, StrPath
-from penstock.log.log_directories import LogDirectories
+from penstock.core.metrics.counters import TopicCounters, TopicMetrics
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.storage.files import Files, OpenFile, StrPath
 from penstock.testing.clock import ManualClock
 from tests.unit.log.support import TOPIC_ID, Disk
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.compaction import Compaction
-from penstock.core.config import BrokerConfig
-from penstock.core.metrics import CleanerMetrics
-from penstock.log.files import Files
+from penstock.broker.upkeep.compaction import Compaction
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.metrics.counters import CleanerMetrics
 from penstock.log.partition_log import PartitionLog
-from penstock.testing.files import Fault
+from penstock.log.storage.files import Files
+from penstock.testing.disks.failing import Fault
 from tests.unit.broker.harness import Host, topic_image
 from tests.unit.log.compacted import COMPACTED, UnsyncedFiles, fill, keyed, latest, read_keyed, roll
 from tests.unit.log.support import append
@@ -94,7 +94,7 @@ def test_dirtiest_log_is_first_when_several_are_dirty(rig: Rig, caplog: pytest.L
     rig.run()
     fill(a, 20, start=60)
     fill(b, 60)
-    with caplog.at_level(logging.INFO, "penstock.broker.compaction"):
+    with caplog.at_level(logging.INFO, "penstock.broker.upkeep.compaction"):
         rig.run()
     assert [record.args[0] for record in caplog.records] == [b.topic_partition, a.topic_partition]  # type: ignore[index]
 

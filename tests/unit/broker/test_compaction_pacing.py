@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.compaction_pacing import MAX_PAUSE_SECONDS, Pacing, Slice, decide_lateness, decide_share
+from penstock.broker.upkeep.compaction_pacing import MAX_PAUSE_SECONDS, Pacing, Slice, decide_lateness, decide_share
 
 NO_LIMIT = 1.7976931348623157e308
 

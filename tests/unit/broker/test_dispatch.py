@@ -11,7 +11,7 @@ import pytest
 from penstock.broker.apis import APIS
 from penstock.broker.dispatch import Api, Dispatcher, Handler, api_versions_response
 from penstock.broker.session import RequestContext, Session, UnanswerableError
-from penstock.core.metrics import RequestMetrics
+from penstock.core.metrics.counters import RequestMetrics
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.broker.fetch_sessions import FetchPlan, FetchSession, FetchSessions, FetchTarget, PartitionKey
-from penstock.core.metrics import PurgatoryMetrics
+from penstock.core.metrics.counters import PurgatoryMetrics
 from penstock.protocol.errors import ApiError, ErrorCode
 
 EVICTION_MS = 120_000

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.flusher import Flusher
-from penstock.broker.partition import Partition
-from penstock.core.metrics import LogMetrics
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partition import Partition
+from penstock.core.metrics.counters import LogMetrics
 from penstock.testing.clock import ManualClock
 from tests.unit.broker.harness import GatedFiles, lone_partition
 from tests.unit.log.support import NOW, batch

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.flusher import Flusher
-from penstock.broker.group_runtime import GroupRuntime
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
 from penstock.core.log_settings import LogSettings
-from penstock.core.metrics import GroupMetrics, LogMetrics
+from penstock.core.metrics.counters import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition
-from penstock.groups.classic import GroupState
+from penstock.groups.classic.group import GroupState
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import (
     ConsumerHeartbeatRequest,
@@ -26,7 +26,7 @@ from penstock.groups.requests import (
 )
 from penstock.groups.results import JoinResult
 from penstock.groups.settings import GroupSettings
-from penstock.log.files import Files
+from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from tests.unit.broker.harness import GatedFiles, Host, topic_image, until
 from tests.unit.log.support import NOW, batch

@@ -11,22 +11,22 @@ import pytest
 from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.flusher import Flusher
-from penstock.broker.group_runtime import GroupRuntime
-from penstock.broker.housekeeping import Chore, Housekeeping
+from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.topic_creation import TopicCreation
-from penstock.broker.transaction_markers import MarkerWriter
-from penstock.broker.transaction_runtime import TransactionRuntime
+from penstock.broker.upkeep.housekeeping import Chore, Housekeeping
 from penstock.cluster.metadata import Metadata
-from penstock.cluster.store_memory import MemoryStore
-from penstock.core.config import BrokerConfig
+from penstock.cluster.store.memory import MemoryStore
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.log_settings import LogSettings
-from penstock.core.metrics import BrokerMetrics
+from penstock.core.metrics.counters import BrokerMetrics
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.settings import GroupSettings
-from penstock.log.files import Files
-from penstock.testing.files import Fault, FaultyFiles
+from penstock.log.storage.files import Files
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.settings import TransactionSettings
 from tests.unit.broker.harness import NODE, GatedFiles, Host, topic_image, until

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.broker.producer_ids import ProducerIds
-from penstock.cluster.znodes import ProducerIdBlock
+from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.protocol.errors import ApiError, ErrorCode
 
 

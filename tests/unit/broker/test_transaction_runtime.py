@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.flusher import Flusher
-from penstock.broker.group_runtime import GroupRuntime
-from penstock.broker.partition import Partition
-from penstock.broker.partitions import Partitions
-from penstock.broker.transaction_markers import MarkerWriter
-from penstock.broker.transaction_runtime import TransactionRuntime
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.cluster.image import TopicImage
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.core.log_settings import LogSettings
-from penstock.core.metrics import GroupMetrics, LogMetrics
+from penstock.core.metrics.counters import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.requests import OffsetFetchRequest, OffsetToCommit, TransactionalCommitRequest
 from penstock.groups.settings import GroupSettings
-from penstock.log.files import Files
+from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, build_batch
 from penstock.transactions.coordinator import TransactionCoordinator

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.broker.waiting import Waiter
+from penstock.broker.partitions.waiting import Waiter
 
 FOREVER_MS = 2**31 - 1
 

@@ -60,7 +60,7 @@ def test_full_parser_decides_when_arguments_are_not_plain(arguments: list[str]) 
 def test_quick_parser_knows_the_same_options_when_compared_with_the_full_one() -> None:
     from typer.main import get_command
 
-    from penstock.cli.broker import LogFormat, LogLevel, app
+    from penstock.cli.commands.broker import LogFormat, LogLevel, app
 
     start = get_command(app).commands["start"]  # type: ignore[attr-defined]
     full = {option for parameter in start.params for option in parameter.opts}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.client_properties import translate_client_properties
+from penstock.cli.access.client_properties import translate_client_properties
 from penstock.cli.errors import UsageError
 
 

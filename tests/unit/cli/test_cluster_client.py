@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.cluster_client import Cluster, parse_servers, raise_failures
+from penstock.cli.access.cluster_client import Cluster, parse_servers, raise_failures
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, choose_cluster
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.consume_plan import (
+from penstock.cli.errors import UsageError
+from penstock.cli.plans.consume import (
     GroupEnds,
     Remaining,
     Start,
@@ -11,7 +12,6 @@ from penstock.cli.consume_plan import (
     parse_start,
     plan_start,
 )
-from penstock.cli.errors import UsageError
 from penstock.core.types import TopicPartition
 
 NOW_MS = 1_700_000_000_000

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.latency import PERCENTILES, Latencies
-from penstock.cli.pacing import Pace
-from penstock.cli.perf_report import Throughput, format_ms, report_document, report_fields
+from penstock.cli.plans.pacing import Pace
+from penstock.cli.views.latency import PERCENTILES, Latencies
+from penstock.cli.views.perf import Throughput, format_ms, report_document, report_fields
 
 
 def measure(values: list[float]) -> Latencies:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.errors import UsageError
-from penstock.cli.log_cleaner import CleanerProgress, cleaner_documents, read_progress
+from penstock.cli.log_files.cleaner import CleanerProgress, cleaner_documents, read_progress
 
 
 def partition(directory: Path, name: str, **sizes: int) -> None:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.commands.log import dump as dump_command
+from penstock.cli.commands.log import expand_paths, format_document
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.log import dump as dump_command
-from penstock.cli.log import expand_paths, format_document
-from penstock.cli.log_directories import directory_table, scan_directory
-from penstock.cli.log_dump import Document, Dump, DumpOptions, OffsetEntry, TimeEntry, read_offset_index
-from penstock.cli.log_verify import check_offset_index, check_time_index, verify_indexes
+from penstock.cli.log_files.directories import directory_table, scan_directory
+from penstock.cli.log_files.dump import Document, Dump, DumpOptions, OffsetEntry, TimeEntry, read_offset_index
+from penstock.cli.log_files.verify import check_offset_index, check_time_index, verify_indexes
 from penstock.core.types import format_topic_id, new_topic_id
-from penstock.log.checkpoints import encode_lines
-from penstock.log.metadata_files import encode_partition_metadata
-from penstock.log.producer_snapshot import encode_snapshot
-from penstock.log.producer_state import BatchMetadata, ProducerStateEntry
+from penstock.log.formats.checkpoints import encode_lines
+from penstock.log.formats.metadata_files import encode_partition_metadata
+from penstock.log.state.producer_snapshot import encode_snapshot
+from penstock.log.state.producer_state import BatchMetadata, ProducerStateEntry
 from penstock.protocol.batch import iterate_batches
 from penstock.protocol.codec import encode
 from penstock.protocol.compression import Codec

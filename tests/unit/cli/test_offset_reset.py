@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.offset_reset import (
+from penstock.cli.plans.offset_reset import (
     PartitionState,
     PlannedOffset,
     Reset,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cli.access.offsets import Place, parse_partition_offsets, parse_place
 from penstock.cli.errors import UsageError
-from penstock.cli.offsets import Place, parse_partition_offsets, parse_place
 
 NOW_MS = 1_700_000_000_000
 

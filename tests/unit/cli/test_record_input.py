@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from penstock.cli.commands.produce import check_sources, choose_text_format, producer_settings
 from penstock.cli.errors import UsageError
-from penstock.cli.produce import check_sources, choose_text_format, producer_settings
-from penstock.cli.record_input import InputRecord, TextFormat, parse_json_record, split_stream
+from penstock.cli.records.input import InputRecord, TextFormat, parse_json_record, split_stream
 
 NOW_MS = 1_700_000_000_000
 

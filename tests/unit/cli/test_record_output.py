@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli.errors import UsageError
-from penstock.cli.record_input import parse_json_record
-from penstock.cli.record_output import OutputRecord, PrintOptions, build_format, compile_format, write_json
+from penstock.cli.records.input import parse_json_record
+from penstock.cli.records.output import OutputRecord, PrintOptions, build_format, compile_format, write_json
 
 RECORD = OutputRecord("t", 3, 42, 1_704_067_200_250, 1, b"key", b"value", (("a", b"1"), ("b", None)))
 NULLS = RECORD._replace(key=None, value=None, headers=())

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.cluster_views import (
+from penstock.cli.access.raw_client import choose_version
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.views.cluster import (
     BrokerView,
     api_table,
     choose_brokers,
@@ -11,7 +13,7 @@ from penstock.cli.cluster_views import (
     log_directory_table,
     partition_size_table,
 )
-from penstock.cli.config_views import (
+from penstock.cli.views.configs import (
     Change,
     Operation,
     Resource,
@@ -23,8 +25,7 @@ from penstock.cli.config_views import (
     setting_documents,
     setting_table,
 )
-from penstock.cli.errors import CliError, UsageError
-from penstock.cli.group_views import (
+from penstock.cli.views.groups import (
     GroupView,
     MemberView,
     compute_lags,
@@ -33,8 +34,7 @@ from penstock.cli.group_views import (
     lag_table,
     state_words,
 )
-from penstock.cli.raw_client import choose_version
-from penstock.cli.topic_views import PartitionView, TopicView, select_partitions, topic_document, topic_fields
+from penstock.cli.views.topics import PartitionView, TopicView, select_partitions, topic_document, topic_fields
 from penstock.core.types import TopicPartition
 from penstock.protocol.messages.api_versions import (
     ApiVersion,

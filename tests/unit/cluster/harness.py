@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from penstock.cluster.controller import Choices
+from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.image import BrokerRegistration, MetadataImage
-from penstock.core.config import BrokerConfig
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.listeners import Endpoint
 
 Value = TypeVar("Value")

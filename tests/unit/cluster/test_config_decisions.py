@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster import znodes
-from penstock.cluster.config_decisions import ResourceType, decide_alter_configs, decide_incremental_alter_configs
-from penstock.cluster.controller import decide_create_topics
-from penstock.cluster.decisions import FullChange, IncrementalChange, NewTopic, RequestedChange
+from penstock.cluster.decisions.configs import ResourceType, decide_alter_configs, decide_incremental_alter_configs
+from penstock.cluster.decisions.decision import FullChange, IncrementalChange, NewTopic, RequestedChange
+from penstock.cluster.decisions.topics import decide_create_topics
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.store import CompareAndSet, Delete, check_operation
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import CompareAndSet, Delete, check_operation
 from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import choices, cluster, config
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.controller import (
+from penstock.cluster.decisions.decision import NewPartitions, NewTopic, TopicSelector
+from penstock.cluster.decisions.topics import (
     decide_create_partitions,
     decide_create_topics,
     decide_delete_topics,
     decide_start,
 )
-from penstock.cluster.decisions import NewPartitions, NewTopic, TopicSelector
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.decisions import (
+from penstock.cluster.decisions.decision import (
     FullChange,
     IncrementalChange,
     NewPartitions,
@@ -14,14 +14,14 @@ from penstock.cluster.decisions import (
     RequestedChange,
     TopicSelector,
 )
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
 from penstock.cluster.loading import load_image
 from penstock.cluster.metadata import Metadata
-from penstock.cluster.store import Operation, Result, Store, StoreError, StoreErrorKind
-from penstock.cluster.store_memory import MemoryStore, MemoryTree
-from penstock.cluster.store_sqlite import SqliteStore
-from penstock.core.config import BrokerConfig
+from penstock.cluster.store.interface import Operation, Result, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.store.sqlite import SqliteStore
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, run
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from penstock.cluster.placement import place_replicas
+from penstock.cluster.decisions.placement import place_replicas
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.cluster.harness import broker
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster import znodes
 from penstock.cluster.producer_ids import allocate_producer_id_block
-from penstock.cluster.store_memory import MemoryStore, MemoryTree
-from penstock.cluster.store_sqlite import SqliteStore
+from penstock.cluster.store import znodes
+from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.limits import MAX_PRODUCER_ID
 from penstock.protocol.errors import ApiError
 from tests.unit.cluster.harness import run
@@ -21,7 +21,7 @@ CLAIM_AND_HANG = """
 import asyncio, sys, time
 from pathlib import Path
 from penstock.cluster.producer_ids import allocate_producer_id_block
-from penstock.cluster.store_sqlite import SqliteStore
+from penstock.cluster.store.sqlite import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))

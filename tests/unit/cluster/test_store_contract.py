@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.store import (
+from penstock.cluster.store.interface import (
     Check,
     CompareAndSet,
     Create,
@@ -19,8 +19,8 @@ from penstock.cluster.store import (
     StoreError,
     StoreErrorKind,
 )
-from penstock.cluster.store_memory import MemoryStore, MemoryTree
-from penstock.cluster.store_sqlite import SqliteStore
+from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.limits import MAX_STORE_VALUE_BYTES
 
 # Opens a session on the same store each time it is called.

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.store import Create, Node, StoreError, StoreErrorKind
-from penstock.cluster.store_sqlite import SCHEMA_VERSION, SqliteStore
+from penstock.cluster.store.interface import Create, Node, StoreError, StoreErrorKind
+from penstock.cluster.store.sqlite import SCHEMA_VERSION, SqliteStore
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from penstock.cluster.store_sqlite import SqliteStore
+from penstock.cluster.store.sqlite import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
@@ -136,7 +136,7 @@ def test_store_is_unavailable_when_its_directory_is_missing(tmp_path: Path) -> N
 
 
 def test_sqlite_is_not_imported_when_only_the_module_is() -> None:
-    code = "import sys, penstock.cluster.store_sqlite; sys.exit('sqlite3' in sys.modules)"
+    code = "import sys, penstock.cluster.store.sqlite; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

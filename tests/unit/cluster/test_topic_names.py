@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.topic_names import check_collision, check_topic_name, is_valid_topic_name
+from penstock.cluster.decisions.topic_names import check_collision, check_topic_name, is_valid_topic_name
 from penstock.protocol.errors import ApiError, ErrorCode
 
 

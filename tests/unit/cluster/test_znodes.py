@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock.cluster import znodes
 from penstock.cluster.image import BrokerRegistration, PartitionState, TopicImage
-from penstock.cluster.store import StoreError, StoreErrorKind
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.listeners import Endpoint
 
 TOPIC = TopicImage("t", b"0123456789abcdef", (PartitionState(0, (1, 2), (1,), 1), PartitionState(1, (2, 1), (2, 1), 2)))

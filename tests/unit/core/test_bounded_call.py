@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from penstock.core.bounded_call import StuckCallError, call_within
+from penstock.client.bounded_call import StuckCallError, call_within
 
 
 def test_the_result_is_handed_on_when_the_call_returns() -> None:

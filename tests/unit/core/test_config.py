@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.core.config import BrokerConfig, ConfigError, log_settings
+from penstock.core.config.broker_config import BrokerConfig, ConfigError, log_settings
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
 from penstock.core.log_settings import LogSettings
 

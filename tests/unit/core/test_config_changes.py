@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.config import BrokerConfig, ConfigError
-from penstock.core.config_changes import (
+from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.core.config.changes import (
     ConfigChange,
     ConfigOperation,
     apply_changes,
     check_broker_list_changes,
     check_broker_settings,
 )
-from penstock.core.config_keys import TOPIC_KEYS_BY_NAME
+from penstock.core.config.table import TOPIC_KEYS_BY_NAME
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.core.config import BrokerConfig
-from penstock.core.config_describe import (
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.describe import (
     ConfigEntry,
     ConfigSource,
     describe_broker,
     describe_default_broker,
     describe_topic,
 )
-from penstock.core.config_keys import BROKER_KEYS, TOPIC_KEYS_BY_NAME
-from penstock.core.config_types import Kind
+from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME
+from penstock.core.config.types import Kind
 
 STATIC = BrokerConfig.parse({"log.retention.hours": "168", "offsets.topic.replication.factor": "1"})
 CONFIG = STATIC.with_dynamic({"log.retention.ms": "7", "min.insync.replicas": "1"}, {"log.retention.ms": "5000000"})

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.config import BrokerConfig
-from penstock.core.config_group import group_config
-from penstock.core.config_keys import (
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.group import group_config
+from penstock.core.config.table import (
     BROKER_KEYS,
     BROKER_SECTIONS,
     GROUP_KEYS_BY_NAME,
@@ -18,7 +18,7 @@ from penstock.core.config_keys import (
     TOPIC_KEYS_BY_NAME,
     reason_ignored,
 )
-from penstock.core.config_types import ConfigKey, Range, RangeOr, format_value
+from penstock.core.config.types import ConfigKey, Range, RangeOr, format_value
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "kafka_config_facts.json").read_text())
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.config_types import ConfigError, ConfigKey, ConfigValue, Kind, format_number, format_value
+from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue, Kind, format_number, format_value
 
 
 def key(kind: Kind) -> ConfigKey:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.metric_table import METRICS, PROCESS_SOURCE, Kind, Metric, render_reference
-from penstock.core.metrics import BrokerMetrics, Histogram, RequestMetrics, Sample, TopicCounters
+from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, TopicCounters
+from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Kind, Metric, render_reference
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 COUNTED = [metric for metric in METRICS if metric.source and metric.source != PROCESS_SOURCE]
@@ -148,7 +148,7 @@ class TestTable:
 
     def test_page_is_current_when_the_table_changes(self) -> None:
         assert REFERENCE.read_text() == render_reference(), (
-            "run: python -m penstock.core.metric_table > docs/reference/metrics.md"
+            "run: python -m penstock.core.metrics.table > docs/reference/metrics.md"
         )
 
 

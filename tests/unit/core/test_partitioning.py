@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.partitioning import java_string_hash, partition_for
+from penstock.coordinators.partitioning import java_string_hash, partition_for
 
 
 # The expected values come from Java's String.hashCode and Kafka's Utils.abs.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.config_types import ConfigError
+from penstock.core.config.types import ConfigError
 from penstock.core.limits import MAX_PROPERTIES_FILE_BYTES
 from penstock.core.properties import parse_properties, read_properties
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.groups.consumer_group import ConsumerGroup
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.outcome import GroupRecord
 from penstock.groups.requests import ConsumerHeartbeatRequest
 from penstock.groups.results import ConsumerHeartbeatResult

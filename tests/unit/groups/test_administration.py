@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.groups.classic import GroupState
-from penstock.groups.records import CommittedOffset, RecordedGroup, encode_group, encode_offset
+from penstock.groups.classic.group import GroupState
+from penstock.groups.records.consumer_offsets import CommittedOffset, RecordedGroup, encode_group, encode_offset
 from penstock.groups.requests import DeletedTopic, LeavingMember, OffsetFetchRequest, OffsetToCommit, Protocol
 from penstock.groups.results import DeleteGroupResult, ListedGroup
 from penstock.groups.settings import GroupSettings

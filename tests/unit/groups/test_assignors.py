@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.groups.assignors import ASSIGNORS, Subscriber, assign_ranges, assign_uniformly
+from penstock.groups.assignment.assignors import ASSIGNORS, Subscriber, assign_ranges, assign_uniformly
 from penstock.groups.topics import Topic, TopicIdPartition, Topics
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.groups.records import CommittedOffset, OffsetChange, decode_record
+from penstock.groups.records.consumer_offsets import CommittedOffset, OffsetChange, decode_record
 from penstock.groups.requests import LeavingMember, OffsetDeleteRequest, OffsetFetchRequest, OffsetToCommit, Protocol
 from penstock.groups.results import FetchedOffset, OffsetDeleteResult
 from penstock.groups.settings import GroupSettings

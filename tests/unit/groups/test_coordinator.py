@@ -6,7 +6,7 @@ import pytest
 
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import Outcome, TimerKey, TimerKind, coordinator_error
-from penstock.groups.records import encode_group
+from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import (
     HeartbeatRequest,
     JoinRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.groups.classic import ClassicGroup
+from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.requests import LeavingMember, Protocol
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.subscription import decode_assignment, encode_assignment_for

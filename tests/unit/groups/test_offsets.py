@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.types import NO_PRODUCER_ID, TopicPartition
 from penstock.groups.offsets import OffsetStore
-from penstock.groups.records import CommittedOffset, encode_offset
+from penstock.groups.records.consumer_offsets import CommittedOffset, encode_offset
 from penstock.groups.requests import DeletedTopic, OffsetFetchRequest
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, Runtime

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.types import NO_LEADER_EPOCH, NO_TIMESTAMP
-from penstock.groups.records import (
+from penstock.groups.records.consumer_offsets import (
     CommittedOffset,
     GroupChange,
     OffsetChange,

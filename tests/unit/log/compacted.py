@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import Buffer
-from penstock.log.files import OpenFile, StrPath
 from penstock.log.partition_log import PartitionLog
+from penstock.log.storage.files import OpenFile, StrPath
 from penstock.protocol.batch import BatchHeader, is_crc_valid, iterate_batches
 from penstock.protocol.records import Record, build_batch, iterate_records
-from penstock.testing.files import FaultyFile, FaultyFiles
+from penstock.testing.disks.failing import FaultyFile, FaultyFiles
 from tests.unit.log.support import NOW, append, contents
 
 COMPACTED = LogSettings(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
-from penstock.log.delayed_deletes import DelayedDeletes
-from penstock.log.files import Files, FileSlice
-from penstock.log.loading import LoadRequest, create_log, load_log
-from penstock.log.open_files import OpenResources
 from penstock.log.partition_log import PartitionLog
-from penstock.log.replay import read_marker
+from penstock.log.recovery.loading import LoadRequest, create_log, load_log
+from penstock.log.recovery.replay import read_marker
+from penstock.log.storage.files import Files, FileSlice
+from penstock.log.storage.open_files import OpenResources
+from penstock.log.upkeep.delayed_deletes import DelayedDeletes
 from penstock.protocol.batch import iterate_batches
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, Record, build_batch, iterate_records
 

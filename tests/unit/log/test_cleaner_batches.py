@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.types import NO_TIMESTAMP
-from penstock.log.cleaner_batches import (
+from penstock.log.compaction.batches import (
     CleaningRules,
     LastRecord,
     decide_batch,
@@ -12,7 +12,7 @@ from penstock.log.cleaner_batches import (
     rebuild_batch,
     retain_records,
 )
-from penstock.log.offset_map import ENTRY_BYTES, OffsetMap
+from penstock.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
 from penstock.protocol.batch import DELETE_HORIZON_FLAG, BatchHeader, is_crc_valid, read_header
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.log.cleaner_decisions import (
+from penstock.log.compaction.decisions import (
     LogBounds,
     SegmentDirt,
     SourceSegment,

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.cleanable import clean_log
-from penstock.log.cleaned_segment import Replacement
-from penstock.log.cleaning import CleanerLimits
-from penstock.log.offset_map import ENTRY_BYTES
+from penstock.log.compaction.cleanable import clean_log
+from penstock.log.compaction.cleaned_segment import Replacement
+from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.offset_map import ENTRY_BYTES
 from penstock.log.partition_log import PartitionLog
-from penstock.log.scan import CorruptLogError
+from penstock.log.storage.scan import CorruptLogError
 from penstock.protocol.compression import Codec
-from penstock.testing.files import Fault
+from penstock.testing.disks.failing import Fault
 from tests.unit.log.compacted import (
     COMPACTED,
     UnsyncedFiles,

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.cleanable import clean_log
-from penstock.log.cleaned_segment import Replacement
-from penstock.log.cleaning import CleanerLimits
+from penstock.log.compaction.cleanable import clean_log
+from penstock.log.compaction.cleaned_segment import Replacement
+from penstock.log.compaction.cleaning import CleanerLimits
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError
-from penstock.testing.files import Fault
+from penstock.testing.disks.failing import Fault
 from tests.unit.log.compacted import (
     COMPACTED,
     Found,

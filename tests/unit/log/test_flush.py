@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
-from penstock.log import names
-from penstock.testing.files import FaultyFiles
+from penstock.log.formats import names
+from penstock.testing.disks.failing import FaultyFiles
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all
 
 

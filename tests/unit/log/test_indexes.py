@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from penstock.log.indexes import CorruptIndexError, OffsetIndex, TimeIndex
+from penstock.log.storage.indexes import CorruptIndexError, OffsetIndex, TimeIndex
 
 
 def offset_index(*entries: tuple[int, int]) -> OffsetIndex:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.log.leader_epochs import EpochEntry, LeaderEpochs
+from penstock.log.state.leader_epochs import EpochEntry, LeaderEpochs
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:

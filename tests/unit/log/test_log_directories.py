@@ -9,11 +9,11 @@ import pytest
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
-from penstock.log import names
-from penstock.log.files import Files
-from penstock.log.log_directories import LogDirectories, LogDirectoryError
+from penstock.log.directories.log_directories import LogDirectories, LogDirectoryError
+from penstock.log.formats import names
+from penstock.log.storage.files import Files
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.files import Fault, FaultyFiles
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, append, append_many, batch, contents, read_all
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"

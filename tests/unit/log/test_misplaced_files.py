@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log.partition_log import PartitionLog
-from penstock.log.scan import CorruptLogError
+from penstock.log.storage.scan import CorruptLogError
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.log.support import Disk, append_many, read_all
 

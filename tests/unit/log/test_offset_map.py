@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.log.offset_map import OffsetMap, Survivors
+from penstock.log.compaction.offset_map import OffsetMap, Survivors
 
 
 def gathered(offsets: OffsetMap, first_offset: int, memory: int = 1000) -> Survivors:

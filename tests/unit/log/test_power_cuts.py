@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.core.log_settings import LogSettings
-from penstock.log import names
-from penstock.log.checkpoints import encode_offsets
-from penstock.log.cleanable import clean_log
-from penstock.log.log_directories import LogDirectories
+from penstock.log.compaction.cleanable import clean_log
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.formats import names
+from penstock.log.formats.checkpoints import encode_offsets
 from penstock.log.partition_log import PartitionLog
-from penstock.testing.memory_files import MemoryFiles
+from penstock.testing.disks.memory import MemoryFiles
 from tests.unit.log.compacted import COMPACTED, keyed
 from tests.unit.log.support import NOW, PARTITION, SMALL, TOPIC_ID, append, append_many, batch, read_all, sequenced
 from tests.unit.log.test_log_directories import opened

@@ -6,9 +6,9 @@ import struct
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.log.origin import Origin
-from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
-from penstock.log.producer_state import BatchMetadata, ProducerState
+from penstock.log.state.origin import Origin
+from penstock.log.state.producer_snapshot import decode_snapshot, encode_snapshot
+from penstock.log.state.producer_state import BatchMetadata, ProducerState
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.log.support import NOW, batch, sequenced

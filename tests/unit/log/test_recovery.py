@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from penstock.core.types import ZERO_TOPIC_ID
-from penstock.log import names
-from penstock.log.metadata_files import encode_partition_metadata
+from penstock.log.formats import names
+from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, build_end_marker
-from penstock.testing.files import FaultyFiles
+from penstock.testing.disks.failing import FaultyFiles
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, Disk, append, append_many, batch, read_all, sequenced
 
 

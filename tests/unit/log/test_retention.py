@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.retention import DeletionReason, SegmentFacts, plan_deletions
+from penstock.log.storage.retention import DeletionReason, SegmentFacts, plan_deletions
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all, sequenced
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.indexes import CorruptIndexError
 from penstock.log.partition_log import PartitionLog
-from penstock.log.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.log.storage.indexes import CorruptIndexError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, build_end_marker
-from penstock.testing.files import Fault, FaultyFiles
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.log.support import (
     NOW,
     SMALL,

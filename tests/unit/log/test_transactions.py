@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log.partition_log import PartitionLog
-from penstock.log.replay import read_marker
+from penstock.log.recovery.replay import read_marker
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, EndMarker, build_end_marker

@@ -6,7 +6,7 @@ import posixpath
 import uuid
 from collections.abc import Sequence
 
-from penstock.pipelines.sinks.files import StoredFile
+from penstock.pipelines.sinks.files.operations import StoredFile
 
 
 class KilledError(Exception):

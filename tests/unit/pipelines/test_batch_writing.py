@@ -11,8 +11,8 @@ import pytest
 from py4j.protocol import Py4JError
 
 from penstock.pipelines import Pipeline, Topic
-from penstock.pipelines.batch_writing import BatchWriting, StoppedError
-from penstock.pipelines.planning import plan_queries
+from penstock.pipelines.running.batch_writing import BatchWriting, StoppedError
+from penstock.pipelines.running.planning import plan_queries
 from tests.unit.pipelines.pieces import Nowhere
 
 # As in Spark's StreamExecution: what it takes for a batch that a stop has interrupted.

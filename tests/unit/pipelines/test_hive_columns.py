@@ -4,14 +4,14 @@ import pytest
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Sink
-from penstock.pipelines.sinks.hive import HiveTable
-from penstock.pipelines.sinks.hive_columns import (
+from penstock.pipelines.sinks.columns.hive import (
     TableColumns,
     add_partitions_statement,
     check_fit,
     create_statement,
     plan_columns,
 )
+from penstock.pipelines.sinks.hive import HiveTable
 
 ROWS = {"Address": "string", "status": "int", "at": "timestamp"}
 TABLE = TableColumns({"address": "string", "at": "timestamp", "status": "int"}, ("status",))

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import csv, fs, orc, parquet
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sinks.arrow_formats import EXTENSIONS, avro_schema, open_writer, rewrite_files
-from penstock.pipelines.sinks.object_store import ArrowTask, S3Location
+from penstock.pipelines.sinks.files.arrow_formats import EXTENSIONS, avro_schema, open_writer, rewrite_files
+from penstock.pipelines.sinks.files.object_store import ArrowTask, S3Location
 
 AT = datetime.datetime(2024, 5, 1, 12, 30, 0, 250_000, datetime.UTC)
 SCHEMA = pa.schema(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sinks.batch_files import BatchOfSink, Marks, Plan, plan_moves, write_batch
-from penstock.pipelines.sinks.files import ArrowFiles, Files
-from penstock.pipelines.sinks.partition_names import is_hidden
+from penstock.pipelines.sinks.files.batch_files import BatchOfSink, Marks, Plan, plan_moves, write_batch
+from penstock.pipelines.sinks.files.operations import ArrowFiles, Files
+from penstock.pipelines.sinks.files.partition_names import is_hidden
 from tests.unit.pipelines.memory_files import KilledError, MemoryFiles
 
 KINDS = pytest.mark.parametrize("copies", [False, True], ids=["rename", "copy and delete"])

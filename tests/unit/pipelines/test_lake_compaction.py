@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sinks.batch_files import BatchOfSink, write_batch
-from penstock.pipelines.sinks.compaction import Compacted, compact, find_small_files, finish_compactions
-from penstock.pipelines.sinks.files import StoredFile
-from penstock.pipelines.sinks.partition_names import is_hidden
+from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
+from penstock.pipelines.sinks.files.compaction import Compacted, compact, find_small_files, finish_compactions
+from penstock.pipelines.sinks.files.operations import StoredFile
+from penstock.pipelines.sinks.files.partition_names import is_hidden
 from tests.unit.pipelines.memory_files import KilledError, MemoryFiles
 
 TARGET = 100

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Sink
+from penstock.pipelines.sinks.files.object_store import parse_location
+from penstock.pipelines.sinks.files.partition_names import directory_of, is_hidden, values_of
 from penstock.pipelines.sinks.lake import Lake
-from penstock.pipelines.sinks.object_store import parse_location
-from penstock.pipelines.sinks.partition_names import directory_of, is_hidden, values_of
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 

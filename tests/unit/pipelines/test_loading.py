@@ -6,8 +6,8 @@ import pytest
 
 from penstock.pipelines import Settings, Watermark
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.loading import find_pipelines, import_module, load_pipeline
-from penstock.pipelines.settings import apply_settings
+from penstock.pipelines.running.loading import find_pipelines, import_module, load_pipeline
+from penstock.pipelines.running.settings import apply_settings
 
 MODULE = """
 from __future__ import annotations

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.pipelines import Branch, Pipeline, Topic
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.picture import draw
-from penstock.pipelines.planning import plan_queries, step_name
+from penstock.pipelines.running.drawing import draw
+from penstock.pipelines.running.planning import plan_queries, step_name
 from tests.unit.pipelines.pieces import Nowhere, count_them, parse
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.console import Console
 
-from penstock.pipelines.postmortem import FailedBatch, first_cause
-from penstock.pipelines.progress import QueryProgress, advance, offsets_of
-from penstock.pipelines.progress_metrics import ProgressCollector
-from penstock.pipelines.progress_view import ProgressView, render_line
+from penstock.pipelines.progress.metrics import ProgressCollector
+from penstock.pipelines.progress.query_progress import QueryProgress, advance, offsets_of
+from penstock.pipelines.progress.view import ProgressView, render_line
+from penstock.pipelines.running.postmortem import FailedBatch, first_cause
 
 
 def report(batch: int, rows: int, reached: Any, latest: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 
 from penstock.pipelines import Branch, Pipeline, Settings, Topic
-from penstock.pipelines.postmortem import FailedBatch, first_cause
-from penstock.pipelines.runner import groups_of
-from penstock.pipelines.session import local_environment, session_settings
+from penstock.pipelines.running.postmortem import FailedBatch, first_cause
+from penstock.pipelines.running.runner import groups_of
+from penstock.pipelines.running.session import local_environment, session_settings
 from tests.unit.pipelines.pieces import Nowhere, count_them
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.pipelines.sink import librdkafka_c as c
-from penstock.pipelines.sink.layout import Calls, HeaderColumn, cells_of, lay_out, lay_out_calls
+from penstock.pipelines.topic_writing import librdkafka_c as c
+from penstock.pipelines.topic_writing.layout import Calls, HeaderColumn, cells_of, lay_out, lay_out_calls
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 

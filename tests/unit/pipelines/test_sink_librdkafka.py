@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.pipelines.sink.layout import lay_out, lay_out_calls
-from penstock.pipelines.sink.librdkafka import FailedRecord, RawProducer
+from penstock.pipelines.topic_writing.layout import lay_out, lay_out_calls
+from penstock.pipelines.topic_writing.librdkafka import FailedRecord, RawProducer
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.pipelines.sink.errors import WriteError
-from penstock.pipelines.sink.marker import (
+from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.marker import (
     Decision,
     Marker,
     TaskOfBatch,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.pipelines.options import OptionError, Place
-from penstock.pipelines.sink.options import SinkOptions, parse_sink_options
+from penstock.pipelines.topic_writing.write_options import SinkOptions, parse_sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "b:9092"}
 NAMED = {"queryId": "q", "batchId": "3", "sinkName": "s"}

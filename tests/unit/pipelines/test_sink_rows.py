@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.pipelines.sink.errors import ColumnError
-from penstock.pipelines.sink.rows import (
+from penstock.pipelines.topic_writing.errors import ColumnError
+from penstock.pipelines.topic_writing.rows import (
     ANY_PARTITION,
     HEADERS_TYPE,
     ColumnPlan,

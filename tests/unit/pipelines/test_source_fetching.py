@@ -12,7 +12,7 @@ from penstock.core.types import TopicPartition
 from penstock.pipelines.source.data_loss import DataLossError
 from penstock.pipelines.source.fetched import AbortedTransactions, find_batches, open_sections
 from penstock.pipelines.source.fetching import DirectFetch, FetchError, Verdict, choose_fetch_bytes, judge
-from penstock.pipelines.source.options import FetchOptions
+from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol import batch as batches
 from penstock.protocol.errors import ApiError, ErrorCode

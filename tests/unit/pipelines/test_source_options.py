@@ -18,7 +18,7 @@ from penstock.pipelines.source.offsets import (
     from_json,
     to_json,
 )
-from penstock.pipelines.source.options import SourceOptions, parse_source_options
+from penstock.pipelines.source.read_options import SourceOptions, parse_source_options
 
 SERVERS = {"kafka.bootstrap.servers": "h:9092"}
 

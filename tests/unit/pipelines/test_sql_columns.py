@@ -9,8 +9,8 @@ from sqlalchemy.schema import CreateTable
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Sink
+from penstock.pipelines.sinks.columns.sql import check_fit, check_key, in_utc, make_table, plan_columns, write_statement
 from penstock.pipelines.sinks.sql import SqlTable
-from penstock.pipelines.sinks.sql_columns import check_fit, check_key, in_utc, make_table, plan_columns, write_statement
 
 DIALECTS: dict[str, Any] = {
     "postgresql": postgresql.dialect(),  # type: ignore[no-untyped-call]

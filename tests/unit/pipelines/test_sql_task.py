@@ -13,9 +13,16 @@ import pytest
 import sqlalchemy as sa
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sinks.sql_columns import make_table, plan_columns
-from penstock.pipelines.sinks.sql_database import Database, Mark, check_marks, create_if_missing, marks_table, may_pass
-from penstock.pipelines.sinks.sql_task import SqlTask
+from penstock.pipelines.sinks.columns.sql import make_table, plan_columns
+from penstock.pipelines.sinks.sql_writing.database import (
+    Database,
+    Mark,
+    check_marks,
+    create_if_missing,
+    marks_table,
+    may_pass,
+)
+from penstock.pipelines.sinks.sql_writing.task import SqlTask
 
 COLUMNS = plan_columns({"id": "bigint", "text": "string"}, (), "t")
 

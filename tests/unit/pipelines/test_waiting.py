@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
+from penstock.pipelines.kafka.waiting import PAUSE_S, ask_patiently, is_away
 from penstock.pipelines.source.cluster import offset_of
-from penstock.pipelines.waiting import PAUSE_S, ask_patiently, is_away
 
 
 def failing(*errors: Exception) -> Callable[[], str]:

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from penstock.broker.session import Reply, Session
-from penstock.core.metrics import SocketMetrics
+from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
-from penstock.server import limits
-from penstock.server.connection import Connection
+from penstock.server.net import limits
+from penstock.server.net.connection import Connection
 from penstock.testing.transports import FakeTransport
 
 MAX_FRAME_SIZE = 8 << 20

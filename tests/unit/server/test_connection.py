@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import pytest
 
 from penstock.broker.session import Reply, UnanswerableError
-from penstock.server import limits
+from penstock.server.net import limits
 from tests.unit.server.harness import (
     MAX_FRAME_SIZE,
     FakeListener,

@@ -7,7 +7,7 @@ import struct
 
 from penstock.broker.session import Reply
 from penstock.protocol.message import Chunk
-from penstock.server import limits
+from penstock.server.net import limits
 from tests.unit.server.harness import (
     MAX_FRAME_SIZE,
     FakeListener,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.core.metrics import BrokerMetrics
-from penstock.server.exposition import Exposition
+from penstock.core.metrics.counters import BrokerMetrics
+from penstock.server.monitoring.exposition import Exposition
 
 
 def scrape(metrics: BrokerMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -94,7 +94,7 @@ def test_gauge_is_refused_when_the_table_does_not_have_it() -> None:
 
 def test_heavy_libraries_are_not_imported_when_nobody_scrapes() -> None:
     program = (
-        "import sys, penstock.server.exposition, penstock.server.monitoring, penstock.core.logs\n"
+        "import sys, penstock.server.monitoring.exposition, penstock.server.monitoring.endpoints, penstock.core.logs\n"
         "heavy = {'prometheus_client', 'starlette', 'uvicorn', 'structlog'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from penstock.broker.session import Reply, Session
-from penstock.core.metrics import SocketMetrics
+from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
-from penstock.server.connection import Connection
-from penstock.server.listener import ConnectionLimits, TcpListener
+from penstock.server.net.connection import Connection
+from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.transports import FakeTransport
 
 LIMITS = ConnectionLimits(max_frame_size=1 << 20, max_connections=3, max_connections_per_address=2, max_idle_ms=600_000)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from penstock.server.monitoring import Health, MonitoringServer
+from penstock.server.monitoring.endpoints import Health, MonitoringServer
 
 Result = TypeVar("Result")
 SERVING = Health(is_serving=True, details={"node_id": 1})

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.proof.history.clients import Recorder, group_polls, read_value
+from penstock.proof.history.run import HistoryRunReport, check_file, main
 from penstock.testing.history import (
     Assign,
     Isolation,
@@ -18,8 +20,6 @@ from penstock.testing.history import (
     read_history,
     write_history,
 )
-from penstock.testing.history_clients import Recorder, group_polls, read_value
-from penstock.testing.history_run import HistoryRunReport, check_file, main
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

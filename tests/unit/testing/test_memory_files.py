@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from penstock.testing.memory_files import DiskFault, MemoryFiles
+from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 
 def disk() -> MemoryFiles:

@@ -6,7 +6,7 @@ import json
 from rich.console import Console
 
 from demo_view import Moment, Rate, TopAddresses, render, render_line
-from penstock.pipelines.progress import QueryProgress
+from penstock.pipelines.progress.query_progress import QueryProgress
 
 MOMENT = Moment(
     phase="lines come in",

@@ -9,10 +9,10 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation
 from penstock.broker.authorizer import ResourceType as Resource
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.cluster.config_decisions import ResourceType
-from penstock.cluster.decisions import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
-from penstock.cluster.topic_names import check_topic_name
-from penstock.core.config_describe import (
+from penstock.cluster.decisions.configs import ResourceType
+from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
+from penstock.cluster.decisions.topic_names import check_topic_name
+from penstock.core.config.describe import (
     ConfigEntry,
     describe_broker,
     describe_default_broker,

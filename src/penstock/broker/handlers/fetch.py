@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.waiting import Waiter
 from penstock.broker.session import RequestContext
-from penstock.broker.waiting import Waiter
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import ZERO_UUID

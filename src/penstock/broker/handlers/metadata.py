@@ -10,8 +10,8 @@ from penstock.broker.broker import Broker
 from penstock.broker.dispatch import api_versions_response
 from penstock.broker.features import FEATURES, FEATURES_EPOCH
 from penstock.broker.session import RequestContext
+from penstock.cluster.decisions.topic_names import is_valid_topic_name
 from penstock.cluster.image import PartitionState, TopicImage
-from penstock.cluster.topic_names import is_valid_topic_name
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import (

@@ -6,7 +6,7 @@ from collections import Counter
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.delete_records import (

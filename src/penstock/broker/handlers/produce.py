@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
-from penstock.core.metrics import TopicMetrics
+from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import TopicPartition
 from penstock.protocol.batch import (
     FLAGS_POSITION,

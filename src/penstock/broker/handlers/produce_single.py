@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.produce import SPECIAL_FLAGS
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, Session
 from penstock.core.log_settings import NO_LIMIT
 from penstock.protocol.batch import FLAGS_POSITION, HEADER_SIZE, read_batch_size

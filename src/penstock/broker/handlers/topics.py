@@ -5,14 +5,14 @@ from __future__ import annotations
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.cluster.decisions import (
+from penstock.cluster.decisions.decision import (
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
     NewTopic,
     TopicSelector,
 )
-from penstock.core.config_describe import describe_topic
+from penstock.core.config.describe import describe_topic
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_partitions import (

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
-from penstock.broker.transaction_markers import Marker
-from penstock.cluster.internal_topics import CONSUMER_OFFSETS
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import describe_transactions as described

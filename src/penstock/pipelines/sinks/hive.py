@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Batch, Settings
-from penstock.pipelines.sinks.batch_files import BatchOfSink, write_batch
-from penstock.pipelines.sinks.hive_columns import (
+from penstock.pipelines.sinks.columns.hive import (
     TableColumns,
     add_partitions_statement,
     check_fit,
@@ -21,8 +20,9 @@ from penstock.pipelines.sinks.hive_columns import (
     plan_columns,
     quoted_table,
 )
-from penstock.pipelines.sinks.partition_names import values_of
-from penstock.pipelines.sinks.spark_files import FileSizes, SparkFiles
+from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
+from penstock.pipelines.sinks.files.partition_names import values_of
+from penstock.pipelines.sinks.files.spark import FileSizes, SparkFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +91,7 @@ class HiveTable:
                 self._forget()
 
     def _write(self, rows: DataFrame, batch: Batch) -> None:
-        from penstock.pipelines.sinks.hadoop_files import HadoopFiles
+        from penstock.pipelines.sinks.files.hadoop import HadoopFiles
 
         spark = rows.sparkSession
         table = self._table(rows)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Batch, Settings
-from penstock.pipelines.sinks import compaction
-from penstock.pipelines.sinks.batch_files import BatchOfSink, write_batch
-from penstock.pipelines.sinks.compaction import Compacted
-from penstock.pipelines.sinks.files import Files
-from penstock.pipelines.sinks.partition_names import directory_of
-from penstock.pipelines.sinks.spark_files import SPARK_FORMATS, FileSizes
+from penstock.pipelines.sinks.files import compaction
+from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
+from penstock.pipelines.sinks.files.compaction import Compacted
+from penstock.pipelines.sinks.files.operations import Files
+from penstock.pipelines.sinks.files.partition_names import directory_of
+from penstock.pipelines.sinks.files.spark import SPARK_FORMATS, FileSizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,10 +113,10 @@ class Lake:
     def _store(self, spark: SparkSession) -> _Store:
         sizes = FileSizes(self.target_bytes, self.max_rows_per_file, self.gather)
         if self.path.startswith("s3://"):
-            from penstock.pipelines.sinks.object_store import ObjectStore, parse_location
+            from penstock.pipelines.sinks.files.object_store import ObjectStore, parse_location
 
             return ObjectStore(parse_location(self.path), self.format, sizes)
-        from penstock.pipelines.sinks.hadoop_files import HadoopFiles
-        from penstock.pipelines.sinks.spark_files import SparkFiles
+        from penstock.pipelines.sinks.files.hadoop import HadoopFiles
+        from penstock.pipelines.sinks.files.spark import SparkFiles
 
         return SparkFiles(spark, HadoopFiles(spark, self.path), self.format, sizes, self.options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Batch, Settings
-from penstock.pipelines.sinks.sql_columns import (
+from penstock.pipelines.sinks.columns.sql import (
     NESTED,
     UPSERT_DIALECTS,
     SqlColumn,
@@ -20,14 +20,14 @@ from penstock.pipelines.sinks.sql_columns import (
     make_table,
     plan_columns,
 )
-from penstock.pipelines.sinks.sql_database import (
+from penstock.pipelines.sinks.sql_writing.database import (
     Database,
     check_marks,
     create_if_missing,
     marks_table,
     read_marks,
 )
-from penstock.pipelines.sinks.sql_task import RESULT_SCHEMA, SqlTask
+from penstock.pipelines.sinks.sql_writing.task import RESULT_SCHEMA, SqlTask
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.pipelines.sink.options import SinkOptions
+    from penstock.pipelines.topic_writing.write_options import SinkOptions
 
 # As `value`: the row as a JSON object, fields by column name.
 ALL_AS_JSON = "to_json(struct(*))"
@@ -67,7 +67,7 @@ class TopicSink:
         return f"topic {self.topic}, {self.guarantee.replace('-', ' ')}"
 
     def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        from penstock.pipelines.sink.clients import admin_for
+        from penstock.pipelines.topic_writing.clients import admin_for
 
         self._settings = settings
         self._done = {}
@@ -99,7 +99,7 @@ class TopicSink:
 
     def _options(self, batch: Batch) -> SinkOptions:
         from penstock.pipelines.options import Place
-        from penstock.pipelines.sink.options import parse_sink_options
+        from penstock.pipelines.topic_writing.write_options import parse_sink_options
 
         identity = {"queryId": batch.query_id or "-", "batchId": str(batch.id), "sinkName": self.name}
         named = {"topic": self.topic, "guarantee": self.guarantee} | identity
@@ -108,8 +108,8 @@ class TopicSink:
     def _write_tasks(self, records: DataFrame, batch: Batch) -> None:
         """Not by way of `format("penstock")`: that costs two more Python workers per batch, about 0.1 s, and cannot
         tell its tasks how many they are."""
-        from penstock.pipelines.sink.rows import plan_columns
-        from penstock.pipelines.sink.task import RESULT_SCHEMA, TASKS_PROPERTY, TaskWrite
+        from penstock.pipelines.topic_writing.rows import plan_columns
+        from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TASKS_PROPERTY, TaskWrite
 
         options = self._options(batch)
         fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
@@ -129,9 +129,9 @@ class TopicSink:
 
     def _check_repetition(self, options: SinkOptions, batch: Batch, tasks: int) -> None:
         """Once per run and query, and after a batch that failed: a task sees its own marker only."""
-        from penstock.pipelines.sink.clients import admin_for
-        from penstock.pipelines.sink.marker import check_task_count
-        from penstock.pipelines.sink.markers import read_markers_of_sink
+        from penstock.pipelines.topic_writing.clients import admin_for
+        from penstock.pipelines.topic_writing.marker import check_task_count
+        from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 
         if self._done.get(batch.query_id) == batch.id - 1:
             return

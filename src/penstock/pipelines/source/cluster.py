@@ -18,13 +18,13 @@ import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec, TopicDescription
 
-from penstock.core.bounded_call import StuckCallError
+from penstock.client.bounded_call import StuckCallError
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.waiting import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.group_offsets import GroupOffsets
 from penstock.pipelines.source.offsets import LATEST, Offsets
-from penstock.pipelines.source.options import LookupOptions, SourceOptions, Subscription
-from penstock.pipelines.waiting import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
+from penstock.pipelines.source.read_options import LookupOptions, SourceOptions, Subscription
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")

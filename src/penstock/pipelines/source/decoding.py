@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.types import Buffer
-from penstock.pipelines.source.rows import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
+from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import decode_varint

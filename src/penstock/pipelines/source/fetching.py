@@ -18,7 +18,7 @@ from penstock.pipelines.source.brokers import REQUEST_TIMEOUT_S, BrokerConnectio
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
 from penstock.pipelines.source.decoding import Section, decode_sections
 from penstock.pipelines.source.fetched import AbortedTransactions, FoundBatch, find_batches, open_sections
-from penstock.pipelines.source.options import FetchOptions
+from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 import confluent_kafka
 from confluent_kafka import Consumer
 
-from penstock.core.bounded_call import StuckCallError, call_within
+from penstock.client.bounded_call import StuckCallError, call_within
 from penstock.core.types import TopicPartition
-from penstock.pipelines.group_consumer import open_group_consumer, raise_errors
+from penstock.pipelines.kafka.group_consumer import open_group_consumer, raise_errors
 from penstock.pipelines.source.offsets import Offsets
 
 # A commit has no limit of its own but this: so long its coordinator is looked for.

@@ -15,14 +15,14 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from penstock.pipelines.source.cluster import explain_setting
+from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
 from penstock.pipelines.source.fetching import FetchError, bound_rows
-from penstock.pipelines.source.rows import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from penstock.pipelines.source.options import FetchOptions
+    from penstock.pipelines.source.read_options import FetchOptions
     from penstock.pipelines.source.splitting import OffsetRange
 
 _MESSAGES_AT_ONCE = 10_000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.core.types import TopicPartition
-    from penstock.pipelines.source.options import SourceOptions
+    from penstock.pipelines.source.read_options import SourceOptions
 
 
 class BatchReader(DataSourceReader):

@@ -34,7 +34,7 @@ from penstock.pipelines.source.tasks import TopicRange, read_range
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.pipelines.source.options import SourceOptions
+    from penstock.pipelines.source.read_options import SourceOptions
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.options import FetchOptions
+from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 
 if TYPE_CHECKING:

@@ -1,0 +1,83 @@
+"""Group commit: acknowledgements that wait for the disk share as few fsyncs as possible.
+
+While one fsync of a partition runs in a thread, everything appended meanwhile queues for the next one; when it ends,
+one more fsync covers them all. So the number of fsyncs follows the disk's speed, not the number of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.broker.partitions.partition import Partition
+from penstock.core.clock import Clock
+from penstock.core.metrics.counters import LogMetrics
+from penstock.protocol.errors import ApiError
+
+# fsync waits for the device, not for a core: a few threads keep several disks busy.
+_THREADS = 4
+
+
+class Flusher:
+    def __init__(self, metrics: LogMetrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-flush")
+        self._waiting: dict[Partition, list[asyncio.Future[bool]]] = {}
+        self._workers: dict[Partition, asyncio.Task[None]] = {}
+
+    async def flush(self, partitions: list[Partition]) -> list[Partition]:
+        """Returns once everything appended to `partitions` before the call is on disk; the partitions where that
+        failed.
+        """
+        durable = await asyncio.gather(*(self._join(partition) for partition in partitions))
+        return [partition for partition, is_durable in zip(partitions, durable, strict=True) if not is_durable]
+
+    def _join(self, partition: Partition) -> asyncio.Future[bool]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        self._waiting.setdefault(partition, []).append(future)
+        if partition not in self._workers:
+            self._workers[partition] = loop.create_task(self._work(partition))
+        return future
+
+    async def _work(self, partition: Partition) -> None:
+        """An fsync under way may miss a later append, so whoever joins meanwhile waits for the next round."""
+        try:
+            while waiting := self._waiting.pop(partition, None):
+                is_durable = False  # also if the fsync ends in a way that nobody foresaw
+                try:
+                    is_durable = await self._sync(partition)
+                finally:
+                    _release(waiting, is_durable)
+        finally:
+            _release(self._waiting.pop(partition, ()), False)
+            del self._workers[partition]
+
+    async def _sync(self, partition: Partition) -> bool:
+        started = time.perf_counter()
+        log = partition.log
+        try:
+            flush = log.prepare_flush()
+            if flush is not None:
+                await asyncio.get_running_loop().run_in_executor(self._executor, flush.run)
+                log.mark_flushed(flush, self._clock.now_ms())
+        except OSError as error:
+            log.go_offline(f"flushing: {error}")
+        except ApiError:
+            return False  # offline already, and logged
+        self._metrics.flush_time_ms.observe((time.perf_counter() - started) * 1000)
+        return log.offline_reason is None
+
+    async def close(self) -> None:
+        """Whoever waits gets an answer first."""
+        await asyncio.gather(*self._workers.values(), return_exceptions=True)
+        self._executor.shutdown(wait=True)
+
+
+def _release(waiting: Iterable[asyncio.Future[bool]], is_durable: bool) -> None:
+    for future in waiting:
+        if not future.done():  # the client may be gone
+            future.set_result(is_durable)

@@ -1,0 +1,90 @@
+"""One partition this broker leads: its log, its place in the cluster, and who waits for it."""
+
+from __future__ import annotations
+
+from penstock.broker.partitions.waiting import Waiter
+from penstock.cluster.image import PartitionState
+from penstock.core.metrics.counters import TopicMetrics
+from penstock.core.types import Buffer, TopicId, TopicPartition
+from penstock.log.partition_log import AppendResult, Origin, PartitionLog
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.in_sync import can_append, decide_high_watermark
+
+
+class Partition:
+    __slots__ = ("log", "metrics", "state", "topic_id", "topic_partition", "waiters")
+
+    def __init__(self, log: PartitionLog, topic_id: TopicId, state: PartitionState, metrics: TopicMetrics) -> None:
+        self.log = log
+        self.topic_partition: TopicPartition = log.topic_partition
+        self.topic_id = topic_id
+        self.state = state
+        self.metrics = metrics
+        self.waiters: set[Waiter] = set()
+
+    def append(
+        self,
+        records: Buffer,
+        acks: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        state, log = self.state, self.log
+        if not can_append(len(state.isr), log.settings.min_insync_replicas, acks):
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(state.isr)} in-sync replicas, "
+                f"min.insync.replicas is {log.settings.min_insync_replicas}",
+            )
+        result = log.append_as_leader(records, state.leader_epoch, now_ms, origin, transaction_version)
+        if len(state.isr) == 1:
+            log.advance_high_watermark(decide_high_watermark(log.high_watermark, (log.log_end_offset,)))
+            if self.waiters:
+                self.notify(len(records))
+        return result
+
+    def append_end_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_commit: bool,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Ends a transaction here. Readers of committed records get what waited for it, so all of them look again."""
+        state, log = self.state, self.log
+        result = log.append_end_marker(
+            producer_id, producer_epoch, coordinator_epoch, is_commit, state.leader_epoch, now_ms, transaction_version
+        )
+        if len(state.isr) == 1:
+            log.advance_high_watermark(decide_high_watermark(log.high_watermark, (log.log_end_offset,)))
+            self.wake_all()
+        return result
+
+    def notify(self, size: int) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.arrived(size)
+
+    def wake_all(self) -> None:
+        """The partition is going away, or was cut: whoever waits must look again."""
+        for waiter in tuple(self.waiters):
+            waiter.wake()
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Clients say which epoch they believe in (KIP-320); -1 means they do not know one."""
+        if current_leader_epoch == -1 or current_leader_epoch == self.state.leader_epoch:
+            return
+        if current_leader_epoch < self.state.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet."""
+        if leader_epoch == self.state.leader_epoch:
+            return leader_epoch, self.log.log_end_offset
+        return self.log.end_offset_for_epoch(leader_epoch)
+
+    def readable_end(self, is_read_committed: bool) -> int:
+        return self.log.last_stable_offset if is_read_committed else self.log.high_watermark

@@ -1,0 +1,137 @@
+"""The partitions this broker hosts, kept in step with the metadata image."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from penstock.broker.partitions.partition import Partition
+from penstock.cluster.image import INTERNAL_TOPICS, ImageDelta, MetadataImage, TopicImage
+from penstock.core.clock import Clock
+from penstock.core.log_settings import LogSettings
+from penstock.core.metrics.counters import TopicCounters
+from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger("penstock.broker.partitions.partitions")
+
+
+class Partitions:
+    def __init__(
+        self,
+        node_id: int,
+        directories: LogDirectories,
+        settings_for: Callable[[str], LogSettings],
+        metrics: TopicCounters,
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._directories = directories
+        self._settings_for = settings_for
+        self._metrics = metrics
+        self._clock = clock
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._names: dict[TopicId, str] = {}
+        self._without_log: set[tuple[str, int]] = set()  # partitions whose log could not be created
+        self._is_started = False  # the first image is what was there before
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        return self._partitions.get((topic, partition))
+
+    def why_missing(self, topic: str, partition: int) -> ErrorCode:
+        """What to say of a partition that `find` does not find."""
+        is_ours = (topic, partition) in self._without_log
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_ours else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        return self._names.get(topic_id)
+
+    def is_online(self, topic: str, partition: int) -> bool:
+        found = self._partitions.get((topic, partition))
+        return found is not None and found.log.offline_reason is None
+
+    @staticmethod
+    def is_internal(topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    # -------------------------------------------------------------------------------------------- following the image
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> ImageDelta:
+        """Creates, changes and deletes partitions so that they match `new`. A partition whose disk fails is left
+        offline.
+        """
+        delta = ImageDelta.between(old, new)
+        for topic in delta.deleted:
+            self._remove_topic(topic)
+        self._directories.settle_deletions()
+        changed = {topic_partition.topic for topic_partition in (*delta.added, *delta.changed)}
+        changed |= {topic.name for topic in (*delta.created, *delta.configured)}
+        fresh = self._fresh_partitions(delta)
+        for name in new.topics if delta.broker_configs_changed else changed:
+            self._update_topic(new.topics[name], fresh)
+        return delta
+
+    def _fresh_partitions(self, delta: ImageDelta) -> frozenset[TopicPartition]:
+        """Those that never had a log. At the start there is no telling them from those in a directory that fails."""
+        is_start, self._is_started = not self._is_started, True
+        if is_start:
+            return frozenset()
+        created = (TopicPartition(topic.name, each.partition) for topic in delta.created for each in topic.partitions)
+        return frozenset((*created, *delta.added))
+
+    def _remove_topic(self, topic: TopicImage) -> None:
+        self._names.pop(topic.topic_id, None)
+        self._metrics.remove(topic.name)
+        for state in topic.partitions:
+            self._without_log.discard((topic.name, state.partition))
+            partition = self._partitions.pop((topic.name, state.partition), None)
+            if partition is not None:
+                partition.wake_all()
+                self._directories.delete(partition.topic_partition, self._clock.now_ms())
+
+    def _update_topic(self, topic: TopicImage, fresh: frozenset[TopicPartition]) -> None:
+        self._names[topic.topic_id] = topic.name
+        settings = self._settings_for(topic.name)
+        for state in topic.partitions:
+            if self._node_id not in state.replicas:
+                continue
+            partition = self._partitions.get((topic.name, state.partition))
+            if partition is not None:
+                partition.state = state
+                partition.log.update_settings(settings)
+                continue
+            where = TopicPartition(topic.name, state.partition)
+            try:
+                log = self._open_log(where, topic.topic_id, settings, is_fresh=where in fresh)
+            except (ApiError, OSError) as error:
+                logger.error("%s is offline: %s", where, error)
+                self._without_log.add(where)
+                continue
+            self._without_log.discard(where)
+            self._partitions[where] = Partition(log, topic.topic_id, state, self._metrics.get(topic.name))
+            log.advance_high_watermark(log.log_end_offset if len(state.isr) == 1 else log.high_watermark)
+
+    def _open_log(
+        self, where: TopicPartition, topic_id: TopicId, settings: LogSettings, *, is_fresh: bool
+    ) -> PartitionLog:
+        log = self._directories.logs.get(where)
+        if log is None:
+            if self._directories.offline and not is_fresh:
+                # An empty log made elsewhere would hide the records, and clash with them once the directory is back.
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a data directory that is offline")
+            return self._directories.create(where, topic_id, settings)
+        log.update_settings(settings)
+        if log.topic_id == ZERO_TOPIC_ID and log.offline_reason is None:
+            log.assign_topic_id(topic_id)
+        elif log.topic_id not in (topic_id, ZERO_TOPIC_ID):
+            # Whoever put it there, its records are not this topic's.
+            log.go_offline(f"{log.directory} belongs to another topic of the same name; move it away")
+        return log

@@ -1,0 +1,95 @@
+"""Writes the markers that end transactions into the partitions that took part.
+
+A marker that cannot be written now is not an error: the decision stands in `__transaction_state`, and the runtime
+tries again until the partition has it. A partition that is gone needs none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
+from penstock.core.clock import Clock
+from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.transactions.outcome import Markers
+
+logger = logging.getLogger("penstock.broker.transactions")
+
+# The log knows a later owner of the transactional id: that one's marker has ended the transaction already.
+_OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+
+class Marker(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int = 0
+
+
+class WrittenMarkers(NamedTuple):
+    done: list[TopicPartition]
+    left: list[TopicPartition]  # to be tried again
+    to_flush: list[Partition]  # of those done: durable only after an fsync
+
+
+class MarkerWriter:
+    def __init__(
+        self, partitions: Partitions, exists: Callable[[TopicPartition], bool], groups: GroupRuntime, clock: Clock
+    ) -> None:
+        self._partitions = partitions
+        self._exists = exists
+        self._groups = groups
+        self._clock = clock
+
+    def write(self, markers: Markers) -> WrittenMarkers:
+        """To as many of the partitions as will take it."""
+        written = WrittenMarkers([], [], [])
+        marker = Marker(
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.coordinator_epoch,
+            markers.is_commit,
+            markers.transaction_version,
+        )
+        for where in markers.partitions:
+            try:
+                to_flush = self.append(where, marker)
+            except ApiError as error:
+                outcome = written.done if self._is_settled(where, error.code, markers) else written.left
+                outcome.append(where)
+                continue
+            written.done.append(where)
+            if to_flush is not None:
+                written.to_flush.append(to_flush)
+        return written
+
+    def append(self, where: TopicPartition, marker: Marker) -> Partition | None:
+        """One marker into one partition; the partition, if the marker has to be flushed before it counts."""
+        partition = self._partitions.find(*where)
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        holds_offsets = where.topic == CONSUMER_OFFSETS
+        if holds_offsets and not self._groups.coordinator.is_active(where.partition):
+            # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        result = partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
+        if holds_offsets:
+            self._groups.end_transaction(where.partition, marker.producer_id, marker.is_commit)
+        return partition if result.must_flush else None
+
+    def _is_settled(self, where: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
+        if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return not self._exists(where)  # it may also be there and not have come online
+        if error in _OVERTAKEN:
+            logger.warning(
+                "%s has a newer epoch than the marker of %s: %s", where, markers.transactional_id, error.name
+            )
+            return True
+        return False

@@ -1,0 +1,143 @@
+"""What a broker does by the clock: retention, checkpoints, delayed flushes, expiry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from penstock.broker.broker import Broker
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.upkeep.compaction import Compaction
+from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
+from penstock.protocol.errors import ApiError
+
+logger = logging.getLogger("penstock.broker.upkeep.housekeeping")
+
+# Partitions handled before other work gets a turn of the loop: about 1 ms.
+_PARTITIONS_PER_TURN = 50
+# Files of deleted segments and topics wait for file.delete.delay.ms; this is how exactly.
+_FILE_REMOVAL_INTERVAL_MS = 5_000
+# Kafka's number, which nobody can set there either.
+_PRODUCER_EXPIRY_INTERVAL_MS = 600_000
+_MIN_FLUSH_INTERVAL_MS = 100
+# A sealed segment is synced soon after the roll, so that a crash has little to recover.
+_MAX_FLUSH_INTERVAL_MS = 1_000
+
+
+class Chore(NamedTuple):
+    name: str
+    interval_ms: Callable[[], int]
+    run: Callable[[], Awaitable[None]]
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker, stopwatch: Stopwatch = REAL_TIME) -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+        config = broker.config
+        self.compaction = Compaction(
+            lambda: [partition.log for partition in broker.partitions],
+            lambda: broker.config,
+            broker.clock,
+            broker.metrics.cleaner,
+            self._stopping.is_set,
+            stopwatch,
+        )
+        self.chores: tuple[Chore, ...] = (
+            Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),
+            # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes what has
+            # changed.
+            Chore("checkpoints", lambda: config.replica_high_watermark_checkpoint_interval_ms, self._write_checkpoints),
+            Chore("offset expiry", lambda: config.offsets_retention_check_interval_ms, self._expire_offsets),
+            Chore(
+                "transactional id expiry",
+                lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                self._expire_transactional_ids,
+            ),
+            Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
+            Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
+            Chore("compaction", lambda: max(broker.config.log_cleaner_backoff_ms, 1), self.compaction.run),
+            Chore("flush", self._flush_interval_ms, self._flush_old),
+        )
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._repeat(chore), name=f"chore {chore.name}") for chore in self.chores]
+
+    async def stop(self) -> None:
+        """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""
+        self._stopping.set()
+        await asyncio.gather(*self._tasks)
+        self.compaction.close()
+
+    async def _repeat(self, chore: Chore) -> None:
+        """A supervisor: a chore that fails is logged and tried again next time."""
+        while not await self._stops_within(chore.interval_ms()):
+            try:
+                await chore.run()
+            except Exception:
+                logger.exception("%s failed and will be tried again", chore.name)
+
+    async def _stops_within(self, interval_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(interval_ms / 1000):
+                await self._stopping.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _each_partition(self, action: Callable[[Partition], object]) -> None:
+        for count, partition in enumerate(self._broker.partitions):
+            if partition.log.offline_reason is None:
+                try:
+                    action(partition)
+                except ApiError as error:
+                    logger.error("%s: %s", partition.topic_partition, error)
+            if count % _PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _apply_retention(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        metrics = self._broker.metrics.logs
+
+        def apply(partition: Partition) -> None:
+            if not partition.log.is_cleaning:  # then its turn comes right after the cleaning
+                metrics.segments_deleted += len(partition.log.apply_retention(now_ms))
+
+        await self._each_partition(apply)
+
+    async def _write_checkpoints(self) -> None:
+        write = self._broker.directories.prepare_checkpoints()
+        if write is not None:
+            await asyncio.to_thread(write.run)
+
+    async def _expire_offsets(self) -> None:
+        self._broker.groups.expire_offsets()
+
+    async def _expire_transactional_ids(self) -> None:
+        self._broker.transactions.expire()
+
+    async def _expire_producers(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        await self._each_partition(lambda partition: partition.log.remove_expired_producers(now_ms))
+
+    async def _remove_files(self) -> None:
+        self._broker.directories.remove_stale_files(self._broker.clock.now_ms())
+
+    # -------------------------------------------------------------------------------------------- flush.ms
+
+    def _flush_interval_ms(self) -> int:
+        """Half the shortest flush.ms in use, within reason."""
+        shortest = min(
+            (partition.log.settings.flush_ms for partition in self._broker.partitions), default=_MAX_FLUSH_INTERVAL_MS
+        )
+        return max(_MIN_FLUSH_INTERVAL_MS, min(shortest // 2, _MAX_FLUSH_INTERVAL_MS))
+
+    async def _flush_old(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        due = [partition for partition in self._broker.partitions if partition.log.is_flush_due(now_ms)]
+        if due:
+            await self._broker.flusher.flush(due)

@@ -1,0 +1,171 @@
+"""The cluster a command talks to: where it is, how to log in, and the clients for it.
+
+Nothing here imports a client library before it is needed: `--help` and `broker start` must not pay for it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception
+from penstock.client import addresses
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+    from penstock.cli.access.admin_types import ClusterMetadata
+
+Result = TypeVar("Result")
+Key = TypeVar("Key")
+
+# Kafka's tools wait 30 s for an administrative answer (request.timeout.ms of the Java client).
+REQUEST_TIMEOUT_SECONDS = 30.0
+# A TCP connection that takes longer than this on a working network is not going to come.
+CONNECT_TIMEOUT_SECONDS = 5.0
+# A topic made by auto-creation, or the first lookup of a group, takes a moment to be seen by every request.
+SETTLE_SECONDS = 5.0
+_SETTLING = frozenset(
+    {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    bootstrap_servers: str
+    settings: Mapping[str, str] = field(default_factory=dict)  # librdkafka's
+    errors: list[str] = field(default_factory=list)  # what the client library reported in the background
+    opened: list[object] = field(default_factory=list)  # a client that is collected takes its open requests with it
+
+    def admin(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        self.check_reachable()
+        admin = AdminClient(self._client_config({}))
+        self.opened.append(admin)
+        return admin
+
+    def producer(self, overrides: Mapping[str, Any]) -> Producer:
+        from confluent_kafka import Producer
+
+        self.check_reachable()
+        # Keys land in the partitions that Java clients put them in, not in librdkafka's own default.
+        return Producer(self._client_config({"partitioner": "murmur2_random", **overrides}))
+
+    def consumer(self, overrides: Mapping[str, Any]) -> Consumer:
+        from confluent_kafka import Consumer
+
+        self.check_reachable()
+        return Consumer(self._client_config(overrides))
+
+    def _client_config(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """User settings beat ours. The library's log is silent unless asked for: its errors are told once, by us."""
+        silence = {} if "debug" in self.settings else {"log_level": 0}
+        return {
+            "client.id": "penstock-cli",
+            **silence,
+            **overrides,
+            **self.settings,
+            "bootstrap.servers": self.bootstrap_servers,
+            "error_cb": self._remember_error,
+        }
+
+    def _remember_error(self, error: Any) -> None:
+        self.errors.append(error.str())
+
+    def check_reachable(self) -> None:
+        """Fails at once, with the reason, where the client library would retry until its time is up."""
+        reasons = []
+        for host, port in parse_servers(self.bootstrap_servers):
+            try:
+                socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
+                return
+            except OSError as error:
+                reasons.append(f"{host}:{port} ({error.strerror or error})")
+        raise CliError(
+            f"no broker answers at {', '.join(reasons)}",
+            "Name one with --bootstrap-server or PENSTOCK_BOOTSTRAP, or start one: penstock broker start --data DIR",
+            ExitCode.UNREACHABLE,
+        )
+
+
+def parse_servers(text: str) -> list[addresses.Address]:
+    try:
+        servers = addresses.parse_servers(text)
+    except ValueError as error:
+        raise UsageError(str(error), "Write it as HOST:PORT.") from error
+    if not servers:
+        raise UsageError("the list of bootstrap servers is empty", "Write it as HOST:PORT,HOST:PORT.")
+    return servers
+
+
+def wait(request: Callable[[], Future[Result]], subject: str = "") -> Result:
+    """The answer to `request`, sent again while the cluster is still settling."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        try:
+            return request().result(REQUEST_TIMEOUT_SECONDS + 5)
+        except KafkaException as error:
+            explained = explain_exception(error, subject)
+            if explained.name not in _SETTLING or time.monotonic() >= deadline:
+                raise explained from error
+            time.sleep(0.1)
+
+
+def wait_each(futures: Mapping[Key, Future[Result]]) -> tuple[dict[Key, Result], dict[Key, CliError]]:
+    """Every answer of a request about many things, apart from every refusal."""
+    from confluent_kafka import KafkaException
+
+    results: dict[Key, Result] = {}
+    failures: dict[Key, CliError] = {}
+    for key, future in futures.items():
+        try:
+            results[key] = future.result(REQUEST_TIMEOUT_SECONDS + 5)
+        except KafkaException as error:
+            failures[key] = explain_exception(error, str(key))
+    return results, failures
+
+
+def raise_failures(failures: Iterable[CliError]) -> None:
+    """One error for many: each message on its line, each hint once."""
+    errors = list(failures)
+    if errors:
+        hints = dict.fromkeys(error.hint for error in errors if error.hint)
+        raise CliError("\nError: ".join(error.message for error in errors), "\n".join(hints), errors[0].exit_code)
+
+
+def fetch_metadata(client: AdminClient | Producer | Consumer, topic: str | None = None) -> ClusterMetadata:
+    """Works with every kind of client; `topic` may be created by asking, where the client and the broker allow it."""
+    if topic is None:
+        return client.list_topics(timeout=REQUEST_TIMEOUT_SECONDS)
+    return client.list_topics(topic, timeout=REQUEST_TIMEOUT_SECONDS)
+
+
+def list_partitions(admin: AdminClient, topic: str) -> list[int]:
+    """The topic's partitions, in order. Never creates the topic."""
+    from confluent_kafka import TopicCollection
+
+    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_SECONDS)
+    described = wait(lambda: futures[topic], f"topic {topic}")
+    return sorted(partition.id for partition in described.partitions)
+
+
+def find_partitions(client: Producer | Consumer, topic: str, settle_seconds: float = 0.0) -> list[int]:
+    """The topic's partitions, in order. Asking may create the topic: then waits `settle_seconds` for it."""
+    deadline = time.monotonic() + settle_seconds
+    while True:
+        described = fetch_metadata(client, topic).topics[topic]
+        if described.error is None and described.partitions:
+            return sorted(described.partitions)
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(0.05)
+    error = described.error
+    raise explain(error.name() if error else "UNKNOWN_TOPIC_OR_PART", error.str() if error else "", f"topic {topic}")

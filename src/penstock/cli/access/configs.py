@@ -1,0 +1,105 @@
+"""Reading and changing settings. The client library refuses broker defaults, so those go over our own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.cli.access.cluster_client import (
+    REQUEST_TIMEOUT_SECONDS,
+    Cluster,
+    fetch_metadata,
+    raise_failures,
+    wait_each,
+)
+from penstock.cli.errors import CliError
+from penstock.cli.views.configs import Change, Resource, ResourceKind, Setting
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+
+def read_settings(cluster: Cluster, resources: Iterable[Resource]) -> dict[Resource, list[Setting]]:
+    from penstock.cli.access.admin_types import ConfigResource, ResourceType
+
+    wanted = list(resources)
+    settings = {resource: _read_broker_defaults(cluster) for resource in wanted if resource.is_broker_default}
+    named = {
+        ConfigResource(ResourceType(resource.kind), resource.name): resource
+        for resource in wanted
+        if not resource.is_broker_default
+    }
+    if named:
+        admin = cluster.admin()
+        check_brokers(admin, named.values())
+        futures = admin.describe_configs(list(named), request_timeout=REQUEST_TIMEOUT_SECONDS)
+        results, failures = wait_each({named[key]: future for key, future in futures.items()})
+        raise_failures(failures.values())
+        for resource, entries in results.items():
+            settings[resource] = [
+                Setting(entry.name, entry.value, entry.source, entry.is_read_only, entry.is_sensitive)
+                for entry in entries.values()
+            ]
+    return settings
+
+
+def check_brokers(admin: AdminClient, resources: Iterable[Resource]) -> None:
+    """A request for a broker goes to that broker, and one that does not exist would only be waited for."""
+    wanted = [resource for resource in resources if resource.kind is ResourceKind.BROKER]
+    existing = fetch_metadata(admin).brokers if wanted else {}
+    for resource in wanted:
+        if int(resource.name) not in existing:
+            raise CliError(f"there is no broker {resource.name}", f"There are {', '.join(map(str, sorted(existing)))}.")
+
+
+def alter_settings(cluster: Cluster, resource: Resource, changes: list[Change], validate_only: bool) -> None:
+    if resource.is_broker_default:
+        _alter_broker_defaults(cluster, changes, validate_only)
+        return
+    from penstock.cli.access.admin_types import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    entries = [
+        ConfigEntry(change.key, change.value, incremental_operation=AlterConfigOpType(change.operation))
+        for change in changes
+    ]
+    request = ConfigResource(ResourceType(resource.kind), resource.name, incremental_configs=entries)
+    admin = cluster.admin()
+    check_brokers(admin, [resource])
+    futures = admin.incremental_alter_configs(
+        [request], validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_SECONDS
+    )
+    _, failures = wait_each(dict(zip([resource], futures.values(), strict=True)))
+    raise_failures(failures.values())
+
+
+def _read_broker_defaults(cluster: Cluster) -> list[Setting]:
+    from penstock.cli.access.raw_client import check_error, open_broker
+    from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    resource = DescribeConfigsResource(resource_type=4, resource_name="", configuration_keys=None)
+    with open_broker(cluster) as broker:
+        result = broker.request(DescribeConfigsRequest(resources=[resource])).results[0]
+    check_error(result.error_code, "broker defaults", result.error_message)
+    return [
+        Setting(config.name, config.value, config.config_source, config.read_only, config.is_sensitive)
+        for config in result.configs
+    ]
+
+
+def _alter_broker_defaults(cluster: Cluster, changes: list[Change], validate_only: bool) -> None:
+    from penstock.cli.access.raw_client import check_error, open_broker
+    from penstock.protocol.messages.incremental_alter_configs import (
+        AlterableConfig,
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+
+    configs = [
+        AlterableConfig(name=change.key, config_operation=int(change.operation), value=change.value)
+        for change in changes
+    ]
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=configs)
+    with open_broker(cluster) as broker:
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        result = broker.request(request).responses[0]
+    check_error(result.error_code, "broker defaults", result.error_message)

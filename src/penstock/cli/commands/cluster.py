@@ -1,0 +1,118 @@
+"""`penstock cluster`: the brokers, what they serve and what they store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, wait
+from penstock.cli.access.raw_client import check_error, open_broker
+from penstock.cli.errors import UsageError
+from penstock.cli.options import AsJson, on_cluster
+from penstock.cli.views.cluster import (
+    BrokerView,
+    api_documents,
+    api_table,
+    broker_table,
+    choose_brokers,
+    feature_documents,
+    feature_table,
+    log_directory_documents,
+    log_directory_table,
+    partition_size_table,
+)
+from penstock.protocol.messages.api_versions import ApiVersionsResponse
+
+app = typer.Typer(help="Look at the brokers of a cluster.", no_args_is_help=True, rich_markup_mode=None)
+
+BrokerIds = Annotated[
+    list[int] | None, typer.Option("--broker", metavar="ID", help="Only this broker; may be repeated.")
+]
+
+
+def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
+    admin = cluster.admin()
+    described: Any = wait(lambda: admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_SECONDS))
+    brokers = [BrokerView(node.id, node.host, node.port, node.rack or None) for node in described.nodes]
+    controller = described.controller.id if described.controller is not None else None
+    return described.cluster_id, controller, sorted(brokers)
+
+
+@app.command()
+@on_cluster
+def describe(cluster: Cluster, as_json: AsJson = False) -> None:
+    """Show the cluster's id, controller, brokers and features."""
+    cluster_id, controller, brokers = _read_brokers(cluster)
+    try:
+        with open_broker(cluster) as broker:
+            versions = broker.versions
+    except UsageError:  # a login that our own connection does not know; the rest can still be told
+        versions = ApiVersionsResponse()
+    if as_json:
+        output.print_json(
+            {
+                "cluster_id": cluster_id,
+                "controller": controller,
+                "brokers": [broker._asdict() for broker in brokers],
+                "features": feature_documents(versions),
+            }
+        )
+        return
+    output.print_fields(
+        [
+            ("Cluster", cluster_id),
+            ("Controller", controller),
+            ("Brokers", len(brokers)),
+            ("APIs", len(versions.api_keys)),
+        ]
+    )
+    output.say("")
+    output.print_table(broker_table(brokers, controller))
+    if versions.supported_features:
+        output.say("")
+        output.print_table(feature_table(versions))
+
+
+@app.command("api-versions")
+@on_cluster
+def api_versions(cluster: Cluster, broker: BrokerIds = None, as_json: AsJson = False) -> None:
+    """Show which requests a broker serves, in which versions."""
+    addresses: list[tuple[str, int] | None] = [None]
+    if broker is not None:
+        addresses = [(view.host, view.port) for view in choose_brokers(_read_brokers(cluster)[2], broker)]
+    for address in addresses:
+        with open_broker(cluster, address) as raw:
+            versions = raw.versions
+        if as_json:
+            output.print_json(api_documents(versions))
+        else:
+            output.print_table(api_table(versions))
+
+
+@app.command("log-dirs")
+@on_cluster
+def log_directories(
+    cluster: Cluster,
+    broker: BrokerIds = None,
+    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")] = None,
+    partitions: Annotated[bool, typer.Option("--partitions", help="The size of each partition.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the brokers' data directories and what fills them."""
+    from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+    found = []
+    for view in choose_brokers(_read_brokers(cluster)[2], broker):
+        with open_broker(cluster, (view.host, view.port)) as raw:
+            response = raw.request(DescribeLogDirsRequest(topics=None))
+        check_error(response.error_code, f"broker {view.id}")
+        found.append((view.id, response.results))
+    wanted = frozenset(topic) if topic else None
+    if as_json:
+        output.print_json(log_directory_documents(found, wanted))
+    elif partitions or topic:
+        output.print_table(partition_size_table(found, wanted), "There are no such partitions.")
+    else:
+        output.print_table(log_directory_table(found))

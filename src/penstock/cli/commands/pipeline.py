@@ -1,0 +1,159 @@
+"""`penstock pipeline`: run, list, draw and reset pipelines written in Python."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.options import Yes, confirm
+
+if TYPE_CHECKING:
+    from penstock.pipelines import Pipeline
+    from penstock.pipelines.running.runner import Run
+
+app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True, rich_markup_mode=None)
+
+Reference = Annotated[
+    str, typer.Argument(metavar="MODULE[:NAME]", help="A module or .py file, and the pipeline in it.")
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, kafka.*, spark.*, or a parameter of the pipeline."),
+]
+_INSTALL_HINT = "pip install 'penstock[spark]' brings Spark; Java 17 or newer is needed to run it."
+
+
+@app.command()
+def run(
+    reference: Reference,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="local[*], spark://HOST:PORT, yarn, k8s://...")
+    ] = None,
+    assignments: Assignments = None,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there now, then stop.")] = False,
+) -> None:
+    """Run a pipeline until it is interrupted (Ctrl-C, SIGTERM) or, with --once, until it has caught up."""
+    pipeline = _load(reference, assignments)
+    _require_spark()
+    from penstock.pipelines.running.runner import Run
+    from penstock.pipelines.running.session import open_session
+
+    with _pipeline_errors():
+        spark = open_session(pipeline, master)
+        try:
+            _watch(Run(spark, pipeline, once=once))
+        finally:
+            spark.stop()
+
+
+@app.command("list")
+def list_all(module: Annotated[str, typer.Argument(metavar="MODULE", help="A module or .py file.")]) -> None:
+    """List the pipelines of a module."""
+    from penstock.pipelines import Pipeline
+    from penstock.pipelines.running.loading import find_pipelines, import_module
+
+    with _pipeline_errors():
+        found = find_pipelines(import_module(module))
+    table = output.Table(("NAME", "SOURCES", "SINKS"))
+    for name, target in found.items():
+        if isinstance(target, Pipeline):
+            sources = ", ".join(source.name for source in target.sources)
+            table.add(name, sources, ", ".join(sink.name for sink in target.sinks))
+        else:
+            table.add(name, None, None)
+    output.print_table(table, f"{module} has no pipelines.")
+
+
+@app.command()
+def describe(reference: Reference, assignments: Assignments = None) -> None:
+    """Draw a pipeline: its sources, steps and sinks."""
+    from penstock.pipelines.running.drawing import draw
+    from penstock.pipelines.running.runner import checkpoint_of, groups_of
+
+    pipeline = _load(reference, assignments)
+    with _pipeline_errors():
+        groups = groups_of(pipeline)
+    output.say(draw(pipeline))
+    output.say("")
+    settings = pipeline.settings
+    output.print_fields(
+        [
+            ("bootstrap servers", settings.bootstrap_servers),
+            ("consumer groups", ", ".join(groups.values())),
+            ("checkpoint", checkpoint_of(pipeline)),
+            ("trigger", settings.trigger),
+        ]
+    )
+
+
+@app.command()
+def reset(reference: Reference, assignments: Assignments = None, yes: Yes = False) -> None:
+    """Forget how far a pipeline has come: its checkpoint and its consumer group. What it wrote stays."""
+    from penstock.pipelines.running.reset import forget_progress
+    from penstock.pipelines.running.runner import checkpoint_of, groups_of
+
+    pipeline = _load(reference, assignments)
+    with _pipeline_errors():
+        groups = ", ".join(groups_of(pipeline).values())
+        confirm(
+            f"Delete the checkpoint {checkpoint_of(pipeline)} and the consumer groups {groups}? "
+            "The next run starts from the beginning and writes everything again.",
+            yes,
+        )
+        for line in forget_progress(pipeline):
+            output.say(line)
+
+
+def _load(reference: str, assignments: list[str] | None) -> Pipeline:
+    from penstock.pipelines.running.loading import load_pipeline
+
+    given: dict[str, str] = {}
+    for text in assignments or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
+        given[key.strip()] = value
+    with _pipeline_errors():
+        return load_pipeline(reference, given)
+
+
+@contextmanager
+def _pipeline_errors() -> Iterator[None]:
+    from penstock.pipelines.errors import PipelineError
+
+    try:
+        yield
+    except PipelineError as error:
+        raise CliError(error.message, error.hint) from error
+
+
+def _require_spark() -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise CliError("pipelines need PySpark, which is not installed", _INSTALL_HINT) from error
+
+
+def _watch(run: Run) -> None:
+    from rich.console import Console
+
+    from penstock.pipelines.progress.metrics import serve
+    from penstock.pipelines.progress.view import ProgressView
+
+    console = Console()
+    # After the session is there, since Spark puts a handler of its own in place, and before the queries start.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: run.stop())
+    run.start()
+    port = run.pipeline.settings.metrics_port
+    if port >= 0:
+        console.print(f"metrics on http://127.0.0.1:{serve(run.pipeline.name, run.progress, port)}/metrics")
+    with ProgressView(console, run.pipeline.name) as view:
+        run.wait(every=lambda current: view.show(current.progress()))
+        view.show(run.progress(), is_last=True)

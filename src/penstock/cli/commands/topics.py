@@ -1,0 +1,298 @@
+"""`penstock topics`: create, look at, change and delete topics."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.access.cluster_client import (
+    REQUEST_TIMEOUT_SECONDS,
+    Cluster,
+    fetch_metadata,
+    list_partitions,
+    raise_failures,
+    wait_each,
+)
+from penstock.cli.access.offsets import Place, find_offsets, find_range, parse_partition_offsets, parse_place
+from penstock.cli.completion import complete_topic
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.cli.text import parse_pairs, plural
+from penstock.cli.times import TIME_FORMS, format_time
+from penstock.cli.views.topics import (
+    INTERNAL_TOPICS,
+    PartitionView,
+    TopicView,
+    partition_table,
+    select_partitions,
+    topic_document,
+    topic_fields,
+    topic_list_table,
+)
+from penstock.core.types import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+app = typer.Typer(help="Create, describe, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)]
+
+
+@app.command()
+@on_cluster
+def create(
+    cluster: Cluster,
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's num.partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "-r", min=1, help="Default: the broker's.")
+    ] = None,
+    config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A topic setting.")] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Accept a topic that exists.")] = False,
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check, but create nothing.")] = False,
+) -> None:
+    """Create topics."""
+    from penstock.cli.access.admin_types import NewTopic
+
+    new_topics = [
+        NewTopic(name, partitions or -1, replication_factor or -1, config=parse_pairs(config)) for name in names
+    ]
+    futures = cluster.admin().create_topics(
+        new_topics, validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_SECONDS
+    )
+    done = "Would create" if validate_only else "Created"
+    accepted = {"TOPIC_ALREADY_EXISTS": "exists already"} if if_not_exists else {}
+    _tell(wait_each(futures), done, accepted)
+
+
+def _tell(answers: tuple[dict[str, None], dict[str, CliError]], done: str, accepted: dict[str, str]) -> None:
+    """One line for each topic; an error whose name is in `accepted` is only worth mentioning."""
+    results, failures = answers
+    for name in results:
+        output.note(f"{done} topic {name}.")
+    for name, failure in failures.items():
+        if failure.name in accepted:
+            output.note(f"Topic {name} {accepted[failure.name]}.")
+    raise_failures(failure for failure in failures.values() if failure.name not in accepted)
+
+
+@app.command("list")
+@on_cluster
+def list_topics(
+    cluster: Cluster,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Names only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List topics."""
+    metadata = fetch_metadata(cluster.admin())
+    topics = [
+        (name, len(topic.partitions), max((len(p.replicas) for p in topic.partitions.values()), default=0))
+        for name, topic in sorted(metadata.topics.items())
+        if internal or name not in INTERNAL_TOPICS
+    ]
+    if as_json:
+        output.print_json(
+            [{"name": name, "partitions": count, "replication_factor": factor} for name, count, factor in topics]
+        )
+    elif quiet:
+        for name, _, _ in topics:
+            output.say(name)
+    else:
+        output.print_table(topic_list_table(topics), "There are no topics. Create one: penstock topics create NAME")
+
+
+@app.command()
+@on_cluster
+def describe(
+    cluster: Cluster,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="Default: all.")
+    ] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions that lack in-sync replicas.")
+    ] = False,
+    unavailable: Annotated[bool, typer.Option("--unavailable", help="Only partitions without a leader.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show partitions, leaders, replicas and changed settings."""
+    admin = cluster.admin()
+    wanted = names or [name for name in sorted(fetch_metadata(admin).topics) if internal or name not in INTERNAL_TOPICS]
+    topics = select_partitions(read_topics(admin, wanted), under_replicated, unavailable)
+    if as_json:
+        output.print_json([topic_document(topic) for topic in topics])
+        return
+    for index, topic in enumerate(topics):
+        if index:
+            output.say("")
+        output.print_fields(topic_fields(topic))
+        output.say("")
+        output.print_table(partition_table(topic))
+    if not topics:
+        output.note("No partition is in trouble." if wanted else "There are no topics.")
+
+
+def read_topics(admin: AdminClient, names: list[str]) -> list[TopicView]:
+    from confluent_kafka import TopicCollection
+
+    from penstock.cli.access.admin_types import ConfigResource, ConfigSource, ResourceType
+
+    if not names:
+        return []
+    described, failures = wait_each(
+        admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_SECONDS)
+    )
+    raise_failures(failures.values())
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    configs, refused = wait_each(admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_SECONDS))
+    raise_failures(refused.values())
+    changed = {
+        resource.name: {
+            entry.name: entry.value or ""
+            for entry in entries.values()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        }
+        for resource, entries in configs.items()
+    }
+    return [_topic_view(described[name], changed.get(name, {})) for name in names]
+
+
+def _topic_view(topic: Any, configs: dict[str, str]) -> TopicView:
+    partitions = tuple(
+        PartitionView(
+            partition.id,
+            partition.leader.id if partition.leader is not None and partition.leader.id >= 0 else None,
+            tuple(node.id for node in partition.replicas),
+            tuple(node.id for node in partition.isr),
+        )
+        for partition in sorted(topic.partitions, key=lambda partition: partition.id)
+    )
+    # The library prints the id in plain base64, Kafka everywhere in its file-name-safe form.
+    topic_id = str(topic.topic_id).translate(str.maketrans("+/", "-_")) if topic.topic_id is not None else None
+    return TopicView(topic.name, topic_id, topic.is_internal, partitions, configs)
+
+
+@app.command()
+@on_cluster
+def alter(
+    cluster: Cluster,
+    name: TopicName,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="The new total.")],
+) -> None:
+    """Give a topic more partitions. (Settings: penstock configs alter --topic NAME.)"""
+    from penstock.cli.access.admin_types import NewPartitions
+
+    futures = cluster.admin().create_partitions(
+        [NewPartitions(name, partitions)], request_timeout=REQUEST_TIMEOUT_SECONDS
+    )
+    _, failures = wait_each(futures)
+    raise_failures(failures.values())
+    output.note(f"Topic {name} has {plural(partitions, 'partition')} now. Keys may land elsewhere than before.")
+
+
+@app.command()
+@on_cluster
+def delete(
+    cluster: Cluster,
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)],
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Accept a topic that is not there.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete topics and all their records."""
+    confirm(f"Delete {', '.join(names)} with all records?", yes)
+    futures = cluster.admin().delete_topics(names, request_timeout=REQUEST_TIMEOUT_SECONDS)
+    _tell(wait_each(futures), "Deleted", {"UNKNOWN_TOPIC_OR_PART": "does not exist"} if if_exists else {})
+
+
+@app.command("delete-records")
+@on_cluster
+def delete_records(
+    cluster: Cluster,
+    name: TopicName,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option(metavar="P:OFFSET", help="Delete what is before this offset of partition P; `end` is all of it."),
+    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help=f"Delete what is older: {TIME_FORMS}.")] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the oldest records of a topic."""
+    from confluent_kafka import TopicPartition as ClientPartition
+
+    if (offsets is None) == (before is None):
+        raise UsageError("say what to delete", "Give either --offsets P:OFFSET or --before TIME.")
+    admin = cluster.admin()
+    places = (
+        parse_partition_offsets(offsets) if offsets else _offsets_at(admin, name, parse_place(before or "", _now_ms()))
+    )
+    confirm(f"Delete records of {name} in {plural(len(places), 'partition')}?", yes)
+    requests = [ClientPartition(name, partition, offset) for partition, offset in sorted(places.items())]
+    futures = admin.delete_records(requests, request_timeout=REQUEST_TIMEOUT_SECONDS)
+    results, failures = wait_each({f"{key.topic}-{key.partition}": future for key, future in futures.items()})
+    starts = [(int(key.rpartition("-")[2]), result.low_watermark) for key, result in results.items()]
+    if as_json:
+        output.print_json([{"partition": partition, "low_watermark": start} for partition, start in sorted(starts)])
+    else:
+        table = output.Table((">PARTITION", ">STARTS AT"))
+        for partition, start in sorted(starts):
+            table.add(partition, start)
+        output.print_table(table)
+    raise_failures(failures.values())
+
+
+def _offsets_at(admin: AdminClient, topic: str, place: Place) -> dict[int, int]:
+    """Where nothing is as new as the time asked for, everything is older: the end of the partition."""
+    partitions = [TopicPartition(topic, partition) for partition in list_partitions(admin, topic)]
+    found = find_offsets(admin, dict.fromkeys(partitions, place))
+    return {key.partition: result.offset for key, result in found.items()}
+
+
+@app.command()
+@on_cluster
+def offsets(
+    cluster: Cluster,
+    name: TopicName,
+    at: Annotated[
+        str | None,
+        typer.Option("--time", metavar="PLACE", help=f"earliest, latest, max-timestamp, or a time: {TIME_FORMS}."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the offsets of a topic: its range, or where a time is."""
+    admin = cluster.admin()
+    place = parse_place(at, _now_ms()) if at is not None else None
+    partitions = [TopicPartition(name, partition) for partition in list_partitions(admin, name)]
+    documents: list[dict[str, Any]]
+    if place is None:
+        ranges = find_range(admin, partitions)
+        table = output.Table((">PARTITION", ">EARLIEST", ">LATEST", ">RECORDS"))
+        documents = [
+            {"partition": key.partition, "earliest": span.start, "latest": span.stop} for key, span in ranges.items()
+        ]
+        for key, span in ranges.items():
+            table.add(key.partition, span.start, span.stop, len(span))
+    else:
+        found = find_offsets(admin, dict.fromkeys(partitions, place))
+        table = output.Table((">PARTITION", ">OFFSET", "TIMESTAMP"))
+        documents = [
+            {"partition": key.partition, "offset": result.offset, "timestamp": result.timestamp}
+            for key, result in found.items()
+        ]
+        for key, result in found.items():
+            table.add(key.partition, result.offset if result.offset >= 0 else None, format_time(result.timestamp))
+    if as_json:
+        output.print_json(documents)
+    else:
+        output.print_table(table)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,154 @@
+"""`penstock transactions`: who has one open, since when, and how to end one that nobody will end."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.transactions import (
+    abort_transaction,
+    describe_transaction,
+    find_leader,
+    list_transactions,
+    open_transactions,
+)
+from penstock.cli.completion import complete_topic
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.cli.times import format_time, parse_duration_ms
+from penstock.core.types import TopicPartition
+from penstock.protocol.messages.describe_producers import ProducerState
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest
+
+app = typer.Typer(help="Look at transactions, and abort one that hangs.", no_args_is_help=True, rich_markup_mode=None)
+
+_ANY_DURATION = -1
+_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+@app.command("list")
+@on_cluster
+def list_all(
+    cluster: Cluster,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only in this state, e.g. Ongoing.")
+    ] = None,
+    producer_id: Annotated[
+        list[int] | None, typer.Option("--producer-id", metavar="ID", help="Only of this producer.")
+    ] = None,
+    longer_than: Annotated[
+        str | None, typer.Option("--longer-than", metavar="DURATION", help="Only open for longer, e.g. 10m.")
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Only transactional ids that match.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List transactional ids and the state of their transactions."""
+    request = ListTransactionsRequest(
+        state_filters=[name for text in state or () for name in text.split(",")],
+        producer_id_filters=producer_id or [],
+        duration_filter=_ANY_DURATION if longer_than is None else parse_duration_ms(longer_than),
+        transactional_id_pattern=pattern,
+    )
+    found = list_transactions(cluster, request)
+    rows = [(entry.transactional_id, node, entry.producer_id, entry.transaction_state) for node, entry in found]
+    if as_json:
+        keys = ("transactional_id", "coordinator", "producer_id", "state")
+        output.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    table = output.Table(("TRANSACTIONAL ID", ">COORDINATOR", ">PRODUCER ID", "STATE"))
+    for row in rows:
+        table.add(*row)
+    output.print_table(table, "There are no such transactions.")
+
+
+@app.command()
+@on_cluster
+def describe(
+    cluster: Cluster,
+    transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Show a transaction: its producer, since when it is open, and which partitions take part."""
+    documents = [_document(*describe_transaction(cluster, name)) for name in transactional_ids]
+    if as_json:
+        output.print_json(documents)
+        return
+    for index, document in enumerate(documents):
+        if index:
+            output.say("")
+        output.print_fields(_fields(document))
+
+
+def _document(coordinator: str, described: Any) -> dict[str, Any]:
+    started_ms = described.transaction_start_time_ms
+    is_open = described.transaction_state in _OPEN_STATES and started_ms >= 0
+    return {
+        "transactional_id": described.transactional_id,
+        "coordinator": coordinator,
+        "state": described.transaction_state,
+        "producer_id": described.producer_id,
+        "producer_epoch": described.producer_epoch,
+        "timeout_ms": described.transaction_timeout_ms,
+        "started_ms": started_ms if started_ms >= 0 else None,
+        "open_for_ms": max(0, time.time_ns() // 1_000_000 - started_ms) if is_open else None,
+        "partitions": [f"{topic.topic}-{index}" for topic in described.topics for index in sorted(topic.partitions)],
+    }
+
+
+def _fields(document: dict[str, Any]) -> list[tuple[str, object]]:
+    started_ms, open_for_ms = document["started_ms"], document["open_for_ms"]
+    return [
+        ("Transactional id", document["transactional_id"]),
+        ("State", document["state"]),
+        ("Producer", f"{document['producer_id']} (epoch {document['producer_epoch']})"),
+        ("Coordinator", document["coordinator"]),
+        ("Timeout", f"{document['timeout_ms']} ms"),
+        ("Started", None if started_ms is None else format_time(started_ms)),
+        ("Open for", None if open_for_ms is None else f"{open_for_ms} ms"),
+        ("Partitions", ", ".join(document["partitions"]) or None),
+    ]
+
+
+@app.command()
+@on_cluster
+def abort(
+    cluster: Cluster,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)],
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", show_default=False)],
+    start_offset: Annotated[
+        int | None,
+        typer.Option("--start-offset", metavar="OFFSET", help="Where it begins; needed if several are open."),
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Abort the open transaction of a partition that no coordinator will end.
+
+    For a transaction that hangs: it holds back every reader of committed records, and its producer and coordinator know
+    nothing of it. One that is merely slow ends by its own timeout; aborting it here loses its records.
+    """
+    where = TopicPartition(topic, partition)
+    leader = find_leader(cluster, where)
+    producer = _choose(where, open_transactions(cluster, leader, where), start_offset)
+    confirm(
+        f"Abort the transaction of producer {producer.producer_id} that begins at offset "
+        f"{producer.current_txn_start_offset} of {where}?",
+        yes,
+    )
+    abort_transaction(cluster, leader, where, producer)
+    output.note(f"Aborted the transaction that began at offset {producer.current_txn_start_offset} of {where}.")
+
+
+def _choose(where: TopicPartition, found: list[ProducerState], start_offset: int | None) -> ProducerState:
+    chosen = [one for one in found if start_offset in (None, one.current_txn_start_offset)]
+    if not chosen:
+        raise CliError(f"no transaction is open in {where}" + ("" if start_offset is None else " from there"))
+    if len(chosen) > 1:
+        offsets = ", ".join(str(one.current_txn_start_offset) for one in chosen)
+        raise UsageError(f"{len(chosen)} transactions are open in {where}", f"Choose with --start-offset: {offsets}.")
+    return chosen[0]

@@ -1,0 +1,230 @@
+"""The controller's decisions about configuration: AlterConfigs and IncrementalAlterConfigs.
+
+A resource is changed as a whole or not at all; an error concerns that resource alone. Codes and texts are Kafka's, also
+where they surprise: a bad value is INVALID_CONFIG for a topic but INVALID_REQUEST for a broker (KAFKA-13609).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from penstock.cluster.decisions.decision import AlterConfigsResult, Decision, FullChange, IncrementalChange
+from penstock.cluster.decisions.topic_names import check_topic_name
+from penstock.cluster.image import MetadataImage, Settings
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.changes import (
+    ConfigChange,
+    ConfigOperation,
+    apply_changes,
+    check_broker_list_changes,
+    check_broker_settings,
+)
+from penstock.core.config.group import group_config
+from penstock.core.config.table import BROKER_KEYS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
+from penstock.core.config.types import ConfigError, ConfigKey
+from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
+from penstock.protocol.errors import ApiError, ErrorCode
+
+
+class ResourceType(enum.IntEnum):
+    """The numbers of DescribeConfigs and AlterConfigs."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+_KEYS: dict[int, Mapping[str, ConfigKey]] = {
+    ResourceType.TOPIC: TOPIC_KEYS_BY_NAME,
+    ResourceType.BROKER: BROKER_KEYS,
+    ResourceType.GROUP: GROUP_KEYS_BY_NAME,
+}
+
+Change = TypeVar("Change", IncrementalChange, FullChange)
+# From the settings a resource has to those it asks for.
+Transform = Callable[[Settings], Mapping[str, str]]
+
+
+def decide_incremental_alter_configs(
+    image: MetadataImage,
+    config: BrokerConfig,
+    requested: Sequence[IncrementalChange],
+    *,
+    validate_only: bool = False,
+) -> Decision[AlterConfigsResult]:
+    """`config` is that of the broker the request came to: a broker resource must be this broker, or all of them."""
+    return _decide(image, config, requested, _incremental_transform, validate_only)
+
+
+def decide_alter_configs(
+    image: MetadataImage, config: BrokerConfig, requested: Sequence[FullChange], *, validate_only: bool = False
+) -> Decision[AlterConfigsResult]:
+    return _decide(image, config, requested, _full_transform, validate_only)
+
+
+def _decide(
+    image: MetadataImage,
+    config: BrokerConfig,
+    requested: Sequence[Change],
+    transform_of: Callable[[Change], Transform],
+    validate_only: bool,
+) -> Decision[AlterConfigsResult]:
+    counts = Counter((change.resource_type, change.resource_name) for change in requested)
+    results: list[AlterConfigsResult] = []
+    operations: list[Operation] = []
+    new_image = image
+    for change in requested:
+        resource = change.resource_type, change.resource_name
+        try:
+            if counts[resource] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            needed, new_image = _alter(new_image, config, *resource, transform_of(change))
+        except ApiError as error:
+            results.append(AlterConfigsResult(*resource, error.code, error.message))
+            continue
+        operations += needed
+        results.append(AlterConfigsResult(*resource, ErrorCode.NONE, None))
+    if validate_only:
+        return Decision(tuple(results), (), image)
+    return Decision(tuple(results), tuple(operations), new_image)
+
+
+def _incremental_transform(change: IncrementalChange) -> Transform:
+    _check_duplicates([each.name for each in change.changes])
+    _check_nulls(
+        each.name for each in change.changes if each.value is None and each.operation != ConfigOperation.DELETE
+    )
+    changes = []
+    for name, operation, value in change.changes:
+        try:
+            changes.append(ConfigChange(name, ConfigOperation(operation), value))
+        except ValueError:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}") from None
+    is_broker = change.resource_type == ResourceType.BROKER
+    keys = _KEYS.get(change.resource_type, {})
+
+    def transform(before: Settings) -> Mapping[str, str]:
+        if is_broker:
+            check_broker_list_changes(changes)
+        return apply_changes(before, changes, keys)
+
+    return transform
+
+
+def _full_transform(change: FullChange) -> Transform:
+    _check_duplicates([name for name, _ in change.settings])
+    _check_nulls(name for name, value in change.settings if value is None)
+    settings = {name: value for name, value in change.settings if value is not None}
+    return lambda _before: settings
+
+
+def _check_duplicates(names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def _check_nulls(names: Iterable[str]) -> None:
+    found = list(names)  # one of them may be empty
+    if found:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(found)}")
+
+
+def _alter(
+    image: MetadataImage, config: BrokerConfig, resource_type: int, resource_name: str, transform: Transform
+) -> tuple[list[Operation], MetadataImage]:
+    if resource_type == ResourceType.TOPIC:
+        return _alter_topic(image, config, resource_name, transform)
+    if resource_type == ResourceType.BROKER:
+        return _alter_broker(image, config, resource_name, transform)
+    if resource_type == ResourceType.GROUP:
+        return _alter_group(image, config, resource_name, transform)
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def _alter_topic(
+    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
+) -> tuple[list[Operation], MetadataImage]:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    topic = image.topics.get(name)
+    try:
+        settings = transform(topic.configs if topic is not None else {})
+        check_topic_name(name)
+        config.topic_config(settings)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    changed = topic._replace(configs=MappingProxyType(dict(settings)))
+    return [_write(znodes.topic_config_path(name), settings)], image.with_topics({name: changed})
+
+
+def _alter_broker(
+    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
+) -> tuple[list[Operation], MetadataImage]:
+    node_id = _broker_id(name, config.node_id) if name else None
+    before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
+    try:
+        settings = transform(before)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
+    try:
+        check_broker_settings(config, settings, before, is_default=node_id is None)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
+    stored = MappingProxyType(dict(settings))
+    operation = _write(znodes.broker_config_path(node_id), settings)
+    if node_id is None:
+        return [operation], replace(image, default_broker_config=stored)
+    return [operation], replace(image, broker_configs={**image.broker_configs, node_id: stored})
+
+
+def _broker_id(name: str, own_id: int) -> int:
+    try:
+        node_id = int(name)
+    except ValueError:
+        message = f"Node id must be an integer, but it is: {name}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, message) from None
+    if node_id != own_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own_id}, but received {name}")
+    return node_id
+
+
+def _alter_group(
+    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
+) -> tuple[list[Operation], MetadataImage]:
+    """A group need not exist, and one without settings of its own leaves nothing behind."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    path = znodes.group_config_path(name)
+    if len(path) > MAX_STORE_PATH_LENGTH:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the group's name is too long to have settings")
+    before = image.group_configs.get(name, {})
+    try:
+        settings = transform(before)
+        group_config(config, settings)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
+    others = {group: kept for group, kept in image.group_configs.items() if group != name}
+    if not settings:
+        return [Delete(path)] if before else [], replace(image, group_configs=others)
+    write = _write(path, settings)
+    changed = replace(image, group_configs={**others, name: MappingProxyType(dict(settings))})
+    return [write if before else Create(path, write.data)], changed
+
+
+def _write(path: str, settings: Settings) -> CompareAndSet:
+    data = znodes.encode_settings(settings)
+    if len(data) > MAX_STORE_VALUE_BYTES:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"the settings take more than {MAX_STORE_VALUE_BYTES} bytes together")
+    return CompareAndSet(path, data)

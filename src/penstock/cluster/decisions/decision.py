@@ -1,0 +1,97 @@
+"""What a controller's decision is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from penstock.cluster.image import MetadataImage, TopicImage
+from penstock.cluster.store.interface import Operation
+from penstock.core.types import ZERO_TOPIC_ID, TopicId
+from penstock.protocol.errors import ErrorCode
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Item]):
+    """The answer for each item of a request, the store's operations, and the image once they are written."""
+
+    results: tuple[Item, ...]
+    operations: tuple[Operation, ...]
+    image: MetadataImage
+
+
+class NewTopic(NamedTuple):
+    """-1 asks for the broker's default. Assignments are (partition, replicas) pairs; settings may hold a null."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class CreateTopicResult(NamedTuple):
+    name: str
+    code: ErrorCode
+    message: str | None
+    # What was created, or with `validate_only` would have been.
+    topic: TopicImage | None = None
+
+
+class TopicSelector(NamedTuple):
+    """A topic by name or by id, whichever the client gave."""
+
+    name: str | None
+    topic_id: TopicId = ZERO_TOPIC_ID
+
+
+class DeleteTopicResult(NamedTuple):
+    name: str | None
+    topic_id: TopicId
+    code: ErrorCode
+    message: str | None
+
+
+class NewPartitions(NamedTuple):
+    """How many partitions there are to be afterwards, and the replicas of the new ones, or None."""
+
+    name: str
+    partition_count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+class CreatePartitionsResult(NamedTuple):
+    name: str
+    code: ErrorCode
+    message: str | None
+
+
+class RequestedChange(NamedTuple):
+    """One key of IncrementalAlterConfigs as it came in: the operation may be a number nobody knows."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class IncrementalChange(NamedTuple):
+    resource_type: int
+    resource_name: str
+    changes: tuple[RequestedChange, ...]
+
+
+class FullChange(NamedTuple):
+    """AlterConfigs: what is not in `settings` goes back to its default."""
+
+    resource_type: int
+    resource_name: str
+    settings: tuple[tuple[str, str | None], ...]
+
+
+class AlterConfigsResult(NamedTuple):
+    resource_type: int
+    resource_name: str
+    code: ErrorCode
+    message: str | None

@@ -1,0 +1,57 @@
+"""How the topics that the broker itself writes to are created."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.cluster.decisions.decision import NewTopic
+from penstock.core.config.broker_config import BrokerConfig
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+# What `segment.bytes` allows; the two keys below allow less, from before KIP-1030 raised it.
+_LEAST_SEGMENT_BYTES = 1_048_576
+
+
+def internal_topic(name: str, config: BrokerConfig, broker_count: int) -> NewTopic:
+    """The topic with Kafka's settings, with no more replicas than there are brokers.
+
+    Kafka refuses to create `__consumer_offsets` on one broker unless offsets.topic.replication.factor says 1; then no
+    group works, and the reason is hard to find. Raises KeyError for any other name.
+    """
+    return _TOPICS[name](config, broker_count)
+
+
+def _consumer_offsets(config: BrokerConfig, broker_count: int) -> NewTopic:
+    return NewTopic(
+        CONSUMER_OFFSETS,
+        config.offsets_topic_num_partitions,
+        min(config.offsets_topic_replication_factor, broker_count),
+        configs=(
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", str(max(config.offsets_topic_segment_bytes, _LEAST_SEGMENT_BYTES))),
+        ),
+    )
+
+
+def _transaction_state(config: BrokerConfig, broker_count: int) -> NewTopic:
+    replication_factor = min(config.transaction_state_log_replication_factor, broker_count)
+    return NewTopic(
+        TRANSACTION_STATE,
+        config.transaction_state_log_num_partitions,
+        replication_factor,
+        configs=(
+            ("cleanup.policy", "compact"),
+            ("compression.type", "uncompressed"),
+            ("min.insync.replicas", str(min(config.transaction_state_log_min_isr, replication_factor))),
+            ("segment.bytes", str(max(config.transaction_state_log_segment_bytes, _LEAST_SEGMENT_BYTES))),
+            ("unclean.leader.election.enable", "false"),
+        ),
+    )
+
+
+_TOPICS: dict[str, Callable[[BrokerConfig, int], NewTopic]] = {
+    CONSUMER_OFFSETS: _consumer_offsets,
+    TRANSACTION_STATE: _transaction_state,
+}

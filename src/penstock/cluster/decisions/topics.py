@@ -1,0 +1,299 @@
+"""The controller's decisions about topics: pure functions from an image and a request to answers and changes.
+
+An error concerns one item and leaves the others alone. The order of checks and the texts are Kafka's, because clients
+and tests look for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from types import MappingProxyType
+from typing import NamedTuple
+
+from penstock.cluster.decisions.decision import (
+    CreatePartitionsResult,
+    CreateTopicResult,
+    Decision,
+    DeleteTopicResult,
+    NewPartitions,
+    NewTopic,
+    TopicSelector,
+)
+from penstock.cluster.decisions.placement import place_replicas
+from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
+from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import CompareAndSet, Operation
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.types import ConfigError
+from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST
+from penstock.core.types import ZERO_TOPIC_ID, TopicId
+from penstock.protocol.errors import ApiError, ErrorCode
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+_TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
+_DUPLICATE_NAME = "Duplicate topic name."
+
+
+class Choices(NamedTuple):
+    """Where a decision needs chance, it comes from here, so that a test can fix it."""
+
+    random: Random
+    new_topic_id: Callable[[], TopicId]
+
+
+def decide_create_topics(
+    image: MetadataImage,
+    config: BrokerConfig,
+    requested: Sequence[NewTopic],
+    choices: Choices,
+    *,
+    validate_only: bool = False,
+) -> Decision[CreateTopicResult]:
+    """One result per distinct name, in the order of the request."""
+    counts = Counter(topic.name for topic in requested)
+    if sum(_partition_count(topic, config) for topic in requested) > MAX_PARTITIONS_PER_REQUEST:
+        code = ErrorCode.POLICY_VIOLATION
+        return Decision(tuple(CreateTopicResult(name, code, _TOO_MANY_PARTITIONS) for name in counts), (), image)
+    results: list[CreateTopicResult] = []
+    operations: list[Operation] = []
+    created: dict[str, TopicImage] = {}
+    for topic in {topic.name: topic for topic in requested}.values():
+        try:
+            if counts[topic.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
+            new = _new_topic(image.with_topics(created), config, topic, choices)
+        except ApiError as error:
+            results.append(CreateTopicResult(topic.name, error.code, error.message))
+            continue
+        created[topic.name] = new
+        operations += znodes.create_topic_operations(new, image.controller_epoch)
+        results.append(CreateTopicResult(topic.name, ErrorCode.NONE, None, new))
+    if validate_only:
+        return Decision(tuple(results), (), image)
+    return Decision(tuple(results), tuple(operations), image.with_topics(created))
+
+
+def decide_delete_topics(
+    image: MetadataImage, config: BrokerConfig, selectors: Sequence[TopicSelector]
+) -> Decision[DeleteTopicResult]:
+    if not config.delete_topic_enable:
+        code, message = ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
+        return Decision(tuple(DeleteTopicResult(*selector, code, message) for selector in selectors), (), image)
+    counts = Counter(selectors)
+    topics = {selector: _selected_topic(image, selector) for selector in counts}
+    targets = Counter(topic.topic_id for topic in topics.values() if topic is not None)
+    results: list[DeleteTopicResult] = []
+    deleted: dict[str, TopicImage] = {}
+    for selector, topic in topics.items():
+        try:
+            _check_selector(selector, counts[selector])
+            if topic is None:
+                unknown = (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if selector.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+                )
+                raise ApiError(unknown)
+            if targets[topic.topic_id] > 1 and selector.name is not None:
+                message = "The provided topic name maps to an ID that was already supplied."
+                raise ApiError(ErrorCode.INVALID_REQUEST, message)
+        except ApiError as error:
+            results.append(DeleteTopicResult(*selector, error.code, error.message))
+            continue
+        deleted[topic.name] = topic
+        results.append(DeleteTopicResult(topic.name, topic.topic_id, ErrorCode.NONE, None))
+    operations = tuple(each for topic in deleted.values() for each in znodes.delete_topic_operations(topic))
+    return Decision(tuple(results), operations, image.without_topics(set(deleted)))
+
+
+def decide_create_partitions(
+    image: MetadataImage, requested: Sequence[NewPartitions], choices: Choices, *, validate_only: bool = False
+) -> Decision[CreatePartitionsResult]:
+    counts = Counter(item.name for item in requested)
+    results: list[CreatePartitionsResult] = []
+    operations: list[Operation] = []
+    grown: dict[str, TopicImage] = {}
+    allowance = MAX_PARTITIONS_PER_REQUEST
+    for item in {item.name: item for item in requested}.values():
+        try:
+            if counts[item.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
+            topic = image.topics.get(item.name)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            added = _new_partitions(image, topic, item, choices, allowance)
+        except ApiError as error:
+            results.append(CreatePartitionsResult(item.name, error.code, error.message))
+            continue
+        allowance -= len(added)
+        grown[topic.name] = topic._replace(partitions=topic.partitions + added)
+        operations.append(CompareAndSet(znodes.topic_path(topic.name), znodes.encode_topic(grown[topic.name])))
+        operations += znodes.create_partition_operations(topic.name, added, image.controller_epoch)
+        results.append(CreatePartitionsResult(topic.name, ErrorCode.NONE, None))
+    if validate_only:
+        return Decision(tuple(results), (), image)
+    return Decision(tuple(results), tuple(operations), image.with_topics(grown))
+
+
+def decide_start(image: MetadataImage, node_id: int, *, was_clean_shutdown: bool) -> Decision[None]:
+    """Leadership when a broker has (re)started: it takes back what it led, and what nobody leads.
+
+    After an unclean shutdown the leader epoch goes up by one, even where the leader stays: recovery may have cut
+    records off, and the next ones at the same offsets must be told from them (KIP-101). After a clean shutdown the log
+    ends where it ended, so the epoch stays and nothing is written.
+    """
+    operations: list[Operation] = []
+    changed: dict[str, TopicImage] = {}
+    for topic in image.topics.values():
+        states = tuple(_restarted(state, node_id, was_clean_shutdown) for state in topic.partitions)
+        if states == topic.partitions:
+            continue
+        changed[topic.name] = topic._replace(partitions=states)
+        for state, before in zip(states, topic.partitions, strict=True):
+            if state != before:
+                path = znodes.partition_state_path(topic.name, state.partition)
+                data = znodes.encode_partition_state(state, image.controller_epoch)
+                operations.append(CompareAndSet(path, data, before.partition_epoch))
+    return Decision((), tuple(operations), image.with_topics(changed))
+
+
+def _restarted(state: PartitionState, node_id: int, was_clean_shutdown: bool) -> PartitionState:
+    may_lead = state.leader == NO_LEADER and node_id in state.isr
+    if may_lead or (state.leader == node_id and not was_clean_shutdown):
+        leader_epoch, partition_epoch = state.leader_epoch + 1, state.partition_epoch + 1
+        return state._replace(leader=node_id, leader_epoch=leader_epoch, partition_epoch=partition_epoch)
+    return state
+
+
+def _partition_count(topic: NewTopic, config: BrokerConfig) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return int(config.num_partitions) if topic.partition_count == -1 else max(topic.partition_count, 0)
+
+
+def _new_topic(image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices) -> TopicImage:
+    if topic.name == CLUSTER_METADATA_TOPIC:
+        message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+    if topic.name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    check_topic_name(topic.name)
+    check_collision(topic.name, image.colliding_names)
+    configs = _checked_settings(config, topic.configs)
+    replicas = _manual_replicas(image, topic) if topic.assignments else _placed_replicas(image, config, topic, choices)
+    partitions = tuple(_new_state(image, index, nodes) for index, nodes in enumerate(replicas))
+    return TopicImage(topic.name, choices.new_topic_id(), partitions, configs)
+
+
+def _checked_settings(config: BrokerConfig, given: Sequence[tuple[str, str | None]]) -> Mapping[str, str]:
+    nulls = [name for name, value in given if value is None]
+    if nulls:
+        message = f"Null value not supported for topic configs: {','.join(nulls)}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, message)
+    settings = {name: value for name, value in given if value is not None}
+    try:
+        config.topic_config(settings)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
+    return MappingProxyType(settings)
+
+
+def _placed_replicas(
+    image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices
+) -> list[tuple[int, ...]]:
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if topic.partition_count < -1 or topic.partition_count == 0:
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
+    factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    return place_replicas(image.brokers.values(), _partition_count(topic, config), factor, choices.random)
+
+
+def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:
+    specified = "A manual partition assignment was specified, but"
+    if topic.replication_factor != -1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{specified} replication factor was not set to -1.")
+    if topic.partition_count != -1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{specified} numPartitions was not set to -1.")
+    replicas: dict[int, tuple[int, ...]] = {}
+    factor: int | None = None
+    for partition, nodes in topic.assignments:
+        if partition in replicas:
+            message = f"Found multiple manual partition assignments for partition {partition}"
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        _check_assignment(image, nodes, factor)
+        factor = len(nodes)
+        replicas[partition] = nodes
+    if sorted(replicas) != list(range(len(replicas))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return [replicas[partition] for partition in range(len(replicas))]
+
+
+def _check_assignment(image: MetadataImage, nodes: tuple[int, ...], factor: int | None) -> None:
+    def refuse(text: str) -> ApiError:
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {text}")
+
+    if not nodes:
+        raise refuse("an empty replica list.")
+    for node in sorted(nodes):
+        if node not in image.brokers:
+            raise refuse(f"broker {node}, but no such broker is registered.")
+        if nodes.count(node) > 1:
+            raise refuse(f"the broker {node} more than once.")
+    if factor is not None and len(nodes) != factor:
+        raise refuse(
+            f"a partition with {len(nodes)} replica(s), but this is not consistent with previous partitions, which "
+            f"have {factor} replica(s)."
+        )
+
+
+def _new_state(image: MetadataImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
+    isr = tuple(node for node in replicas if node in image.brokers)
+    return PartitionState(partition, replicas, isr, isr[0] if isr else NO_LEADER)
+
+
+def _selected_topic(image: MetadataImage, selector: TopicSelector) -> TopicImage | None:
+    if selector.name is not None:
+        return image.topics.get(selector.name) if selector.topic_id == ZERO_TOPIC_ID else None
+    return image.topics_by_id.get(selector.topic_id)
+
+
+def _check_selector(selector: TopicSelector, count: int) -> None:
+    has_name, has_id = selector.name is not None, selector.topic_id != ZERO_TOPIC_ID
+    if has_name and has_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if not has_name and not has_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if count > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME if has_name else "Duplicate topic id.")
+
+
+def _new_partitions(
+    image: MetadataImage, topic: TopicImage, item: NewPartitions, choices: Choices, allowance: int
+) -> tuple[PartitionState, ...]:
+    present = len(topic.partitions)
+    if item.partition_count == present:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if item.partition_count < present:
+        state = f"The topic {topic.name} currently has {present} partition(s)"
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{state}; {item.partition_count} would not be an increase.")
+    additional = item.partition_count - present
+    if additional > allowance:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
+    if item.assignments is None:
+        replicas = place_replicas(image.brokers.values(), additional, topic.replication_factor, choices.random)
+    else:
+        if len(item.assignments) != additional:
+            message = (
+                f"Attempted to add {additional} additional partition(s), but only {len(item.assignments)} "
+                "assignment(s) were specified."
+            )
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        for nodes in item.assignments:
+            _check_assignment(image, nodes, topic.replication_factor)
+        replicas = list(item.assignments)
+    return tuple(_new_state(image, present + index, nodes) for index, nodes in enumerate(replicas))

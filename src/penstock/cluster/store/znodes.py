@@ -1,0 +1,273 @@
+"""Paths of the store's nodes and the JSON in them, laid out as Kafka did in ZooKeeper.
+
+One node of Kafka's is missing: /admin/delete_topics, its queue of topics whose files are still to be removed. Topics
+have ids, so a broker that finds a log of a topic id it does not know may remove it at any later time, and deleting a
+topic takes one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from penstock.cluster.image import BrokerRegistration, PartitionState, Settings, TopicImage
+from penstock.cluster.store.interface import Create, Delete, Operation, StoreError, StoreErrorKind
+from penstock.core.config.types import ConfigError
+from penstock.core.listeners import parse_endpoints
+from penstock.core.types import TopicId, format_topic_id, parse_topic_id
+
+CLUSTER_ID = "/cluster/id"
+BROKER_IDS = "/brokers/ids"
+# Nothing is in this node: its version is a counter, from which broker epochs are taken.
+BROKER_SEQUENCE = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+DEFAULT_ENTITY = "<default>"
+
+# Made when a cluster is born, or by the first version that knows of them.
+PERSISTENT_PATHS = ("/cluster", BROKER_IDS, BROKER_SEQUENCE, TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS)
+
+
+def broker_path(node_id: int) -> str:
+    return f"{BROKER_IDS}/{node_id}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_state_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def topic_config_path(topic: str) -> str:
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(node_id: int | None) -> str:
+    return f"{BROKER_CONFIGS}/{DEFAULT_ENTITY if node_id is None else node_id}"
+
+
+def group_config_path(group_id: str) -> str:
+    """A group's name is any text, also one that would be a path of several nodes or none."""
+    return f"{GROUP_CONFIGS}/{quote(group_id, safe='').replace('.', '%2E')}"
+
+
+def group_of_config(node_name: str) -> str:
+    return unquote(node_name)
+
+
+class TopicAssignment(NamedTuple):
+    topic_id: TopicId
+    replicas: dict[int, tuple[int, ...]]
+
+
+class ProducerIdBlock(NamedTuple):
+    first_producer_id: int
+    size: int
+
+    @property
+    def last_producer_id(self) -> int:
+        return self.first_producer_id + self.size - 1
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    try:
+        return str(_decode(CLUSTER_ID, data)["id"])
+    except KeyError as error:
+        raise _damaged(CLUSTER_ID, error) from error
+
+
+def encode_broker(broker: BrokerRegistration, now_ms: int) -> bytes:
+    first = broker.endpoints[0]
+    return _encode(
+        {
+            "version": 5,
+            "host": first.host,
+            "port": first.port,
+            "jmx_port": -1,
+            "timestamp": str(now_ms),
+            "endpoints": [str(endpoint) for endpoint in broker.endpoints],
+            "listener_security_protocol_map": {each.name: each.security_protocol for each in broker.endpoints},
+            "features": {},
+            "rack": broker.rack,
+            # Kafka takes the epoch from ZooKeeper's transaction id, which a reader of the JSON does not see.
+            "epoch": broker.epoch,
+        }
+    )
+
+
+def decode_broker(node_id: int, data: bytes) -> BrokerRegistration:
+    path = broker_path(node_id)
+    value = _decode(path, data)
+    try:
+        endpoints = parse_endpoints("endpoints", value["endpoints"], value["listener_security_protocol_map"])
+        return BrokerRegistration(node_id, endpoints, value.get("rack"), int(value.get("epoch", 0)))
+    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        raise _damaged(path, error) from error
+
+
+def encode_topic(topic: TopicImage) -> bytes:
+    return _encode(
+        {
+            "version": 3,
+            "topic_id": format_topic_id(topic.topic_id),
+            "partitions": {str(state.partition): state.replicas for state in topic.partitions},
+            "adding_replicas": {str(state.partition): state.adding for state in topic.partitions if state.adding},
+            "removing_replicas": {str(state.partition): state.removing for state in topic.partitions if state.removing},
+        }
+    )
+
+
+def decode_topic(name: str, data: bytes) -> TopicAssignment:
+    path = topic_path(name)
+    value = _decode(path, data)
+    try:
+        replicas = {int(partition): tuple(map(int, nodes)) for partition, nodes in value["partitions"].items()}
+        if sorted(replicas) != list(range(len(replicas))):
+            raise ValueError("the partitions are not numbered from 0 without gaps")
+        return TopicAssignment(parse_topic_id(value["topic_id"]), replicas)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, error) from error
+
+
+def encode_partition_state(state: PartitionState, controller_epoch: int) -> bytes:
+    return _encode(
+        {
+            "version": 1,
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.isr,
+            "controller_epoch": controller_epoch,
+        }
+    )
+
+
+def decode_partition_state(
+    topic: str, partition: int, replicas: tuple[int, ...], data: bytes, version: int
+) -> PartitionState:
+    path = partition_state_path(topic, partition)
+    value = _decode(path, data)
+    try:
+        isr = tuple(map(int, value["isr"]))
+        return PartitionState(partition, replicas, isr, int(value["leader"]), int(value["leader_epoch"]), version)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def encode_settings(settings: Settings) -> bytes:
+    return _encode({"version": 1, "config": dict(settings)})
+
+
+def decode_settings(path: str, data: bytes) -> dict[str, str]:
+    if not data:
+        return {}
+    try:
+        return {str(name): str(value) for name, value in _decode(path, data)["config"].items()}
+    except (KeyError, AttributeError) as error:
+        raise _damaged(path, error) from error
+
+
+def encode_controller(node_id: int, now_ms: int) -> bytes:
+    return _encode({"version": 1, "brokerid": node_id, "timestamp": str(now_ms)})
+
+
+def decode_controller(data: bytes) -> int:
+    return _integer(CONTROLLER, _decode(CONTROLLER, data).get("brokerid"))
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes) -> int:
+    return _integer(CONTROLLER_EPOCH, data)
+
+
+def encode_producer_id_block(block: ProducerIdBlock, node_id: int) -> bytes:
+    return _encode(
+        {
+            "version": 1,
+            "broker": node_id,
+            "block_start": str(block.first_producer_id),
+            "block_end": str(block.last_producer_id),
+        }
+    )
+
+
+def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
+    value = _decode(PRODUCER_ID_BLOCK, data)
+    first = _integer(PRODUCER_ID_BLOCK, value.get("block_start"))
+    last = _integer(PRODUCER_ID_BLOCK, value.get("block_end"))
+    return ProducerIdBlock(first, last - first + 1)
+
+
+def create_topic_operations(topic: TopicImage, controller_epoch: int) -> list[Operation]:
+    return [
+        Create(topic_config_path(topic.name), encode_settings(topic.configs)),
+        Create(topic_path(topic.name), encode_topic(topic)),
+        Create(partitions_path(topic.name)),
+        *create_partition_operations(topic.name, topic.partitions, controller_epoch),
+    ]
+
+
+def create_partition_operations(
+    topic: str, partitions: tuple[PartitionState, ...], controller_epoch: int
+) -> list[Operation]:
+    operations: list[Operation] = []
+    for state in partitions:
+        operations.append(Create(f"{partitions_path(topic)}/{state.partition}"))
+        path = partition_state_path(topic, state.partition)
+        operations.append(Create(path, encode_partition_state(state, controller_epoch)))
+    return operations
+
+
+def delete_topic_operations(topic: TopicImage) -> list[Operation]:
+    operations: list[Operation] = []
+    for state in topic.partitions:
+        operations.append(Delete(partition_state_path(topic.name, state.partition)))
+        operations.append(Delete(f"{partitions_path(topic.name)}/{state.partition}"))
+    operations.append(Delete(partitions_path(topic.name)))
+    operations.append(Delete(topic_path(topic.name)))
+    operations.append(Delete(topic_config_path(topic.name)))
+    return operations
+
+
+def _encode(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _decode(path: str, data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise _damaged(path, error) from error
+    if not isinstance(value, dict):
+        raise _damaged(path, ValueError("not a JSON object"))
+    return value
+
+
+def _integer(path: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str, error: Exception) -> StoreError:
+    return StoreError(StoreErrorKind.CORRUPT, path, f"the node cannot be understood: {error!r}")

@@ -1,0 +1,312 @@
+"""The broker's configuration: text in, checked and typed values out, in layers.
+
+A value comes from the first layer that has it: dynamic for this broker, dynamic for all brokers, the broker's file
+and command line, the table's default. A topic's own settings come before all of them. A `BrokerConfig` never
+changes; a dynamic change makes a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from penstock.core.config.keys.group import BOUNDS, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME, reason_ignored
+from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue
+from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
+from penstock.core.listeners import Endpoint, advertise, check_ports, check_served, parse_endpoints, parse_protocol_map
+from penstock.core.log_settings import LogSettings
+
+__all__ = ["BrokerConfig", "ConfigError", "log_settings"]
+
+Section = TypeVar("Section")
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+# A broker key that a partition's log needs beside the topic's own.
+_PRODUCER_EXPIRATION = "producer.id.expiration.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Values by Kafka's name with `get`, or as attributes in snake case: `config.num_partitions`."""
+
+    static: Mapping[str, str]
+    dynamic_default: Mapping[str, str]
+    dynamic_broker: Mapping[str, str]
+    warnings: tuple[str, ...]
+    values: Mapping[str, ConfigValue] = field(repr=False)
+    topic_defaults: Mapping[str, ConfigValue] = field(repr=False)
+    endpoints: tuple[Endpoint, ...]
+    configured_advertised: tuple[Endpoint, ...] | None
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """Raises ConfigError for a bad value. Unknown keys, and those without effect here, become warnings."""
+        return cls._build(properties, _EMPTY, _EMPTY)
+
+    @classmethod
+    def _build(
+        cls, static: Mapping[str, str], dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]
+    ) -> BrokerConfig:
+        values: dict[str, ConfigValue] = {name: key.default for name, key in BROKER_KEYS.items()}
+        for layer in (static, dynamic_default, dynamic_broker):
+            for name, text in layer.items():
+                key = BROKER_KEYS.get(name)
+                if key is not None:
+                    values[name] = parse_value(key, text)
+        _unify_node_id(values, static)
+        topic_defaults = _topic_defaults(values)
+        for check in _CHECKS:
+            check(values)
+        endpoints, advertised = _listeners(values)
+        return cls(
+            static=MappingProxyType(dict(static)),
+            dynamic_default=MappingProxyType(dict(dynamic_default)),
+            dynamic_broker=MappingProxyType(dict(dynamic_broker)),
+            warnings=_warnings(static),
+            values=MappingProxyType(values),
+            topic_defaults=MappingProxyType(topic_defaults),
+            endpoints=endpoints,
+            configured_advertised=advertised,
+        )
+
+    def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> BrokerConfig:
+        """This configuration with other dynamic layers. Raises ConfigError when a value or a combination is bad."""
+        return self._build(self.static, dynamic_default, dynamic_broker)
+
+    def get(self, name: str) -> ConfigValue:
+        """The value in effect of a key of the table. KeyError for a key that is not there: a mistake of ours."""
+        return self.values[name]
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            return self.values[attribute.replace("_", ".")]
+        except KeyError:
+            raise AttributeError(f"there is no configuration key {attribute.replace('_', '.')!r}") from None
+
+    def section(self, section: type[Section]) -> Section:
+        """A frozen dataclass whose fields are keys in snake case, filled: what a component is handed."""
+        names = [each.name for each in fields(section)]  # type: ignore[arg-type]  # any dataclass
+        return section(**{name: self.values[name.replace("_", ".")] for name in names})
+
+    def topic_config(self, overrides: Mapping[str, str]) -> Mapping[str, ConfigValue]:
+        """Every topic key's value in effect for a topic with these overrides. Raises ConfigError for a bad one."""
+        if not overrides:
+            return self.topic_defaults
+        values = dict(self.topic_defaults)
+        for name, text in overrides.items():
+            values[name] = _parse_topic_value(name, text)
+        _check_compaction_lag(values)
+        return values
+
+    def stored_topic_config(self, overrides: Mapping[str, str]) -> Mapping[str, ConfigValue]:
+        """As `topic_config`, for settings that were checked when they were stored.
+
+        A later version, or a change of the broker's defaults, may see them otherwise; a partition must open all the
+        same, so what is not understood any more falls back to the broker's default.
+        """
+        try:
+            return self.topic_config(overrides)
+        except ConfigError:
+            values = dict(self.topic_defaults)
+            for name, text in overrides.items():
+                with contextlib.suppress(ConfigError):
+                    values[name] = _parse_topic_value(name, text)
+            return values
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        directories = self.values["log.dirs"] or self.values["log.dir"]
+        assert isinstance(directories, tuple)
+        return directories
+
+    def advertised_endpoints(self, bound_ports: Mapping[str, int], host_name: str) -> tuple[Endpoint, ...]:
+        """What clients are told to connect to, once the listeners are bound (`bound_ports` by listener name)."""
+        return advertise(self.endpoints, self.configured_advertised, bound_ports, host_name)
+
+
+def _parse_topic_value(name: str, text: str) -> ConfigValue:
+    key = TOPIC_KEYS_BY_NAME.get(name)
+    if key is None:
+        raise ConfigError(f"Unknown topic config name: {name}", key=name)
+    return parse_value(key, text)
+
+
+def parse_value(key: ConfigKey, text: str) -> ConfigValue:
+    if len(text) > MAX_CONFIG_VALUE_LENGTH:
+        raise ConfigError(f"the value of {key.name} is longer than {MAX_CONFIG_VALUE_LENGTH} characters", key=key.name)
+    return key.parse(text)
+
+
+def log_settings(topic_config: Mapping[str, ConfigValue]) -> LogSettings:
+    """What a partition's log needs, from `BrokerConfig.topic_config`."""
+    values: dict[str, Any] = {each.name: topic_config[each.name.replace("_", ".")] for each in fields(LogSettings)}
+    values["cleanup_policy"] = frozenset(values["cleanup_policy"])
+    return LogSettings(**values)
+
+
+def _unify_node_id(values: dict[str, ConfigValue], static: Mapping[str, str]) -> None:
+    if "broker.id" in static and "node.id" in static and values["broker.id"] != values["node.id"]:
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.", key="node.id")
+    broker_id = values["broker.id"]
+    assert isinstance(broker_id, int)
+    if "broker.id" in static and "node.id" not in static and broker_id >= 0:
+        values["node.id"] = broker_id
+    values["broker.id"] = values["node.id"]
+
+
+def _topic_defaults(values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Per topic key: the first of its synonyms that the broker has a value for, converted; else the table's default."""
+    defaults: dict[str, ConfigValue] = {}
+    for name, key in TOPIC_KEYS_BY_NAME.items():
+        defaults[name] = key.default
+        for synonym in key.synonyms:
+            value = values[synonym.name]
+            if value is not None:
+                defaults[name] = value * synonym.factor if synonym.factor != 1 else value
+                break
+    retention_ms = defaults["retention.ms"]
+    assert isinstance(retention_ms, int)
+    defaults["retention.ms"] = max(retention_ms, -1)
+    defaults[_PRODUCER_EXPIRATION] = values[_PRODUCER_EXPIRATION]
+    _check_log_times(defaults)
+    _check_compaction_lag(defaults)
+    return defaults
+
+
+def _check_log_times(topic: Mapping[str, Any]) -> None:
+    if topic["retention.ms"] == 0:
+        raise ConfigError(
+            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1", key="log.retention.ms"
+        )
+    if topic["segment.ms"] < 1:
+        raise ConfigError("log.roll.ms must be greater than or equal to 1", key="log.roll.ms")
+    if topic["segment.jitter.ms"] < 0:
+        raise ConfigError("log.roll.jitter.ms must be greater than or equal to 0", key="log.roll.jitter.ms")
+    if topic["flush.ms"] < 0:
+        raise ConfigError("log.flush.interval.ms must be greater than or equal to 0", key="log.flush.interval.ms")
+
+
+def _check_compaction_lag(topic: Mapping[str, Any]) -> None:
+    low, high = topic["min.compaction.lag.ms"], topic["max.compaction.lag.ms"]
+    if low > high:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+
+
+def _check_directories(values: Mapping[str, ConfigValue]) -> None:
+    if not (values["log.dirs"] or values["log.dir"]):
+        raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.", key="log.dirs")
+
+
+def _check_queue(values: Mapping[str, Any]) -> None:
+    if 0 < values["queued.max.request.bytes"] < values["socket.request.max.bytes"]:
+        message = "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+        raise ConfigError(message, key="queued.max.request.bytes")
+
+
+def _check_connections(values: Mapping[str, Any]) -> None:
+    if values["max.connections.per.ip"] == 0 and not values["max.connections.per.ip.overrides"]:
+        message = "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        raise ConfigError(message, key="max.connections.per.ip")
+
+
+def _check_replica_times(values: Mapping[str, Any]) -> None:
+    for name in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        if values["replica.fetch.wait.max.ms"] > values[name]:
+            raise ConfigError(
+                f"replica.fetch.wait.max.ms must not be more than {name}", key="replica.fetch.wait.max.ms"
+            )
+
+
+def _check_session_timeouts(values: Mapping[str, Any]) -> None:
+    if values["group.min.session.timeout.ms"] > values["group.max.session.timeout.ms"]:
+        message = "group.min.session.timeout.ms must not be more than group.max.session.timeout.ms"
+        raise ConfigError(message, key="group.min.session.timeout.ms")
+
+
+def _check_consumer_groups(values: Mapping[str, Any]) -> None:
+    for _, default, low, high in BOUNDS:
+        for name, limit in ((high, low), (default, low)):
+            if values[name] < values[limit]:
+                raise ConfigError(f"{name} must be greater than or equal to {limit}", key=name)
+        if values[default] > values[high]:
+            raise ConfigError(f"{default} must be less than or equal to {high}", key=default)
+    heartbeat, session = HEARTBEAT_INTERVAL.default, SESSION_TIMEOUT.default
+    if values[heartbeat] >= values[session]:
+        raise ConfigError(f"{heartbeat} must be less than {session}", key=heartbeat)
+
+
+def _check_replication_factor(values: Mapping[str, Any]) -> None:
+    if values["default.replication.factor"] < 1:
+        value = values["default.replication.factor"]
+        raise ConfigError.of_value("default.replication.factor", value, "Value must be at least 1")
+
+
+_CHECKS: tuple[Callable[[Mapping[str, Any]], None], ...] = (
+    _check_directories,
+    _check_queue,
+    _check_connections,
+    _check_replica_times,
+    _check_session_timeouts,
+    _check_consumer_groups,
+    _check_replication_factor,
+)
+
+
+def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...] | None]:
+    """The listeners without those reserved for KRaft controllers, and what `advertised.listeners` gives."""
+    reserved = {name.upper() for name in values["controller.listener.names"]}
+    protocols = parse_protocol_map(values["listener.security.protocol.map"])
+    # Kafka lets a controller's listener be absent from the map when everything is PLAINTEXT.
+    protocols = {**dict.fromkeys(reserved, "PLAINTEXT"), **protocols}
+    every = parse_endpoints("listeners", values["listeners"], protocols)
+    listening = tuple(endpoint for endpoint in every if endpoint.name not in reserved)
+    if not listening:
+        raise ConfigError("There must be at least one broker listener in `listeners`.", key="listeners")
+    check_served(listening)
+    check_ports(listening)
+    names = {endpoint.name for endpoint in listening}
+    inter_broker = values["inter.broker.listener.name"]
+    if inter_broker is not None and inter_broker.upper() not in names:
+        reason = f"Expected a name from `listeners`: {', '.join(sorted(names))}"
+        raise ConfigError.of_value("inter.broker.listener.name", inter_broker, reason)
+    if not values["advertised.listeners"]:
+        return listening, None
+    given = parse_endpoints("advertised.listeners", values["advertised.listeners"], protocols)
+    advertised = tuple(endpoint for endpoint in given if endpoint.name not in reserved)
+    for endpoint in advertised:
+        if endpoint.host == "0.0.0.0":
+            reason = "cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
+            raise ConfigError.of_value("advertised.listeners", endpoint, reason)
+        if endpoint.name not in names:
+            reason = f"Expected names from `listeners`: {', '.join(sorted(names))}"
+            raise ConfigError.of_value("advertised.listeners", endpoint, reason)
+    return listening, advertised or None
+
+
+def _warnings(static: Mapping[str, str]) -> tuple[str, ...]:
+    """One line per reason for the keys without effect, one line per key that nobody knows."""
+    without_effect: dict[str, list[str]] = {}
+    unknown: list[str] = []
+    for name in static:
+        if name in BROKER_KEYS:
+            continue
+        reason = reason_ignored(name)
+        if reason is None:
+            unknown.append(name)
+        else:
+            without_effect.setdefault(reason, []).append(name)
+    lines = [f"ignored, as {reason}: {', '.join(names)}" for reason, names in without_effect.items()]
+    lines += [f"unknown configuration key {name!r} is ignored{_suggestion(name)}" for name in unknown]
+    return tuple(lines)
+
+
+def _suggestion(name: str) -> str:
+    import difflib  # only a mistaken key needs it
+
+    close = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=0.8)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,83 @@
+"""What AlterConfigs and IncrementalAlterConfigs may do to a topic's or a broker's settings. Pure; texts as Kafka's."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.table import BROKER_KEYS
+from penstock.core.config.types import ConfigError, ConfigKey, Kind, UpdateMode, format_value
+
+
+class ConfigOperation(enum.IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    operation: ConfigOperation
+    value: str | None
+
+
+def apply_changes(
+    settings: Mapping[str, str], changes: Iterable[ConfigChange], keys: Mapping[str, ConfigKey]
+) -> dict[str, str]:
+    """The settings after the changes, not yet checked. Raises ConfigError for a list operation on another kind."""
+    result = dict(settings)
+    for name, operation, value in changes:
+        if operation is ConfigOperation.DELETE:
+            result.pop(name, None)
+            continue
+        assert value is not None, "the request's check refuses null values"
+        if operation is ConfigOperation.SET:
+            result[name] = value
+            continue
+        key = keys.get(name)
+        if key is None or key.kind is not Kind.LIST:
+            raise ConfigError(f"Can't {operation.name} to key {name} because its type is not LIST.", key=name)
+        present = _split(result[name] if name in result else format_value(key.default) or "")
+        elements = value.split(",")
+        if operation is ConfigOperation.APPEND:
+            present += [element for element in dict.fromkeys(elements) if element not in present]
+        else:
+            present = [element for element in present if element not in elements]
+        result[name] = ",".join(present)
+    return result
+
+
+def check_broker_list_changes(changes: Iterable[ConfigChange]) -> None:
+    """Kafka's brokers refuse a list operation with other words than its controller does for topics."""
+    for name, operation, _ in changes:
+        if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            if name not in BROKER_KEYS:
+                raise ConfigError(f"Unknown config name: {name}", key=name)
+            if BROKER_KEYS[name].kind is not Kind.LIST:
+                word = operation.name.lower()
+                raise ConfigError(f"Config value {word} is not allowed for config key: {name}", key=name)
+
+
+def check_broker_settings(
+    config: BrokerConfig, settings: Mapping[str, str], before: Mapping[str, str], *, is_default: bool
+) -> None:
+    """Raises ConfigError unless a broker (or, with `is_default`, all brokers) may have these dynamic settings."""
+    changed = [name for name, value in settings.items() if before.get(name) != value]
+    fixed = [name for name in changed if name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.READ_ONLY]
+    if fixed:
+        raise ConfigError(f"Cannot update these configs dynamically: [{', '.join(fixed)}]", key=fixed[0])
+    single = [name for name in settings if name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.PER_BROKER]
+    if is_default and single:
+        text = "Cannot update these configs at default cluster level, broker id must be specified"
+        raise ConfigError(f"{text}: [{', '.join(single)}]", key=single[0])
+    if is_default:
+        config.with_dynamic(settings, config.dynamic_broker)
+    else:
+        config.with_dynamic(config.dynamic_default, settings)
+
+
+def _split(text: str) -> list[str]:
+    return [element for element in text.split(",") if element]

@@ -1,0 +1,320 @@
+"""The broker keys for groups, offsets, transactions and replication. Facts are Kafka 4.3's; the words are ours."""
+
+from __future__ import annotations
+
+from penstock.core.config.types import ConfigKey, Importance, Kind, OneOf, Range, UpdateMode
+
+_HIGH = Importance.HIGH
+_LOW = Importance.LOW
+_DYNAMIC = UpdateMode.CLUSTER_WIDE
+
+GROUP_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session timeout a member may ask for."),
+    ConfigKey("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session timeout a member may ask for."),
+    ConfigKey(
+        "group.initial.rebalance.delay.ms",
+        Kind.INT,
+        3000,
+        "How long an empty group waits for further members before its first rebalance. 0 suits tests.",
+    ),
+    ConfigKey(
+        "group.max.size",
+        Kind.INT,
+        2**31 - 1,
+        "How many members a group may have.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        "How long a member of a KIP-848 group may be silent. A group's own `consumer.session.timeout.ms` comes first.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.min.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        "The shortest session timeout that a KIP-848 group may be given.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.max.session.timeout.ms",
+        Kind.INT,
+        60_000,
+        "The longest session timeout that a KIP-848 group may be given.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        "How often members of KIP-848 groups are told to send heartbeats. A group's own "
+        "`consumer.heartbeat.interval.ms` comes first.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.min.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        "The shortest heartbeat interval that a KIP-848 group may be given.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.max.heartbeat.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest heartbeat interval that a KIP-848 group may be given.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.max.size",
+        Kind.INT,
+        2**31 - 1,
+        "How many members a KIP-848 group may have.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "group.consumer.assignors",
+        Kind.LIST,
+        ("uniform", "range"),
+        "The assignors that members of KIP-848 groups may choose from; the first is the default.",
+        rule=OneOf(("uniform", "range")),
+    ),
+    ConfigKey(
+        "group.consumer.migration.policy",
+        Kind.STRING,
+        "bidirectional",
+        "Whether a group with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or "
+        "both.",
+        rule=OneOf(("bidirectional", "upgrade", "downgrade", "disabled")),
+    ),
+    ConfigKey(
+        "group.consumer.assignment.interval.ms",
+        Kind.INT,
+        1000,
+        "At least this long between two assignments of a KIP-848 group, so that many members that join at once are "
+        "assigned once. A group's own `consumer.assignment.interval.ms` comes first.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "group.consumer.min.assignment.interval.ms",
+        Kind.INT,
+        0,
+        "The shortest assignment interval that a KIP-848 group may be given.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "group.consumer.max.assignment.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest assignment interval that a KIP-848 group may be given.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "group.consumer.regex.refresh.interval.ms",
+        Kind.INT,
+        600_000,
+        "How often the topics that regular expressions of KIP-848 groups stand for are looked up at the latest.",
+        rule=Range(10_000),
+    ),
+    ConfigKey(
+        "offset.metadata.max.bytes",
+        Kind.INT,
+        4096,
+        "The largest metadata text of a committed offset.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "offsets.commit.timeout.ms",
+        Kind.INT,
+        5000,
+        "How long an offset commit may wait for its replicas.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "offsets.retention.minutes",
+        Kind.INT,
+        10_080,
+        "How long committed offsets are kept after their group has become empty.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "offsets.retention.check.interval.ms",
+        Kind.LONG,
+        600_000,
+        "How often expired offsets are looked for.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "offsets.topic.num.partitions",
+        Kind.INT,
+        50,
+        "Partitions of `__consumer_offsets`. Not to be changed once the topic exists.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "offsets.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        "Replicas of `__consumer_offsets`. With fewer brokers than that, there are as many replicas as brokers; Kafka "
+        "would refuse to create the topic.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "offsets.topic.segment.bytes",
+        Kind.INT,
+        104_857_600,
+        "Segment size of `__consumer_offsets`; small segments load quickly.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+)
+
+TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "transaction.state.log.num.partitions",
+        Kind.INT,
+        50,
+        "Partitions of `__transaction_state`. Not to be changed once the topic exists.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "transaction.state.log.replication.factor",
+        Kind.SHORT,
+        3,
+        "Replicas of `__transaction_state`; as many as brokers where there are fewer.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "transaction.state.log.min.isr",
+        Kind.INT,
+        2,
+        "`min.insync.replicas` of `__transaction_state`, at most its number of replicas.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "transaction.state.log.segment.bytes",
+        Kind.INT,
+        104_857_600,
+        "Segment size of `__transaction_state`.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "transaction.max.timeout.ms",
+        Kind.INT,
+        900_000,
+        "The longest transaction timeout a producer may ask for.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "transactional.id.expiration.ms",
+        Kind.INT,
+        604_800_000,
+        "How long an idle transactional id is remembered.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        3_600_000,
+        "How often expired transactional ids are looked for.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "transaction.partition.verification.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a transactional write is refused unless its transaction is known to be open (KIP-890).",
+        importance=_LOW,
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "add.partitions.to.txn.retry.backoff.ms",
+        Kind.INT,
+        20,
+        "How long a write that begins a transaction waits, while the producer's former one is being ended, before it "
+        "is tried again.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        Kind.INT,
+        100,
+        "For how long such a write is tried again before the producer is told to do that itself.",
+        rule=Range(0),
+        importance=_HIGH,
+    ),
+)
+
+REPLICATION_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "replica.lag.time.max.ms",
+        Kind.LONG,
+        30_000,
+        "A follower that has not caught up for this long leaves the in-sync set.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "replica.fetch.max.bytes", Kind.INT, 1_048_576, "The most a follower fetches per partition.", rule=Range(0)
+    ),
+    ConfigKey(
+        "replica.fetch.response.max.bytes",
+        Kind.INT,
+        10_485_760,
+        "The most a follower fetches at once.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "replica.fetch.wait.max.ms",
+        Kind.INT,
+        500,
+        "How long a follower's fetch waits for data.",
+        importance=_HIGH,
+    ),
+    ConfigKey("replica.fetch.min.bytes", Kind.INT, 1, "What a follower's fetch waits for.", importance=_HIGH),
+    ConfigKey(
+        "replica.fetch.backoff.ms",
+        Kind.INT,
+        1000,
+        "How long a follower waits after a failed fetch.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "replica.socket.timeout.ms",
+        Kind.INT,
+        30_000,
+        "How long a follower waits for an answer.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "replica.socket.receive.buffer.bytes",
+        Kind.INT,
+        65_536,
+        "SO_RCVBUF of a follower's connections.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "num.replica.fetchers",
+        Kind.INT,
+        1,
+        "Connections a follower opens to each leader.",
+        rule=Range(1),
+        importance=_HIGH,
+        mode=_DYNAMIC,
+    ),
+)

@@ -1,0 +1,234 @@
+"""The broker keys for identity, listeners, connections and requests. Facts are Kafka 4.3's; the words are ours."""
+
+from __future__ import annotations
+
+from penstock.core.config.types import ConfigKey, Importance, Kind, OneOf, Pattern, Range, UpdateMode
+
+_HIGH = Importance.HIGH
+_LOW = Importance.LOW
+_DYNAMIC = UpdateMode.CLUSTER_WIDE
+_INT_MAX = 2**31 - 1
+
+IDENTITY_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "node.id",
+        Kind.INT,
+        1,
+        "The number of this broker in its cluster. Kafka demands it; here it is 1 unless given.",
+        rule=Range(0),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "broker.id",
+        Kind.INT,
+        -1,
+        "The older name of `node.id`; when both are given they must agree.",
+        importance=_HIGH,
+    ),
+    ConfigKey("broker.rack", Kind.STRING, None, "The rack or zone of this broker; replicas are spread over racks."),
+    ConfigKey(
+        "penstock.cluster.id",
+        Kind.STRING,
+        "",
+        "The id to give a cluster when it is created; empty makes one up. An existing cluster keeps its id.",
+        rule=Pattern(r"[A-Za-z0-9_-]{1,64}", "letters, digits, - and _"),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.metrics.listen",
+        Kind.STRING,
+        "",
+        "HOST:PORT where /metrics and /healthz are served over HTTP; empty serves none.",
+        rule=Pattern(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT"),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.log.format",
+        Kind.STRING,
+        "text",
+        "How the broker's own log lines look: `text` for people, `json` for programs.",
+        rule=OneOf(("text", "json")),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.log.level",
+        Kind.STRING,
+        "info",
+        "From which level on the broker's own log lines are written.",
+        rule=OneOf(("debug", "info", "warning", "error")),
+        importance=_LOW,
+    ),
+)
+
+LISTENER_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "listeners",
+        Kind.LIST,
+        ("PLAINTEXT://:9092",),
+        "Where the broker listens, as NAME://HOST:PORT. An empty host is every address; port 0 is any free port. Takes "
+        "effect at the next start.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "advertised.listeners",
+        Kind.LIST,
+        None,
+        "What clients are told to connect to, per listener name; by default the listener's own address, with this "
+        "machine's name for an empty host.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "listener.security.protocol.map",
+        Kind.STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "The security protocol of each listener name. Only PLAINTEXT is served yet.",
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "inter.broker.listener.name",
+        Kind.STRING,
+        None,
+        "The listener that brokers use among themselves; by default the one named PLAINTEXT, or else the first.",
+    ),
+    ConfigKey(
+        "controller.listener.names",
+        Kind.LIST,
+        (),
+        "Listeners that Kafka reserves for its KRaft controllers. They are left out of `listeners` here, because the "
+        "controller needs none.",
+        importance=_HIGH,
+    ),
+)
+
+CONNECTION_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "socket.send.buffer.bytes",
+        Kind.INT,
+        102_400,
+        "SO_SNDBUF of client connections; -1 leaves it to the operating system.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "socket.receive.buffer.bytes",
+        Kind.INT,
+        102_400,
+        "SO_RCVBUF of client connections; -1 leaves it to the operating system.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "socket.request.max.bytes",
+        Kind.INT,
+        104_857_600,
+        "The largest request. A larger one closes the connection before any memory is taken for it.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "socket.listen.backlog.size",
+        Kind.INT,
+        50,
+        "How many connections may wait to be accepted.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "max.connections",
+        Kind.INT,
+        _INT_MAX,
+        "How many connections the broker holds at once; further ones are closed.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "max.connections.per.ip",
+        Kind.INT,
+        _INT_MAX,
+        "How many connections one address may hold at once.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "max.connections.per.ip.overrides",
+        Kind.STRING,
+        "",
+        "Exceptions from `max.connections.per.ip`, as HOST:COUNT,HOST:COUNT.",
+        rule=Pattern(r"\s*[^,]+:[0-9]{1,10}\s*(,\s*[^,]+:[0-9]{1,10}\s*)*", "HOST:COUNT,HOST:COUNT"),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "connections.max.idle.ms",
+        Kind.LONG,
+        600_000,
+        "A connection that sends nothing for this long is closed; -1 never closes one.",
+    ),
+    ConfigKey(
+        "queued.max.requests",
+        Kind.INT,
+        500,
+        "How many requests may be in work at once over all connections before the broker stops reading.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "queued.max.request.bytes",
+        Kind.LONG,
+        -1,
+        "How many bytes of requests may be in memory at once before the broker stops reading; -1 is no limit.",
+    ),
+)
+
+REQUEST_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "fetch.max.bytes",
+        Kind.INT,
+        57_671_680,
+        "The most that one fetch response carries, whatever the client asks for.",
+        rule=Range(1024),
+    ),
+    ConfigKey(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1000,
+        "How many incremental fetch sessions (KIP-227) are kept; clients beyond that send full fetches.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "max.request.partition.size.limit",
+        Kind.INT,
+        2000,
+        "How many partitions one DescribeTopicPartitions response carries.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "auto.create.topics.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a topic is created when a client first asks for it.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "delete.topic.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether topics can be deleted.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "num.partitions",
+        Kind.INT,
+        1,
+        "Partitions of a topic that is created without a number.",
+        rule=Range(1),
+    ),
+    ConfigKey(
+        "default.replication.factor",
+        Kind.INT,
+        1,
+        "Replicas of a topic that is created without a number.",
+    ),
+    ConfigKey(
+        "controlled.shutdown.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether leadership moves to other brokers before this one stops.",
+    ),
+)

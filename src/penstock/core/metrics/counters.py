@@ -1,0 +1,341 @@
+"""Counting, as cheaply as Python can: an increment of an integer attribute.
+
+A component is handed one of the small objects below and increments its attributes; nothing here knows the name a
+number is published under. `core.metrics.table` gives names, labels and words, `server.monitoring.exposition` renders
+them, and only when somebody asks (ADR 6). Values that exist anyway (sizes, counts of things) are not counted a second
+time: the composition root registers a callable that reads them at scrape time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+
+Labels = tuple[str, ...]
+Number = int | float
+# What a gauge's callable answers: one number, or one number for each tuple of label values.
+Reading = Number | Iterable[tuple[Labels, Number]]
+
+# A histogram of milliseconds from half a millisecond (a small produce) to half a minute (the longest common poll).
+MILLISECONDS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
+# Request sizes from a heartbeat to the default socket.request.max.bytes.
+BYTES = (256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 104_857_600)
+
+# Ten times the topics a single node is meant for; above it a scrape would be tens of megabytes. Topics past the limit
+# share one object, so the totals stay right.
+MAX_TOPICS = 10_000
+
+
+class Histogram:
+    """Counts per fixed bucket. An observation costs a bisection of a 15-element tuple and two additions."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = MILLISECONDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total: Number = 0
+
+    def observe(self, value: Number) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def copy(self) -> Histogram:
+        """A scrape is rendered in another thread: it needs numbers that no longer move."""
+        copied = Histogram(self.bounds)
+        copied.counts = self.counts.copy()
+        copied.total = self.total
+        return copied
+
+
+Value = int | float | Histogram
+Sample = tuple[Labels, Value]
+
+
+class CounterSet:
+    """Attributes that are integers, dictionaries by label, or histograms; `samples` reads one of them by name."""
+
+    __slots__ = ()
+
+    def samples(self, attribute: str) -> Iterator[Sample]:
+        value = getattr(self, attribute)
+        if isinstance(value, dict):
+            for label, number in value.items():
+                yield (label,), number
+        elif isinstance(value, Histogram):
+            yield (), value.copy()
+        else:
+            yield (), value
+
+
+class TopicMetrics:
+    """What is counted for each topic. Handlers and logs hold the object and increment it."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "fetch_requests",
+        "invalid_crc_records",
+        "invalid_magic_records",
+        "invalid_sequence_records",
+        "messages_in",
+        "no_key_compacted_records",
+        "produce_requests",
+    )
+
+    def __init__(self) -> None:
+        for attribute in self.__slots__:
+            setattr(self, attribute, 0)
+
+    bytes_in: int
+    bytes_out: int
+    bytes_rejected: int
+    failed_fetch_requests: int
+    failed_produce_requests: int
+    fetch_requests: int
+    invalid_crc_records: int
+    invalid_magic_records: int
+    invalid_sequence_records: int
+    messages_in: int
+    no_key_compacted_records: int
+    produce_requests: int
+
+    def add(self, other: TopicMetrics) -> None:
+        for attribute in self.__slots__:
+            setattr(self, attribute, getattr(self, attribute) + getattr(other, attribute))
+
+
+class TopicCounters(CounterSet):
+    """Per-topic counters and their sum.
+
+    The sum is made at scrape time, so the hot path increments once. What a deleted topic had counted moves to
+    `retired`: the sum never goes backwards, which Prometheus would take for a restart.
+    """
+
+    __slots__ = ("_limit", "_topics", "overflow", "retired")
+
+    def __init__(self, limit: int = MAX_TOPICS) -> None:
+        self._limit = limit
+        self._topics: dict[str, TopicMetrics] = {}
+        self.retired = TopicMetrics()
+        self.overflow = TopicMetrics()
+
+    def get(self, topic: str) -> TopicMetrics:
+        """The counters of a topic that exists. A request for an unknown topic must count on `overflow` instead."""
+        found = self._topics.get(topic)
+        if found is None:
+            if len(self._topics) >= self._limit:
+                return self.overflow
+            found = self._topics[topic] = TopicMetrics()
+        return found
+
+    def remove(self, topic: str) -> None:
+        found = self._topics.pop(topic, None)
+        if found is not None:
+            self.retired.add(found)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def samples(self, attribute: str) -> Iterator[Sample]:
+        """First the sum under an empty topic label, which is where Kafka's exporter puts it, then each topic."""
+        by_topic = [(topic, getattr(counters, attribute)) for topic, counters in self._topics.items()]
+        rest = getattr(self.retired, attribute) + getattr(self.overflow, attribute)
+        yield ("",), rest + sum(number for _, number in by_topic)
+        for topic, number in by_topic:
+            yield (topic,), number
+
+
+class ApiMetrics:
+    """One API's requests by version, answers by error code, time and size."""
+
+    __slots__ = ("errors", "request_bytes", "requests", "total_time_ms")
+
+    def __init__(self, max_version: int) -> None:
+        self.requests = [0] * (max_version + 1)
+        self.errors: dict[int, int] = {}
+        self.total_time_ms = Histogram(MILLISECONDS)
+        self.request_bytes = Histogram(BYTES)
+
+    def count_error(self, code: int) -> None:
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
+class RequestMetrics(CounterSet):
+    """One `ApiMetrics` for each row of the API table, which bounds the labels: clients cannot invent any."""
+
+    __slots__ = ("_apis", "_error_name")
+
+    def __init__(self, error_name: Callable[[int], str] = str) -> None:
+        self._apis: dict[str, ApiMetrics] = {}
+        self._error_name = error_name
+
+    def register(self, request: str, max_version: int) -> ApiMetrics:
+        if request in self._apis:
+            raise ValueError(f"the requests of {request} are counted already")
+        api = self._apis[request] = ApiMetrics(max_version)
+        return api
+
+    def samples(self, attribute: str) -> Iterator[Sample]:
+        for request, api in self._apis.items():
+            if attribute == "requests":
+                for version, count in enumerate(api.requests):
+                    if count:
+                        yield (request, str(version)), count
+            elif attribute == "errors":
+                for code, count in api.errors.items():
+                    yield (request, self._error_name(code)), count
+            else:
+                histogram: Histogram = getattr(api, attribute)
+                if any(histogram.counts):  # an API nobody calls costs a scrape nothing
+                    yield (request,), histogram.copy()
+
+
+class SocketMetrics(CounterSet):
+    """Connections of one broker. The number open now is a gauge: created minus closed."""
+
+    __slots__ = ("bytes_in", "bytes_out", "closed", "created", "expired", "malformed", "refused", "requests")
+
+    def __init__(self) -> None:
+        self.created = 0
+        self.closed = 0
+        self.expired = 0
+        self.refused = 0
+        self.requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.malformed: dict[str, int] = {}
+
+    def count_malformed(self, reason: str) -> None:
+        """`reason` is one of the broker's own few words, never text from the client."""
+        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+
+class LogMetrics(CounterSet):
+    __slots__ = ("flush_time_ms", "segments_deleted")
+
+    def __init__(self) -> None:
+        self.flush_time_ms = Histogram(MILLISECONDS)
+        self.segments_deleted = 0
+
+
+class CleanerMetrics(CounterSet):
+    """Of compaction. The `max_` values are those of the last round, as Kafka's are of the last run of its threads."""
+
+    __slots__ = (
+        "bytes_read",
+        "bytes_written",
+        "cleanings",
+        "last_run_ms",
+        "max_buffer_utilization_percent",
+        "max_clean_time_seconds",
+        "max_compaction_delay_seconds",
+        "max_dirty_percent",
+        "recopy_percent",
+        "records_removed",
+        "slice_time_ms",
+    )
+
+    def __init__(self) -> None:
+        self.cleanings = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_removed = 0
+        self.slice_time_ms = Histogram(MILLISECONDS)
+        self.recopy_percent = 0
+        self.last_run_ms = 0
+        self.max_dirty_percent = 0
+        self.max_buffer_utilization_percent = 0
+        self.max_clean_time_seconds = 0
+        self.max_compaction_delay_seconds = 0
+
+    def count_cleaning(self, bytes_read: int, bytes_written: int, records_removed: int) -> None:
+        self.cleanings += 1
+        self.bytes_read += bytes_read
+        self.bytes_written += bytes_written
+        self.records_removed += records_removed
+        self.recopy_percent = int(100 * bytes_written / max(bytes_read, 1))
+
+    def count_slice(self, seconds: float) -> None:
+        self.slice_time_ms.observe(seconds * 1000)
+
+
+class ReplicaMetrics(CounterSet):
+    __slots__ = ("failed_isr_updates", "isr_expands", "isr_shrinks")
+
+    def __init__(self) -> None:
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self.failed_isr_updates = 0
+
+
+class PurgatoryMetrics(CounterSet):
+    """Requests that waited for data, acknowledgements or members until their time was up."""
+
+    __slots__ = ("expired", "session_evictions")
+
+    def __init__(self) -> None:
+        self.expired: dict[str, int] = {}
+        self.session_evictions = 0
+
+    def count_expired(self, operation: str) -> None:
+        self.expired[operation] = self.expired.get(operation, 0) + 1
+
+
+class GroupMetrics(CounterSet):
+    __slots__ = (
+        "completed_rebalances",
+        "consumer_rebalances",
+        "offset_commits",
+        "offset_deletions",
+        "offset_expirations",
+        "sessions_expired",
+    )
+
+    def __init__(self) -> None:
+        self.completed_rebalances = 0
+        self.consumer_rebalances = 0
+        self.offset_commits = 0
+        self.offset_deletions = 0
+        self.offset_expirations = 0
+        self.sessions_expired = 0
+
+
+class BrokerMetrics:
+    """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
+
+    __slots__ = ("_gauges", "cleaner", "groups", "logs", "purgatory", "replicas", "requests", "sockets", "topics")
+
+    def __init__(self, error_name: Callable[[int], str] = str) -> None:
+        self.topics = TopicCounters()
+        self.requests = RequestMetrics(error_name)
+        self.sockets = SocketMetrics()
+        self.logs = LogMetrics()
+        self.cleaner = CleanerMetrics()
+        self.replicas = ReplicaMetrics()
+        self.purgatory = PurgatoryMetrics()
+        self.groups = GroupMetrics()
+        self._gauges: dict[str, Callable[[], Reading]] = {}
+
+    def register_gauge(self, name: str, read: Callable[[], Reading]) -> None:
+        """`read` runs on the broker's own thread at each scrape and must not block."""
+        if name in self._gauges:
+            raise ValueError(f"the gauge {name} has a source already")
+        self._gauges[name] = read
+
+    @property
+    def gauge_names(self) -> frozenset[str]:
+        return frozenset(self._gauges)
+
+    def read_gauge(self, name: str) -> list[Sample]:
+        """No samples where no source is registered: an absent metric is honest, a zero would not be."""
+        read = self._gauges.get(name)
+        if read is None:
+            return []
+        reading = read()
+        if isinstance(reading, int | float):
+            return [((), reading)]
+        return list(reading)

@@ -1,0 +1,441 @@
+"""The table of published metrics: one line makes a metric appear in `/metrics` and in docs/reference/metrics.md.
+
+Names are those that the Prometheus JMX exporter gives Kafka's MBeans with its usual rules (lower case, `PerSec`
+counters as `_total`), so that dashboards made for Kafka work. What Kafka does not have begins with `penstock_`.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+
+class Kind(enum.StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    unit: str
+    source: str  # "<counter set of BrokerMetrics>.<attribute>"; empty for a gauge, whose source is registered by name
+    doc: str
+
+
+_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_Row = tuple[str, Kind, str, str, str]  # name with its labels in braces, kind, unit, source, doc
+
+
+def _section(prefix: str, *rows: _Row) -> list[Metric]:
+    metrics = []
+    for name, kind, unit, source, doc in rows:
+        stem, _, labels = name.rstrip("}").partition("{")
+        metrics.append(Metric(f"{prefix}_{stem}", kind, tuple(filter(None, labels.split(","))), unit, source, doc))
+    return metrics
+
+
+METRICS: tuple[Metric, ...] = (
+    # Traffic by topic. The sample with an empty topic is the sum over all topics, deleted ones included.
+    *_section(
+        "kafka_server_brokertopicmetrics",
+        ("messagesin_total{topic}", _C, "records", "topics.messages_in", "Records appended by producers."),
+        ("bytesin_total{topic}", _C, "bytes", "topics.bytes_in", "Bytes of record batches appended by producers."),
+        ("bytesout_total{topic}", _C, "bytes", "topics.bytes_out", "Bytes of record batches sent to consumers."),
+        (
+            "bytesrejected_total{topic}",
+            _C,
+            "bytes",
+            "topics.bytes_rejected",
+            "Bytes of batches refused because they exceed max.message.bytes.",
+        ),
+        (
+            "totalproducerequests_total{topic}",
+            _C,
+            "requests",
+            "topics.produce_requests",
+            "Produce requests, counted once for each partition they write to.",
+        ),
+        (
+            "failedproducerequests_total{topic}",
+            _C,
+            "requests",
+            "topics.failed_produce_requests",
+            "Partitions of produce requests that were answered with an error of the broker's own.",
+        ),
+        (
+            "totalfetchrequests_total{topic}",
+            _C,
+            "requests",
+            "topics.fetch_requests",
+            "Fetch requests, counted once for each partition they read.",
+        ),
+        (
+            "failedfetchrequests_total{topic}",
+            _C,
+            "requests",
+            "topics.failed_fetch_requests",
+            "Partitions of fetch requests that were answered with an error of the broker's own.",
+        ),
+        (
+            "invalidmessagecrcrecords_total{topic}",
+            _C,
+            "batches",
+            "topics.invalid_crc_records",
+            "Batches refused because their checksum is wrong.",
+        ),
+        (
+            "invalidmagicnumberrecords_total{topic}",
+            _C,
+            "batches",
+            "topics.invalid_magic_records",
+            "Batches refused because of their format version.",
+        ),
+        (
+            "invalidoffsetorsequencerecords_total{topic}",
+            _C,
+            "batches",
+            "topics.invalid_sequence_records",
+            "Batches refused because of their offsets or sequence numbers.",
+        ),
+        (
+            "nokeycompactedtopicrecords_total{topic}",
+            _C,
+            "records",
+            "topics.no_key_compacted_records",
+            "Records without a key refused by a compacted topic.",
+        ),
+    ),
+    # Requests.
+    *_section(
+        "kafka_network_requestmetrics",
+        ("requests_total{request,version}", _C, "requests", "requests.requests", "Requests by API and version."),
+        (
+            "errors_total{request,error}",
+            _C,
+            "errors",
+            "requests.errors",
+            "Error codes in responses by API; NONE counts the successes, as in Kafka.",
+        ),
+        (
+            "totaltimems{request}",
+            _H,
+            "milliseconds",
+            "requests.total_time_ms",
+            "Time from the last byte of a request to the hand-over of its response, waiting included.",
+        ),
+        ("requestbytes{request}", _H, "bytes", "requests.request_bytes", "Size of requests."),
+    ),
+    # Connections.
+    *_section(
+        "kafka_server_socket_server_metrics",
+        ("connection_count{listener}", _G, "connections", "", "Connections that are open now."),
+        ("connection_creation_total", _C, "connections", "sockets.created", "Connections accepted."),
+        ("connection_close_total", _C, "connections", "sockets.closed", "Connections closed, by either side."),
+        ("request_total", _C, "requests", "sockets.requests", "Requests received."),
+        ("incoming_byte_total", _C, "bytes", "sockets.bytes_in", "Bytes received."),
+        ("outgoing_byte_total", _C, "bytes", "sockets.bytes_out", "Bytes sent."),
+    ),
+    *_section(
+        "kafka_network_socketserver",
+        (
+            "expiredconnectionskilledcount_total",
+            _C,
+            "connections",
+            "sockets.expired",
+            "Connections closed because they were idle for longer than connections.max.idle.ms.",
+        ),
+    ),
+    # Requests that wait, and fetch sessions (KIP-227).
+    *_section(
+        "kafka_server_delayedoperationpurgatory",
+        (
+            "purgatorysize{delayedOperation}",
+            _G,
+            "requests",
+            "",
+            "Requests that wait for data, acknowledgements or members.",
+        ),
+        (
+            "expires_total{delayedOperation}",
+            _C,
+            "requests",
+            "purgatory.expired",
+            "Requests whose waiting time ended before their condition was met.",
+        ),
+    ),
+    *_section(
+        "kafka_server_fetchsessioncache",
+        ("numincrementalfetchsessions", _G, "sessions", "", "Incremental fetch sessions held."),
+        ("numincrementalfetchpartitionscached", _G, "partitions", "", "Partitions in incremental fetch sessions."),
+        (
+            "incrementalfetchsessionevictions_total",
+            _C,
+            "sessions",
+            "purgatory.session_evictions",
+            "Fetch sessions dropped to make room for others.",
+        ),
+    ),
+    # Replicas of this broker.
+    *_section(
+        "kafka_server_kafkaserver",
+        (
+            "brokerstate",
+            _G,
+            "",
+            "",
+            "State of the broker: 1 starting, 2 recovering its logs, 3 running, 6 shutting down.",
+        ),
+    ),
+    *_section(
+        "kafka_server_replicamanager",
+        ("partitioncount", _G, "partitions", "", "Partitions with a replica on this broker."),
+        ("leadercount", _G, "partitions", "", "Partitions this broker leads."),
+        (
+            "offlinereplicacount",
+            _G,
+            "partitions",
+            "",
+            "Partitions that are offline here because their files failed. Alert above 0.",
+        ),
+        (
+            "underreplicatedpartitions",
+            _G,
+            "partitions",
+            "",
+            "Partitions led here whose in-sync set is smaller than their replica set. Alert above 0.",
+        ),
+        (
+            "underminisrpartitioncount",
+            _G,
+            "partitions",
+            "",
+            "Partitions led here with fewer in-sync replicas than min.insync.replicas.",
+        ),
+        ("produceridcount", _G, "producers", "", "Idempotent producers remembered by all partitions together."),
+        ("isrshrinks_total", _C, "changes", "replicas.isr_shrinks", "Replicas that left an in-sync set."),
+        ("isrexpands_total", _C, "changes", "replicas.isr_expands", "Replicas that joined an in-sync set."),
+        (
+            "failedisrupdates_total",
+            _C,
+            "changes",
+            "replicas.failed_isr_updates",
+            "In-sync set changes that could not be stored.",
+        ),
+    ),
+    # The log.
+    *_section(
+        "kafka_log_log",
+        ("size{topic,partition}", _G, "bytes", "", "Bytes of a partition's segments."),
+        ("logstartoffset{topic,partition}", _G, "", "", "First offset of a partition."),
+        ("logendoffset{topic,partition}", _G, "", "", "Offset that the next record of a partition will get."),
+        ("numlogsegments{topic,partition}", _G, "segments", "", "Segments of a partition."),
+    ),
+    *_section(
+        "kafka_log_logflushstats",
+        ("logflushrateandtimems", _H, "milliseconds", "logs.flush_time_ms", "Time of fsync calls."),
+    ),
+    *_section(
+        "kafka_log_logmanager",
+        ("offlinelogdirectorycount", _G, "directories", "", "Log directories that failed. Alert above 0."),
+        ("logdirectoryoffline{logDirectory}", _G, "", "", "1 where the log directory failed, 0 where it works."),
+    ),
+    # Compaction.
+    *_section(
+        "kafka_log_logcleaner",
+        ("cleaner_recopy_percent", _G, "percent", "", "Of the last cleaning: bytes written, of those read."),
+        ("max_buffer_utilization_percent", _G, "percent", "", "How full the map of keys was in the last cleaning."),
+        ("max_clean_time_secs", _G, "seconds", "", "Time of the last cleaning, its rests included."),
+        ("max_compaction_delay_secs", _G, "seconds", "", "By how much max.compaction.lag.ms is exceeded at most."),
+        ("deadthreadcount", _G, "threads", "", "Always 0: a cleaning that fails does not end the cleaner."),
+    ),
+    *_section(
+        "kafka_log_logcleanermanager",
+        ("max_dirty_percent", _G, "percent", "", "Dirty part of the dirtiest log."),
+        ("time_since_last_run_ms", _G, "milliseconds", "", "Since the cleaner last looked for work."),
+        (
+            "uncleanable_partitions_count{logDirectory}",
+            _G,
+            "partitions",
+            "",
+            "Partitions that are not compacted because a batch is damaged. Alert above 0.",
+        ),
+        ("uncleanable_bytes{logDirectory}", _G, "bytes", "", "Dirty bytes of those partitions."),
+    ),
+    # The controller.
+    *_section(
+        "kafka_controller_kafkacontroller",
+        (
+            "activecontrollercount",
+            _G,
+            "",
+            "",
+            "1 on the active controller, 0 elsewhere. The sum over a cluster must be 1.",
+        ),
+        ("activebrokercount", _G, "brokers", "", "Brokers that are registered and alive."),
+        ("globaltopiccount", _G, "topics", "", "Topics of the cluster."),
+        ("globalpartitioncount", _G, "partitions", "", "Partitions of the cluster."),
+        ("offlinepartitionscount", _G, "partitions", "", "Partitions without a leader. Alert above 0."),
+    ),
+    # Transactions.
+    *_section(
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager",
+        ("logappendretryqueuesize", _G, "markers", "", "Markers that their partitions have not taken yet."),
+    ),
+    *_section(
+        "penstock", ("transactional_ids{state}", _G, "ids", "", "Transactional ids by the state of their transaction.")
+    ),
+    # Consumer groups.
+    *_section(
+        "kafka_coordinator_group_groupmetadatamanager",
+        ("numgroups", _G, "groups", "", "Groups coordinated here."),
+        ("numgroupsempty", _G, "groups", "", "Groups that have offsets but no members."),
+        ("numgroupspreparingrebalance", _G, "groups", "", "Groups whose members are joining."),
+        ("numgroupscompletingrebalance", _G, "groups", "", "Groups whose leader computes the assignment."),
+        ("numgroupsstable", _G, "groups", "", "Groups whose members have their assignments."),
+        ("numgroupsdead", _G, "groups", "", "Groups that are being removed."),
+        ("numoffsets", _G, "offsets", "", "Committed offsets held."),
+    ),
+    *_section(
+        "kafka_server_group_coordinator_metrics",
+        ("offset_commit_total", _C, "offsets", "groups.offset_commits", "Offsets committed."),
+        (
+            "offset_expiration_total",
+            _C,
+            "offsets",
+            "groups.offset_expirations",
+            "Offsets removed because their retention ended.",
+        ),
+        (
+            "offset_deletion_total",
+            _C,
+            "offsets",
+            "groups.offset_deletions",
+            "Offsets deleted on request or with their topic.",
+        ),
+        (
+            "group_completed_rebalance_total",
+            _C,
+            "rebalances",
+            "groups.completed_rebalances",
+            "Rebalances that ended: a new generation, or a KIP-848 group stable again (Kafka leaves those out).",
+        ),
+        (
+            "consumer_group_rebalance_total",
+            _C,
+            "rebalances",
+            "groups.consumer_rebalances",
+            "Rebalances of KIP-848 groups that began: each is a new epoch of its group.",
+        ),
+        ("group_count{protocol}", _G, "groups", "", "Groups coordinated here, by the protocol they speak."),
+        ("consumer_group_count{state}", _G, "groups", "", "KIP-848 groups by their state."),
+    ),
+    # What Kafka has no metric for.
+    *_section(
+        "penstock",
+        (
+            "connections_refused_total",
+            _C,
+            "connections",
+            "sockets.refused",
+            "Connections closed at once because a connection limit was reached.",
+        ),
+        (
+            "malformed_requests_total{reason}",
+            _C,
+            "requests",
+            "sockets.malformed",
+            "Requests that were too large, truncated or undecodable; each closed its connection.",
+        ),
+        (
+            "log_segments_deleted_total",
+            _C,
+            "segments",
+            "logs.segments_deleted",
+            "Segments removed by retention, delete-records or topic deletion.",
+        ),
+        ("cleanings_total", _C, "cleanings", "cleaner.cleanings", "Logs compacted, each time counted."),
+        (
+            "cleaner_bytes_read_total",
+            _C,
+            "bytes",
+            "cleaner.bytes_read",
+            "Bytes of segments that compaction copied from.",
+        ),
+        (
+            "cleaner_bytes_written_total",
+            _C,
+            "bytes",
+            "cleaner.bytes_written",
+            "Bytes of segments that compaction wrote.",
+        ),
+        (
+            "cleaner_records_removed_total",
+            _C,
+            "records",
+            "cleaner.records_removed",
+            "Records that compaction left out.",
+        ),
+        (
+            "cleaner_slice_time_ms",
+            _H,
+            "milliseconds",
+            "cleaner.slice_time_ms",
+            "How long compaction worked between two turns of the event loop.",
+        ),
+        (
+            "group_sessions_expired_total",
+            _C,
+            "members",
+            "groups.sessions_expired",
+            "Members removed because their heartbeats stopped.",
+        ),
+        ("build_info{version,python,platform}", _G, "", "", "Always 1; its labels say what runs."),
+    ),
+    # The process: these come from prometheus_client itself, on Linux.
+    *_section(
+        "process",
+        ("cpu_seconds_total", _C, "seconds", "process", "User and system CPU time."),
+        ("virtual_memory_bytes", _G, "bytes", "process", "Virtual memory."),
+        ("resident_memory_bytes", _G, "bytes", "process", "Resident memory."),
+        ("start_time_seconds", _G, "seconds", "process", "Start time since the Unix epoch."),
+        ("open_fds", _G, "files", "process", "Open file descriptors."),
+        (
+            "max_fds",
+            _G,
+            "files",
+            "process",
+            "Most file descriptors the process may open. Each partition and connection needs some.",
+        ),
+    ),
+)
+
+PROCESS_SOURCE = "process"
+BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+
+
+def render_reference() -> str:
+    """docs/reference/metrics.md; a test compares the file with this text."""
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from `src/penstock/core/metrics/table.py` by `python -m penstock.core.metrics.table`.",
+        "",
+        "Names that begin with `kafka_` are those that the Prometheus JMX exporter gives Kafka's own metrics; Kafka",
+        "has none for those that begin with `penstock_`. A histogram has the suffixes `_bucket`, `_sum` and `_count`",
+        "where Kafka's exporter shows quantiles and `_count`. The sample with an empty `topic` is the sum over all",
+        "topics, deleted ones included.",
+        "",
+        "| metric | kind | labels | unit | what it tells |",
+        "|---|---|---|---|---|",
+    ]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.doc} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(render_reference(), end="")

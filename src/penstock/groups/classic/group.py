@@ -1,0 +1,321 @@
+"""A classic group: its members, who waits for what, and what the log knows of it.
+
+Assignments and the state Stable come from replay alone (`adopt`). Everything else is soft: members join and leave in
+memory, a new generation is prepared in memory, and only its outcome is recorded. A coordinator that dies in between
+falls back to the recorded generation, and the members find out with their next heartbeat.
+
+    Empty -> PreparingRebalance -> CompletingRebalance -> Stable
+      ^            |     ^                  |                |
+      +------------+     +------------------+----------------+
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import Counter
+from typing import NamedTuple
+
+from penstock.groups.records.consumer_offsets import RecordedGroup, RecordedMember
+from penstock.groups.requests import NO_MEMBER_ID, Protocol
+from penstock.groups.results import JoinedMember
+from penstock.groups.subscription import CONSUMER_PROTOCOL_TYPE, decode_subscribed_topics
+from penstock.protocol.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+
+class GroupType(enum.Enum):
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848
+
+
+class GroupState(enum.Enum):
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    ASSIGNING = "Assigning"  # this and the next: of KIP-848 groups alone
+    RECONCILING = "Reconciling"
+    DEAD = "Dead"  # how a group that does not exist is described
+
+
+_ALLOWED_NEXT = {
+    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
+    GroupState.PREPARING_REBALANCE: {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY},
+    GroupState.COMPLETING_REBALANCE: {GroupState.STABLE, GroupState.PREPARING_REBALANCE},
+    GroupState.STABLE: {GroupState.PREPARING_REBALANCE},
+    GroupState.DEAD: set(),
+}
+
+
+class Member(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    # Has not seen a generation yet: it knows no member id, so it cannot send heartbeats and is expired by a timeout
+    # of its own.
+    is_new: bool = False
+
+    def metadata(self, protocol_name: str | None) -> bytes | None:
+        return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), None)
+
+    def protocol_names(self) -> frozenset[str]:
+        return frozenset(protocol.name for protocol in self.protocols)
+
+
+class InitialDelay(NamedTuple):
+    """The first rebalance of an empty group waits for more members, again and again, but no longer than a
+    rebalance may take.
+    """
+
+    delay_ms: int
+    remaining_ms: int
+
+
+class ClassicGroup:
+    group_type = GroupType.CLASSIC
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.DEAD
+        self.state_timestamp_ms = now_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.subscribed_topics: frozenset[str] | None = None  # None: not known
+        # Who waits for an answer, by member id.
+        self.join_tokens: dict[str, object] = {}
+        self.sync_tokens: dict[str, object] = {}
+        # Were given a member id and told to join with it (KIP-394).
+        self.pending_join: set[str] = set()
+        # Were told the generation and have not asked for their assignment yet.
+        self.pending_sync: set[str] = set()
+        self.initial_delay: InitialDelay | None = None
+        self.has_new_member = False
+        self._supporters: Counter[str] = Counter()  # protocol name -> members that offer it
+
+    # ------------------------------------------------------------------------------------------ state
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        assert state in _ALLOWED_NEXT[self.state], f"group {self.group_id}: {self.state} -> {state}"
+        self.previous_state, self.state = self.state, state
+        self.state_timestamp_ms = now_ms
+
+    def start_next_generation(self, now_ms: int) -> None:
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self._read_subscribed_topics()
+        self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
+        self.pending_sync.clear()
+
+    def image(self, assignments: dict[str, bytes]) -> RecordedGroup:
+        """What the log is to know of the present generation."""
+        return RecordedGroup(
+            protocol_type=self.protocol_type,
+            generation_id=self.generation_id,
+            protocol_name=self.protocol_name,
+            leader=self.leader,
+            state_timestamp_ms=self.state_timestamp_ms,
+            members=tuple(
+                RecordedMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=member.session_timeout_ms,
+                    subscription=member.metadata(self.protocol_name) or b"",
+                    assignment=assignments.get(member.member_id, b""),
+                )
+                for member in self.members.values()
+            ),
+        )
+
+    def adopt(self, recorded: RecordedGroup) -> None:
+        """Replay. The group becomes what the record says; members it has already keep what the log does not store
+        (all the protocols they offer). A rebalance under way is not disturbed: it starts from newer knowledge and
+        will be recorded when it ends.
+        """
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return
+        known = self.members
+        self.state = GroupState.STABLE if recorded.members else GroupState.EMPTY
+        self.state_timestamp_ms = recorded.state_timestamp_ms
+        self.generation_id = recorded.generation_id
+        self.protocol_type = recorded.protocol_type
+        self.protocol_name = recorded.protocol_name
+        self.members = {
+            member.member_id: _member_from_record(member, known.get(member.member_id), recorded.protocol_name)
+            for member in recorded.members
+        }
+        self.leader = recorded.leader if recorded.leader in self.members else next(iter(self.members), None)
+        self.static_members = {
+            member.group_instance_id: member.member_id
+            for member in recorded.members
+            if member.group_instance_id is not None
+        }
+        self.pending_sync &= self.members.keys()
+        self._supporters = Counter(name for member in self.members.values() for name in member.protocol_names())
+        self.subscribed_topics = self._read_subscribed_topics()
+
+    # ---------------------------------------------------------------------------------------- members
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        assert self.protocol_type == protocol_type
+        assert member.group_instance_id not in self.static_members
+        if self.leader is None:
+            self.leader = member.member_id
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._supporters.update(member.protocol_names())
+        self.pending_join.discard(member.member_id)
+
+    def update(self, member: Member) -> None:
+        """The member with the same id as it is now."""
+        earlier = self.members[member.member_id]
+        if earlier.protocols is not member.protocols:
+            self._supporters.subtract(earlier.protocol_names())
+            self._supporters.update(member.protocol_names())
+        self.members[member.member_id] = member
+
+    def replace(self, old_member_id: str, new: Member) -> None:
+        """A new process takes the place of a static member, under a new member id."""
+        assert new.group_instance_id is not None
+        old = self.members[old_member_id]
+        self._supporters.subtract(old.protocol_names())
+        self._supporters.update(new.protocol_names())
+        # In the same place: the order of members decides who leads next.
+        self.members = {new.member_id if key == old_member_id else key: value for key, value in self.members.items()}
+        self.members[new.member_id] = new
+        self.static_members[new.group_instance_id] = new.member_id
+        if self.leader == old_member_id:
+            self.leader = new.member_id
+        if old_member_id in self.pending_sync:
+            self.pending_sync.remove(old_member_id)
+            self.pending_sync.add(new.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Whoever waits in its name must have been answered before."""
+        assert member_id not in self.join_tokens
+        assert member_id not in self.sync_tokens
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._supporters.subtract(member.protocol_names())
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_join.discard(member_id)
+        self.pending_sync.discard(member_id)
+
+    def elect_joined_leader(self) -> bool:
+        """Whether a member that has joined leads; another one takes over if the leader did not rejoin."""
+        if self.leader is None:
+            return False
+        if self.leader not in self.join_tokens:
+            joined = next((member_id for member_id in self.members if member_id in self.join_tokens), None)
+            if joined is None:
+                return False
+            log.info(
+                "the group's leader did not rejoin; another member leads",
+                extra={"group": self.group_id, "leader": joined},
+            )
+            self.leader = joined
+        return True
+
+    def has_all_members_joined(self) -> bool:
+        return len(self.join_tokens) == len(self.members) and not self.pending_join
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def is_heartbeat_satisfied(self, member_id: str) -> bool:
+        """A member whose request is parked cannot speak, and need not; but a new one is waited for only so long."""
+        return not self.members[member_id].is_new and (member_id in self.join_tokens or member_id in self.sync_tokens)
+
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        return tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name) or b"")
+            for member in self.members.values()
+        )
+
+    def is_leader(self, member_id: str) -> bool:
+        return member_id != NO_MEMBER_ID and self.leader == member_id
+
+    # -------------------------------------------------------------------------------------- protocols
+
+    def supports_protocols(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type and protocols)
+        return self.protocol_type == protocol_type and any(
+            self._supporters[protocol.name] == len(self.members) for protocol in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first of its protocols that all members offer; most votes win."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
+        votes = Counter(
+            next(protocol.name for protocol in member.protocols if protocol.name in candidates)
+            for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]
+
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """When in doubt, yes: offsets of a topic that may be read are not deleted."""
+        return self.uses_consumer_protocol() if self.subscribed_topics is None else topic in self.subscribed_topics
+
+    def _read_subscribed_topics(self) -> frozenset[str] | None:
+        if not self.uses_consumer_protocol():
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            subscribed = decode_subscribed_topics(member.metadata(self.protocol_name) or b"")
+            if subscribed is None:
+                log.warning(
+                    "a consumer's subscription cannot be read",
+                    extra={"group": self.group_id, "member": member.member_id},
+                )
+                return None
+            topics |= subscribed
+        return frozenset(topics)
+
+
+def _member_from_record(recorded: RecordedMember, known: Member | None, protocol_name: str | None) -> Member:
+    # The log stores one protocol per member. What a member offers besides is known only while the coordinator lives,
+    # and only if this is still the same offer.
+    keeps_offer = known is not None and known.metadata(protocol_name) == recorded.subscription
+    return Member(
+        member_id=recorded.member_id,
+        group_instance_id=recorded.group_instance_id,
+        client_id=recorded.client_id,
+        client_host=recorded.client_host,
+        rebalance_timeout_ms=recorded.rebalance_timeout_ms,
+        session_timeout_ms=recorded.session_timeout_ms,
+        protocols=known.protocols if known and keeps_offer else (Protocol(protocol_name or "", recorded.subscription),),
+        assignment=recorded.assignment,
+    )

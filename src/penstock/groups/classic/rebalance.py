@@ -1,0 +1,234 @@
+"""How a classic group gets from one generation to the next.
+
+1. Something changes: a member joins, leaves, dies or offers something else. `prepare`: whoever waits for an
+   assignment is told to rejoin, the others learn it from their next heartbeat.
+2. Members rejoin; their JoinGroup requests are parked. When all have, or the rebalance timeout ends, `complete_join`:
+   dynamic members that did not rejoin are out, static ones stay, the protocol is chosen by vote and everybody is told
+   the new generation. A group that was empty waits a while for more members instead
+   (`extend_or_complete_initial_join`).
+3. Members ask for their assignment (SyncGroup); the leader brings all of them. They are recorded, and replay makes
+   the group Stable. Members that do not ask within the rebalance timeout are out (`expire_pending_sync`), and it
+   begins again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.groups.classic.group import ClassicGroup, GroupState, InitialDelay, Member
+from penstock.groups.outcome import Outcome, TimerKind
+from penstock.groups.records.consumer_offsets import encode_group
+from penstock.groups.requests import NO_MEMBER_ID
+from penstock.groups.results import JoinResult, SyncResult
+from penstock.groups.settings import GroupSettings
+from penstock.protocol.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+_CAN_START_REBALANCE = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY)
+
+
+class Rebalance:
+    """One step of one group: the group, what is to happen besides, and when it is."""
+
+    __slots__ = ("group", "now_ms", "outcome", "settings")
+
+    def __init__(self, group: ClassicGroup, outcome: Outcome, settings: GroupSettings, now_ms: int) -> None:
+        self.group = group
+        self.outcome = outcome
+        self.settings = settings
+        self.now_ms = now_ms
+
+    # -------------------------------------------------------------------------------------- beginning
+
+    def start_or_continue(self, reason: str) -> None:
+        if self.group.state in _CAN_START_REBALANCE:
+            self.prepare(reason)
+        else:
+            self.complete_join_if_ready()
+
+    def prepare(self, reason: str) -> None:
+        group = self.group
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            for member in list(group.members.values()):
+                group.update(member._replace(assignment=b""))
+            self.answer_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
+        group.pending_sync.clear()
+        self.outcome.cancel_timer(TimerKind.SYNC, group.group_id)
+        is_initial = group.state is GroupState.EMPTY
+        group.transition_to(GroupState.PREPARING_REBALANCE, self.now_ms)
+        log.info(
+            "rebalance begins",
+            extra={
+                "group": group.group_id,
+                "generation": group.generation_id,
+                "members": len(group.members),
+                "reason": reason,
+            },
+        )
+        if is_initial:
+            delay_ms = self.settings.initial_rebalance_delay_ms
+            group.has_new_member = False
+            group.initial_delay = InitialDelay(delay_ms, max(group.rebalance_timeout_ms() - delay_ms, 0))
+            self.outcome.set_timer(TimerKind.JOIN, group.group_id, delay_ms)
+        elif group.has_all_members_joined():
+            self.complete_join()
+        else:
+            self.outcome.set_timer(TimerKind.JOIN, group.group_id, group.rebalance_timeout_ms())
+
+    # ---------------------------------------------------------------------------------------- joining
+
+    def complete_join_if_ready(self) -> None:
+        """The first rebalance of an empty group is not ended by everybody being there: more may come."""
+        group = self.group
+        if group.state is not GroupState.PREPARING_REBALANCE or group.initial_delay is not None:
+            return
+        if group.has_all_members_joined():
+            self.complete_join()
+
+    def on_join_timeout(self) -> None:
+        group = self.group
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            return
+        if group.initial_delay is None:
+            self.complete_join()
+        else:
+            self.extend_or_complete_initial_join(group.initial_delay)
+
+    def extend_or_complete_initial_join(self, initial: InitialDelay) -> None:
+        group = self.group
+        if not group.has_new_member or initial.remaining_ms == 0:
+            self.complete_join()
+            return
+        group.has_new_member = False
+        delay_ms = min(self.settings.initial_rebalance_delay_ms, initial.remaining_ms)
+        group.initial_delay = InitialDelay(delay_ms, max(initial.remaining_ms - initial.delay_ms, 0))
+        self.outcome.set_timer(TimerKind.JOIN, group.group_id, delay_ms)
+
+    def complete_join(self) -> None:
+        group = self.group
+        self.outcome.cancel_timer(TimerKind.JOIN, group.group_id)
+        late = [
+            m for m in group.members.values() if m.group_instance_id is None and m.member_id not in group.join_tokens
+        ]
+        for member in late:
+            log.info("a member did not rejoin in time", extra={"group": group.group_id, "member": member.member_id})
+            self.drop_member(member.member_id)
+        if not group.elect_joined_leader() and group.members:
+            # Only static members are left and none is back: wait until one is, or until their sessions end.
+            self.outcome.set_timer(TimerKind.JOIN, group.group_id, group.rebalance_timeout_ms())
+            return
+        group.initial_delay = None
+        group.start_next_generation(self.now_ms)
+        log.info(
+            "generation begins",
+            extra={"group": group.group_id, "generation": group.generation_id, "members": len(group.members)},
+        )
+        if group.state is GroupState.EMPTY:
+            self.outcome.records.append(encode_group(group.group_id, group.image({})))
+            return
+        self._announce_generation()
+
+    def _announce_generation(self) -> None:
+        group = self.group
+        for member in list(group.members.values()):
+            group.update(member._replace(is_new=False))
+            self.expect_heartbeat(member)
+            token = group.join_tokens.pop(member.member_id, None)
+            if token is not None:
+                self.outcome.reply(token, join_result(group, member.member_id))
+        group.pending_sync.update(group.members)
+        self.outcome.set_timer(TimerKind.SYNC, group.group_id, group.rebalance_timeout_ms())
+
+    # ---------------------------------------------------------------------------------------- syncing
+
+    def answer_syncs(self, error: ErrorCode, assignments: dict[str, bytes] | None = None) -> None:
+        """Answers all who wait for their assignment."""
+        group = self.group
+        for member_id, token in group.sync_tokens.items():
+            if error is ErrorCode.NONE:
+                assignment = (assignments or {}).get(member_id, b"")
+                self.outcome.reply(token, SyncResult(error, group.protocol_type, group.protocol_name, assignment))
+            else:
+                self.outcome.reply(token, SyncResult(error))
+            # While they waited their sessions could not expire; from now on they can.
+            self.expect_heartbeat(group.members[member_id])
+        group.sync_tokens.clear()
+
+    def note_sync(self, member_id: str) -> None:
+        self.group.pending_sync.discard(member_id)
+        if not self.group.pending_sync:
+            self.outcome.cancel_timer(TimerKind.SYNC, self.group.group_id)
+
+    def expire_pending_sync(self) -> None:
+        group = self.group
+        if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
+            return
+        silent = [member_id for member_id in group.members if member_id in group.pending_sync]
+        for member_id in silent:
+            self.drop_member(member_id)
+        self.prepare(f"{len(silent)} members did not ask for their assignment")
+
+    # ---------------------------------------------------------------------------------------- members
+
+    def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
+        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, delay_ms, member.member_id)
+
+    def park_join(self, member_id: str, token: object) -> None:
+        """A client that lost its connection joins again: the earlier request has nobody to answer to, but must not
+        stay open.
+        """
+        earlier = self.group.join_tokens.get(member_id)
+        if earlier is not None:
+            self.outcome.reply(earlier, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
+        self.group.join_tokens[member_id] = token
+
+    def park_sync(self, member_id: str, token: object) -> None:
+        earlier = self.group.sync_tokens.get(member_id)
+        if earlier is not None:
+            self.outcome.reply(earlier, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+        self.group.sync_tokens[member_id] = token
+
+    def drop_member(self, member_id: str) -> None:
+        """Out of the group, with its parked requests answered: UNKNOWN_MEMBER_ID makes a client that still lives
+        join anew.
+        """
+        self.answer_parked(member_id, NO_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.outcome.cancel_timer(TimerKind.SESSION, self.group.group_id, member_id)
+        self.group.remove(member_id)
+
+    def answer_parked(self, member_id: str, answered_member_id: str, error: ErrorCode) -> None:
+        token = self.group.join_tokens.pop(member_id, None)
+        if token is not None:
+            self.outcome.reply(token, JoinResult(error, answered_member_id))
+        token = self.group.sync_tokens.pop(member_id, None)
+        if token is not None:
+            self.outcome.reply(token, SyncResult(error))
+
+    def expire_session(self, member_id: str) -> None:
+        group = self.group
+        if member_id in group.pending_join:
+            group.remove(member_id)
+            if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined():
+                self.complete_join()
+        elif member_id in group.members and not group.is_heartbeat_satisfied(member_id):
+            log.info("a member's session expired", extra={"group": group.group_id, "member": member_id})
+            self.drop_member(member_id)
+            if group.state is not GroupState.PREPARING_REBALANCE:
+                self.prepare("a member's session expired")
+            elif group.has_all_members_joined():
+                self.complete_join()
+
+
+def join_result(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinResult:
+    """The present generation, as told to this member; the leader also hears who is in it."""
+    return JoinResult(
+        error=ErrorCode.NONE,
+        member_id=member_id,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader or "",
+        members=group.joined_members() if with_members and group.is_leader(member_id) else (),
+    )

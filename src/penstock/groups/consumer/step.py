@@ -1,0 +1,282 @@
+"""One step of one KIP-848 group: what has to be recorded when a member says something, or is gone.
+
+In this order, and each only where something has changed: the member, the topics its regular expression stands for,
+the group's epoch, the target assignment of that epoch, the member's way towards it. The group itself is only read;
+replay of the records changes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.core.types import TopicId
+from penstock.groups.assignment.assignors import ASSIGNORS, Subscriber
+from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, member_tombstones
+from penstock.groups.consumer.reconciliation import Goal, reconcile
+from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, PendingAppend, TimerKind
+from penstock.groups.records.consumer_groups import (
+    MemberState,
+    ResolvedExpression,
+    encode_assignment,
+    encode_consumer_group,
+    encode_expression,
+    encode_partition_metadata_tombstone,
+    encode_subscription,
+    encode_target,
+    encode_target_epoch,
+)
+from penstock.groups.regular_expression import TopicExpression
+from penstock.groups.settings import GroupSettings
+from penstock.groups.topics import TopicIdPartition, Topics
+from penstock.protocol.errors import ApiError
+
+log = logging.getLogger(__name__)
+
+# Kafka's number: every topic's name is compared with every expression, so topics that are created one after the other
+# are looked at together.
+_MIN_REFRESH_INTERVAL_MS = 10_000
+
+Expressions = Mapping[str, ResolvedExpression]
+
+
+class Said(NamedTuple):
+    """What is known of the member before and after its request."""
+
+    before: ConsumerMember
+    after: ConsumerMember
+    is_new: bool  # its subscription is to be recorded in any case
+    owned: Collection[TopicIdPartition] | None
+    may_describe: Callable[[str], bool]
+
+    @property
+    def has_changed_subscription(self) -> bool:
+        return self.before.topic_names != self.after.topic_names or self.has_changed_expression
+
+    @property
+    def has_changed_expression(self) -> bool:
+        return self.before.topic_regex != self.after.topic_regex
+
+
+class ConsumerStep:
+    __slots__ = ("group", "now_ms", "outcome", "settings", "topics")
+
+    def __init__(
+        self, group: ConsumerGroup, outcome: Outcome, settings: GroupSettings, topics: Topics, now_ms: int
+    ) -> None:
+        self.group = group
+        self.outcome = outcome
+        self.settings = settings
+        self.topics = topics
+        self.now_ms = now_ms
+
+    # ----------------------------------------------------------------------------------- what is said
+
+    def advance(self, said: Said) -> ConsumerMember:
+        """The member as it will be. ApiError if what it says cannot be."""
+        group, after = self.group, said.after
+        if said.is_new or after != said.before:
+            self.record(encode_subscription(group.group_id, after.member_id, after.subscription()))
+        expressions = self._refresh_expressions(said)
+        epoch = self._bump_epoch(said, expressions)
+        target_epoch, target = self._assign(said, epoch, expressions)
+        return self._reconcile(said, target_epoch, target, expressions)
+
+    def keep(self, said: Said) -> tuple[ConsumerMember, bool]:
+        """As `advance`, but with the target as it is: (the member as it will be, whether the target is outdated)."""
+        expressions = self._refresh_expressions(said)
+        epoch = self._bump_epoch(said, expressions)
+        if self.group.target_epoch < epoch:
+            return said.after, True
+        target = self.group.target_of(said.after)
+        return self._reconcile(said, self.group.target_epoch, target, expressions), False
+
+    def record(self, *records: GroupRecord) -> None:
+        self.outcome.records += records
+        self.outcome.pending = PendingAppend(AppendPurpose.CHANGE_CONSUMER_GROUP, self.group.group_id)
+
+    # ------------------------------------------------------------------------------------ expressions
+
+    def _refresh_expressions(self, said: Said) -> Expressions:
+        group = self.group
+        must_refresh = self._must_refresh()
+        if not said.has_changed_expression and not must_refresh:
+            return group.expressions
+        used = {member.topic_regex for member in group.members_with(said.after).values() if member.topic_regex}
+        for expression in group.expressions.keys() - used:
+            self.record(encode_expression(group.group_id, expression, None))
+        found = {}
+        for expression in sorted(used):
+            resolved = group.expressions.get(expression)
+            if resolved is None or must_refresh:
+                resolved = self._resolve(expression, said)
+                self.record(encode_expression(group.group_id, expression, resolved))
+            found[expression] = resolved
+        if must_refresh:
+            group.are_expressions_outdated = False
+        return found
+
+    def _must_refresh(self) -> bool:
+        if not self.group.expressions:
+            return False
+        age_ms = self.now_ms - min(resolved.timestamp_ms for resolved in self.group.expressions.values())
+        return age_ms > self.settings.consumer_regex_refresh_interval_ms or (
+            self.group.are_expressions_outdated and age_ms > _MIN_REFRESH_INTERVAL_MS
+        )
+
+    def _resolve(self, expression: str, said: Said) -> ResolvedExpression:
+        names: list[str] = []
+        try:
+            compiled = TopicExpression(expression)
+            names = [name for name in self.topics.by_name if compiled.matches(name) and said.may_describe(name)]
+        except ApiError:
+            if said.after.topic_regex == expression:
+                raise
+            # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
+            # the other members.
+            log.warning("a regular expression cannot be used", extra={"group": self.group.group_id})
+        return ResolvedExpression(frozenset(names), self.topics.version, self.now_ms)
+
+    # ------------------------------------------------------------------------------------------ epoch
+
+    def _bump_epoch(self, said: Said, expressions: Expressions) -> int:
+        group = self.group
+        is_bumped = said.has_changed_subscription
+        if not is_bumped and not group.is_metadata_outdated and expressions is group.expressions:
+            return group.epoch
+        names = group.names_of(group.members_with(said.after).values(), expressions)
+        digest = self.topics.digest(names)
+        group.is_metadata_outdated = False
+        if group.has_partition_metadata:
+            self.record(encode_partition_metadata_tombstone(group.group_id))
+        if is_bumped or digest != group.metadata_digest or _differ(expressions, group.expressions):
+            return self._record_epoch(digest)
+        return group.epoch
+
+    def _record_epoch(self, digest: int) -> int:
+        epoch = self.group.epoch + 1
+        self.record(encode_consumer_group(self.group.group_id, epoch, digest))
+        log.info("the group's epoch is bumped", extra={"group": self.group.group_id, "epoch": epoch})
+        return epoch
+
+    # ----------------------------------------------------------------------------------------- target
+
+    def _assign(self, said: Said, epoch: int, expressions: Expressions) -> tuple[int, frozenset[TopicIdPartition]]:
+        group = self.group
+        if group.target_epoch >= epoch or not self._may_assign():
+            return group.target_epoch, group.target_of(said.after)
+        members = group.members_with(said.after)
+        # A subscription is usually that of many members.
+        ids = {names: self.topics.ids(names) for names in {_names(member, expressions) for member in members.values()}}
+        subscribers = {
+            member.member_id: Subscriber(ids[_names(member, expressions)], member.instance_id, group.target_of(member))
+            for member in members.values()
+        }
+        assigned = ASSIGNORS[self._preferred_assignor(members.values())](subscribers, self.topics)
+        target = {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
+        for member_id, partitions in target.items():
+            if partitions != group.target.get(member_id):
+                self.record(encode_target(group.group_id, member_id, partitions))
+        self.record(encode_target_epoch(group.group_id, epoch, self.now_ms))
+        return epoch, target[said.after.member_id]
+
+    def _may_assign(self) -> bool:
+        interval_ms = self.settings.consumer_assignment_interval_ms
+        last_ms = self.group.target_timestamp_ms
+        return not interval_ms or not last_ms or self.now_ms >= last_ms + interval_ms
+
+    def _preferred_assignor(self, members: Iterable[ConsumerMember]) -> str:
+        votes = Counter(member.server_assignor for member in members if member.server_assignor in ASSIGNORS)
+        preferred = next((name for name, _ in votes.most_common(1)), None)
+        return preferred or self.settings.consumer_assignors[0]
+
+    # --------------------------------------------------------------------------------- reconciliation
+
+    def _reconcile(
+        self, said: Said, target_epoch: int, target: frozenset[TopicIdPartition], expressions: Expressions
+    ) -> ConsumerMember:
+        group, member = self.group, said.after
+        if not said.has_changed_subscription and member.is_reconciled_to(target_epoch):
+            return member
+        goal = Goal(
+            epoch=target_epoch,
+            partitions=target,
+            subscribed_topic_ids=self._subscribed_ids(member, expressions),
+            has_subscription_changed=said.has_changed_subscription,
+            owners=group.owners,
+            owned=said.owned,
+        )
+        reconciled = reconcile(member, goal)
+        if reconciled != member:
+            self.record(encode_assignment(group.group_id, member.member_id, reconciled.assignment()))
+            self._expect_revocation(reconciled)
+        return reconciled
+
+    def _subscribed_ids(self, member: ConsumerMember, expressions: Expressions) -> frozenset[TopicId]:
+        return self.topics.ids(_names(member, expressions))
+
+    def _expect_revocation(self, member: ConsumerMember) -> None:
+        if member.classic is not None:
+            return  # has to join again in time instead
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self.outcome.set_timer(
+                TimerKind.REVOCATION, self.group.group_id, member.rebalance_timeout_ms, member.member_id
+            )
+        else:
+            self.outcome.cancel_timer(TimerKind.REVOCATION, self.group.group_id, member.member_id)
+
+    # ---------------------------------------------------------------------------------------- members
+
+    def replace_static(self, former: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A new process takes the place of a static member, under a new member id."""
+        member = former._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
+        group_id, target = self.group.group_id, self.group.target.get(former.member_id, frozenset())
+        self.cancel_timers(former.member_id)
+        self.record(
+            *member_tombstones(group_id, former.member_id),
+            encode_subscription(group_id, member_id, member.subscription()),
+            encode_target(group_id, member_id, target),
+            encode_assignment(group_id, member_id, member.assignment()),
+        )
+        return member
+
+    def remove(self, gone: Collection[ConsumerMember]) -> None:
+        group = self.group
+        for member in gone:
+            self.record(*member_tombstones(group.group_id, member.member_id))
+            self.cancel_timers(member.member_id)
+        gone_ids = {member.member_id for member in gone}
+        left = [member for member in group.members.values() if member.member_id not in gone_ids]
+        for expression in group.expressions:
+            if not group.uses_expression(expression, left):
+                self.record(encode_expression(group.group_id, expression, None))
+        self._record_epoch(self.topics.digest(group.names_of(left)))
+
+    def expect_heartbeat(self, member: ConsumerMember) -> None:
+        timeout_ms = self.settings.consumer_session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, timeout_ms, member.member_id)
+
+    def cancel_timers(self, member_id: str) -> None:
+        for kind in TimerKind:
+            self.outcome.cancel_timer(kind, self.group.group_id, member_id)
+
+    def arm_timers(self) -> None:
+        """Everybody gets a whole session to be heard of: after loading, and after a change that was not recorded."""
+        for member in self.group.members.values():
+            self.expect_heartbeat(member)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._expect_revocation(member)
+
+
+def _names(member: ConsumerMember, expressions: Expressions) -> frozenset[str]:
+    resolved = expressions.get(member.topic_regex)
+    return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+
+def _differ(new: Expressions, old: Expressions) -> bool:
+    nothing = ResolvedExpression(frozenset(), 0, 0)
+    return any(new.get(each, nothing).topics != old.get(each, nothing).topics for each in new.keys() | old.keys())

@@ -1,0 +1,217 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: who may touch which offsets, and what is written."""
+
+from __future__ import annotations
+
+from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.groups.classic.group import ClassicGroup, GroupState
+from penstock.groups.consumer import commits as consumer_commits
+from penstock.groups.consumer.group import ConsumerGroup, Group
+from penstock.groups.outcome import Outcome, TransactionalProducer
+from penstock.groups.records.consumer_offsets import CommittedOffset, encode_offset
+from penstock.groups.requests import (
+    DEFAULT_RETENTION,
+    NO_MEMBER_ID,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetToCommit,
+    TransactionalCommitRequest,
+)
+from penstock.groups.results import (
+    FetchedOffset,
+    OffsetCommitResult,
+    OffsetDeleteResult,
+    OffsetFetchResult,
+    PartitionError,
+)
+from penstock.groups.shard import GroupShard
+from penstock.protocol.errors import ErrorCode
+
+# The record's string field holds no more, whatever offset.metadata.max.bytes allows.
+_MAX_STRING_BYTES = 32_767
+_MAX_TIMESTAMP = 2**63 - 1
+
+# ---------------------------------------------------------------------------------------------------- OffsetCommit
+
+
+def commit_offsets(shard: GroupShard, token: object, request: OffsetCommitRequest, now_ms: int) -> Outcome:
+    outcome = shard.outcome()
+    group = shard.groups.get(request.group_id)
+    error = _check_commit(group, request)
+    if error is not ErrorCode.NONE:
+        outcome.reply(token, refuse_commit(request, error))
+        return outcome
+    member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
+    if isinstance(group, ClassicGroup) and member is not None:
+        # Committing is a sign of life.
+        shard.rebalance(group, outcome, now_ms).expect_heartbeat(member)
+    expire_timestamp_ms = NO_TIMESTAMP
+    if request.retention_time_ms != DEFAULT_RETENTION:
+        expire_timestamp_ms = min(now_ms + request.retention_time_ms, _MAX_TIMESTAMP)
+    outcome.reply(token, _write_offsets(shard, outcome, request, now_ms, expire_timestamp_ms))
+    return outcome
+
+
+def _write_offsets(
+    shard: GroupShard,
+    outcome: Outcome,
+    request: OffsetCommitRequest | TransactionalCommitRequest,
+    now_ms: int,
+    expire_timestamp_ms: int = NO_TIMESTAMP,
+) -> OffsetCommitResult:
+    results = []
+    group = shard.groups.get(request.group_id)
+    for offset in request.offsets:
+        error = ErrorCode.NONE
+        if isinstance(group, ConsumerGroup):
+            error = consumer_commits.check_partition(group, request, offset, shard.topics)
+        if error is not ErrorCode.NONE:
+            results.append(PartitionError(offset.topic, offset.partition, error))
+            continue
+        if _is_too_large(offset.metadata or "", shard.settings.offset_metadata_max_bytes):
+            results.append(PartitionError(offset.topic, offset.partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+            continue
+        committed = _committed(offset, now_ms, expire_timestamp_ms)
+        outcome.records.append(encode_offset(request.group_id, offset.topic, offset.partition, committed))
+        results.append(PartitionError(offset.topic, offset.partition, ErrorCode.NONE))
+    return OffsetCommitResult(tuple(results))
+
+
+def refuse_commit(request: OffsetCommitRequest | TransactionalCommitRequest, error: ErrorCode) -> OffsetCommitResult:
+    return OffsetCommitResult(
+        tuple(PartitionError(offset.topic, offset.partition, error) for offset in request.offsets)
+    )
+
+
+def _check_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCode:
+    if isinstance(group, ConsumerGroup):
+        return consumer_commits.check_commit(group, request)
+    has_generation = request.generation_id >= 0
+    if group is None:
+        if not has_generation:
+            # A consumer that assigns its own partitions, or an administrator: replay creates a simple group.
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if request.accepts_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
+    if not has_generation and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if not has_generation and request.member_id == NO_MEMBER_ID and request.group_instance_id is None:
+        # Others own the partitions now.
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The member knows the new generation but not yet its assignment, so it cannot know what is its to commit.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+# ----------------------------------------------------------------------------------------------- TxnOffsetCommit
+
+
+def commit_in_transaction(
+    shard: GroupShard, token: object, request: TransactionalCommitRequest, now_ms: int
+) -> Outcome:
+    """The records go into a batch of the producer's transaction; its end decides whether they count. Whether the
+    producer may write at all is for the log and the transaction's coordinator to say.
+    """
+    outcome = shard.outcome()
+    error = _check_transactional_commit(shard.groups.get(request.group_id), request)
+    if error is not ErrorCode.NONE:
+        outcome.reply(token, refuse_commit(request, error))
+        return outcome
+    outcome.producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+    outcome.reply(token, _write_offsets(shard, outcome, request, now_ms))
+    return outcome
+
+
+def _check_transactional_commit(group: Group | None, request: TransactionalCommitRequest) -> ErrorCode:
+    """Milder than a plain commit: before version 3 a producer cannot name the member it commits for, and a commit
+    during a rebalance is settled by the transaction's own fencing.
+    """
+    if isinstance(group, ConsumerGroup):
+        return consumer_commits.check_transactional_commit(group, request)
+    has_generation = request.generation_id >= 0
+    if group is None:
+        return ErrorCode.ILLEGAL_GENERATION if has_generation else ErrorCode.NONE
+    if not has_generation and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if not has_generation and request.member_id == NO_MEMBER_ID and request.group_instance_id is None:
+        return ErrorCode.NONE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is ErrorCode.NONE and request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _is_too_large(metadata: str, limit: int) -> bool:
+    utf16_units = len(metadata) + sum(character > "\uffff" for character in metadata)
+    return utf16_units > limit or len(metadata.encode("utf-8", "surrogatepass")) > _MAX_STRING_BYTES
+
+
+def _committed(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
+    return CommittedOffset(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata or "",
+        commit_timestamp_ms=now_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=offset.topic_id,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- OffsetFetch
+
+
+def fetch_offsets(shard: GroupShard, request: OffsetFetchRequest) -> OffsetFetchResult:
+    """An unknown group has no offsets, which is not an error: librdkafka relies on it."""
+    group = shard.groups.get(request.group_id)
+    error = consumer_commits.check_fetch(group, request) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
+    if error is not ErrorCode.NONE:
+        return OffsetFetchResult(error)
+    committed = shard.offsets.of_group(request.group_id)
+    partitions = committed.keys() if request.partitions is None else request.partitions
+    return OffsetFetchResult(ErrorCode.NONE, tuple(_fetch(shard, request, partition) for partition in partitions))
+
+
+def _fetch(shard: GroupShard, request: OffsetFetchRequest, partition: TopicPartition) -> FetchedOffset:
+    topic, index = partition
+    if request.require_stable and shard.offsets.has_open_transaction(request.group_id, partition):
+        return FetchedOffset(topic, index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    committed = shard.offsets.get(request.group_id, partition)
+    if committed is None or not _is_same_topic(committed.topic_id, request.topic_ids.get(topic, ZERO_TOPIC_ID)):
+        return FetchedOffset(topic, index)
+    return FetchedOffset(topic, index, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def _is_same_topic(committed_for: TopicId, asked_for: TopicId) -> bool:
+    return ZERO_TOPIC_ID in (committed_for, asked_for) or committed_for == asked_for
+
+
+# ---------------------------------------------------------------------------------------------------- OffsetDelete
+
+
+def delete_offsets(shard: GroupShard, token: object, request: OffsetDeleteRequest) -> Outcome:
+    outcome = shard.outcome()
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        outcome.reply(token, OffsetDeleteResult(ErrorCode.GROUP_ID_NOT_FOUND))
+        return outcome
+    if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.uses_consumer_protocol():
+        # What an opaque protocol's members read is not known, so they may read anything.
+        outcome.reply(token, OffsetDeleteResult(ErrorCode.NON_EMPTY_GROUP))
+        return outcome
+    results = []
+    for partition in request.partitions:
+        if group.is_subscribed_to(partition.topic):
+            results.append(PartitionError(*partition, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
+            continue
+        results.append(PartitionError(*partition, ErrorCode.NONE))
+        if shard.offsets.get(request.group_id, partition) or shard.offsets.has_open_transaction(
+            request.group_id, partition
+        ):
+            outcome.records.append(encode_offset(request.group_id, *partition, None))
+    outcome.reply(token, OffsetDeleteResult(ErrorCode.NONE, tuple(results)))
+    return outcome

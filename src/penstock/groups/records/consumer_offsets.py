@@ -1,0 +1,191 @@
+"""The records of `__consumer_offsets`, byte for byte Kafka's.
+
+A key begins with its kind as an int16 (0 and 1: an offset, 2: a classic group; 3 to 8 and 16: `consumer_records`), a
+value with its version as an int16. Offsets are written as version 3; as 1 where an old client asked for its own
+retention time, because only that version has a place for it; as 4 where the topic id is known. Groups are written as
+version 3. Everything up to 4 is read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
+from penstock.groups.outcome import GroupRecord
+from penstock.groups.records.consumer_groups import ConsumerChange, decode_consumer_record
+from penstock.groups.records.framing import decode_body, encode_key, encode_value, leading_int16
+from penstock.protocol.messages.group_metadata_key import GroupMetadataKey
+from penstock.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from penstock.protocol.messages.offset_commit_key import OffsetCommitKey
+from penstock.protocol.messages.offset_commit_value import OffsetCommitValue
+
+_LEGACY_OFFSET_KIND = 0
+_OFFSET_KIND = 1
+_GROUP_KIND = 2
+_GROUP_VALUE_VERSION = 3
+_OFFSET_VALUE_VERSION = 3
+_OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+_OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    commit_timestamp_ms: int = NO_TIMESTAMP
+    expire_timestamp_ms: int = NO_TIMESTAMP  # only where the committing client set a retention time
+    topic_id: TopicId = ZERO_TOPIC_ID
+    # Where in `__consumer_offsets` it was written: decides between a transaction's commit and a later plain one.
+    record_offset: int = NO_OFFSET
+
+
+class RecordedMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class RecordedGroup(NamedTuple):
+    """A classic group as the log knows it: a generation with every member's assignment."""
+
+    protocol_type: str | None = None
+    generation_id: int = 0
+    protocol_name: str | None = None
+    leader: str | None = None
+    state_timestamp_ms: int = NO_TIMESTAMP
+    members: tuple[RecordedMember, ...] = ()
+
+
+class OffsetChange(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
+    committed: CommittedOffset | None  # None: deleted
+
+
+class GroupChange(NamedTuple):
+    group_id: str
+    recorded: RecordedGroup | None  # None: deleted
+
+
+class UnknownRecord(NamedTuple):
+    """Written by newer software, for features this version does not have."""
+
+    what: str
+
+
+def encode_offset(group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> GroupRecord:
+    key = encode_key(_OFFSET_KIND, OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+    if committed is None:
+        return GroupRecord(key, None)
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+    return GroupRecord(key, encode_value(value, _offset_value_version(committed)))
+
+
+def encode_group(group_id: str, recorded: RecordedGroup | None) -> GroupRecord:
+    key = encode_key(_GROUP_KIND, GroupMetadataKey(group=group_id))
+    if recorded is None:
+        return GroupRecord(key, None)
+    value = GroupMetadataValue(
+        protocol_type=recorded.protocol_type or "",
+        generation=recorded.generation_id,
+        protocol=recorded.protocol_name,
+        leader=recorded.leader,
+        current_state_timestamp=recorded.state_timestamp_ms,
+        members=[
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.subscription,
+                assignment=member.assignment,
+            )
+            for member in recorded.members
+        ],
+    )
+    return GroupRecord(key, encode_value(value, _GROUP_VALUE_VERSION))
+
+
+def decode_record(
+    key: bytes, value: bytes | None, record_offset: int = NO_OFFSET
+) -> OffsetChange | GroupChange | ConsumerChange | UnknownRecord:
+    """ApiError(CORRUPT_MESSAGE) if the bytes are not what their version says."""
+    kind = leading_int16(key)
+    if kind in (_LEGACY_OFFSET_KIND, _OFFSET_KIND):
+        offset_key = decode_body(OffsetCommitKey, key)
+        if value is None:
+            return OffsetChange(offset_key.group, offset_key.topic, offset_key.partition, None)
+        version = leading_int16(value)
+        if version > OffsetCommitValue.MAX_VERSION:
+            return UnknownRecord(f"offset value version {version}")
+        committed = _committed_offset(decode_body(OffsetCommitValue, value, version), record_offset)
+        return OffsetChange(offset_key.group, offset_key.topic, offset_key.partition, committed)
+    if kind == _GROUP_KIND:
+        group_id = decode_body(GroupMetadataKey, key).group
+        if value is None:
+            return GroupChange(group_id, None)
+        version = leading_int16(value)
+        if version > GroupMetadataValue.MAX_VERSION:
+            return UnknownRecord(f"group value version {version}")
+        return GroupChange(group_id, _recorded_group(decode_body(GroupMetadataValue, value, version)))
+    return decode_consumer_record(kind, key, value) or UnknownRecord(f"key version {kind}")
+
+
+def _offset_value_version(committed: CommittedOffset) -> int:
+    if committed.expire_timestamp_ms != NO_TIMESTAMP:
+        return _OFFSET_VALUE_VERSION_WITH_EXPIRY
+    if committed.topic_id != ZERO_TOPIC_ID:
+        return _OFFSET_VALUE_VERSION_WITH_TOPIC_ID
+    return _OFFSET_VALUE_VERSION
+
+
+def _committed_offset(value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
+    return CommittedOffset(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp_ms=value.commit_timestamp,
+        expire_timestamp_ms=value.expire_timestamp,
+        topic_id=value.topic_id,
+        record_offset=record_offset,
+    )
+
+
+def _recorded_group(value: GroupMetadataValue) -> RecordedGroup:
+    members = tuple(
+        RecordedMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            # Version 0 had one timeout for both purposes.
+            rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
+            session_timeout_ms=member.session_timeout,
+            subscription=bytes(member.subscription),
+            assignment=bytes(member.assignment),
+        )
+        for member in value.members
+    )
+    return RecordedGroup(
+        protocol_type=value.protocol_type or None,
+        generation_id=value.generation,
+        protocol_name=value.protocol,
+        leader=value.leader,
+        state_timestamp_ms=value.current_state_timestamp,
+        members=members,
+    )

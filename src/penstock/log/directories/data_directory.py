@@ -1,0 +1,135 @@
+"""One data directory: whose it is, who holds it, and what its checkpoint files say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from penstock.core.types import TopicPartition, new_topic_id
+from penstock.log.directories.checkpoint_write import CheckpointContent
+from penstock.log.formats import names
+from penstock.log.formats.checkpoints import decode_offsets, encode_offsets
+from penstock.log.formats.metadata_files import (
+    UNKNOWN_BROKER_EPOCH,
+    DirectoryIdentity,
+    decode_meta_properties,
+    encode_clean_shutdown,
+    encode_meta_properties,
+)
+from penstock.log.partition_log import PartitionLog
+from penstock.log.storage.files import Files, OpenFile
+
+logger = logging.getLogger(__name__)
+
+
+class LogDirectoryError(Exception):
+    """A data directory cannot be used, and starting without it would be wrong: the operator must act."""
+
+
+class DataDirectory:
+    def __init__(self, path: Path, files: Files, lock: OpenFile, identity: DirectoryIdentity, was_clean: bool) -> None:
+        self.path = path
+        self.files = files
+        self.identity = identity
+        self.was_clean = was_clean
+        self._lock = lock
+        self._written: dict[str, bytes] = {}
+        self.recovery_points = self._read_checkpoint(names.RECOVERY_POINTS)
+        self.log_start_offsets = self._read_checkpoint(names.LOG_START_OFFSETS)
+        self.high_watermarks = self._read_checkpoint(names.HIGH_WATERMARKS)
+        self.cleaned_ends = self._read_checkpoint(names.CLEANER_OFFSETS)
+
+    @classmethod
+    def open(cls, path: Path, node_id: int, cluster_id: str, files: Files) -> DataDirectory:
+        """Take the lock and the clean-shutdown mark. OSError when the disk fails, LogDirectoryError when it is not
+        ours.
+        """
+        files.make_directories(path)
+        try:
+            lock = files.lock(path / names.LOCK)
+        except BlockingIOError as error:
+            raise LogDirectoryError(
+                f"{path} is in use by another broker; give this one a directory of its own or stop the other"
+            ) from error
+        try:
+            identity = _identify(path, node_id, cluster_id, files)
+            was_clean = files.exists(path / names.CLEAN_SHUTDOWN)
+            # Gone before anything else happens: if this start crashes half-way, the next one must not trust it.
+            if was_clean:
+                files.unlink(path / names.CLEAN_SHUTDOWN)
+                files.sync_directory(path)  # or a power failure could bring it back
+            return cls(path, files, lock, identity, was_clean)
+        except BaseException:
+            lock.close()
+            raise
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """A damaged checkpoint costs time in recovery, not data."""
+        try:
+            content = self.files.read_file(self.path / name)
+            offsets = decode_offsets(content)
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            logger.warning("%s is damaged and ignored: %s", self.path / name, error)
+            return {}
+        self._written[name] = content
+        return offsets
+
+    def changed_checkpoints(self, logs: Iterable[PartitionLog]) -> list[CheckpointContent]:
+        """The checkpoint files that no longer say what is true."""
+        tables: dict[str, dict[TopicPartition, int]] = {name: {} for name, _ in _CHECKPOINTS}
+        for log in logs:
+            for name, offset_of in _CHECKPOINTS:
+                if (offset := offset_of(log)) is not None:
+                    tables[name][log.topic_partition] = offset
+        changed = []
+        for name, offsets in tables.items():
+            content = encode_offsets(offsets)
+            if self._written.get(name) != content:
+                self._written[name] = content
+                changed.append(CheckpointContent(self.path, name, content))
+        return changed
+
+    def forget_checkpoints(self) -> None:
+        """Writing them failed: nobody knows what the files say now, so all are written next time."""
+        self._written.clear()
+
+    def mark_clean(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+def _log_start_offset(log: PartitionLog) -> int | None:
+    """Only where the file names do not say it already."""
+    return log.log_start_offset if log.log_start_offset > log.first_segment_offset else None
+
+
+_CHECKPOINTS: tuple[tuple[str, Callable[[PartitionLog], int | None]], ...] = (
+    (names.RECOVERY_POINTS, lambda log: log.recovery_point),
+    (names.LOG_START_OFFSETS, _log_start_offset),
+    (names.HIGH_WATERMARKS, lambda log: log.high_watermark),
+    (names.CLEANER_OFFSETS, lambda log: log.cleaned_end),
+)
+
+
+def _identify(path: Path, node_id: int, cluster_id: str, files: Files) -> DirectoryIdentity:
+    """Whose directory this is: ours by its meta.properties, or ours from now on."""
+    properties = path / names.META_PROPERTIES
+    try:
+        identity = decode_meta_properties(files.read_file(properties))
+    except FileNotFoundError:
+        identity = DirectoryIdentity(node_id, cluster_id, None)
+    except ValueError as error:
+        raise LogDirectoryError(f"{properties} cannot be read: {error}") from error
+    if identity.cluster_id != cluster_id:
+        raise LogDirectoryError(f"{path} belongs to cluster {identity.cluster_id}, not to {cluster_id}")
+    if identity.node_id != node_id:
+        raise LogDirectoryError(f"{path} belongs to node {identity.node_id}, not to {node_id}")
+    if identity.directory_id is None:
+        identity = identity._replace(directory_id=new_topic_id())
+        files.write_atomically(properties, encode_meta_properties(identity))
+    return identity

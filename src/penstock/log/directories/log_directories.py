@@ -1,0 +1,296 @@
+"""All the logs of one broker, in one or several data directories.
+
+A partition whose files fail goes offline alone. A directory that fails itself (it cannot be listed, locked or written)
+goes offline with its partitions, and the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from penstock.core.clock import Clock
+from penstock.core.log_settings import LogSettings
+from penstock.core.types import TopicId, TopicPartition
+from penstock.log.directories.checkpoint_write import CheckpointContent, CheckpointWrite
+from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
+from penstock.log.formats import names
+from penstock.log.formats.metadata_files import encode_partition_metadata
+from penstock.log.partition_log import PartitionLog
+from penstock.log.recovery.loading import LoadRequest, create_log, load_log, unreadable_log
+from penstock.log.storage.files import Files
+from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
+from penstock.log.storage.scan import CorruptLogError
+from penstock.log.upkeep.delayed_deletes import DelayedDeletes
+from penstock.protocol.errors import ApiError, ErrorCode
+
+__all__ = ["LogDirectories", "LogDirectoryError"]
+
+logger = logging.getLogger(__name__)
+
+# A full disk fails one creation; its partitions can still be read, and may go on when space comes back.
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
+
+class LogDirectories:
+    def __init__(self, clock: Clock, resources: OpenResources) -> None:
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.offline: dict[Path, str] = {}
+        self.directories: dict[Path, DataDirectory] = {}
+        self._clock = clock
+        self._resources = resources
+        self._delayed_deletes = DelayedDeletes(resources.files)
+        self._unsynced: set[Path] = set()  # where partitions were deleted since the last sync
+        self._checkpoint_write: CheckpointWrite | None = None
+
+    @classmethod
+    def open(
+        cls,
+        paths: Sequence[Path],
+        *,
+        node_id: int,
+        cluster_id: str,
+        settings_for: Callable[[str], LogSettings],
+        clock: Clock,
+        files: Files,
+        max_open_files: int = MAX_OPEN_FILES,
+    ) -> LogDirectories:
+        """LogDirectoryError when a directory is somebody else's, or none can be used."""
+        opened = cls(clock, OpenResources(files, max_open_files))
+        try:
+            for path in dict.fromkeys(Path(path).absolute() for path in paths):
+                try:
+                    opened.directories[path] = DataDirectory.open(path, node_id, cluster_id, files)
+                    opened._load_directory(opened.directories[path], settings_for)
+                except OSError as error:
+                    opened.take_directory_offline(path, f"opening it failed: {error}")
+            if not opened.directories.keys() - opened.offline.keys():
+                reasons = "; ".join(f"{path}: {reason}" for path, reason in opened.offline.items())
+                raise LogDirectoryError(f"no data directory can be used: {reasons}")
+        except BaseException:
+            opened.close(clean=False)
+            raise
+        return opened
+
+    def _load_directory(self, directory: DataDirectory, settings_for: Callable[[str], LogSettings]) -> None:
+        files = self._resources.files
+        for name in files.list_directories(directory.path):
+            path = f"{directory.path}/{name}"
+            if name.endswith(names.DELETE_DIRECTORY):
+                self._delayed_deletes.add(path, 0)
+                continue
+            topic_partition = names.parse_partition_directory(name)
+            if topic_partition is None:
+                logger.warning("ignoring %s: it is not the log of a partition", path)
+                continue
+            if topic_partition in self.logs:
+                other = self.logs[topic_partition].directory
+                raise LogDirectoryError(f"{topic_partition} is in {other} and in {path}; remove the older of the two")
+            request = self._request(directory, topic_partition, settings_for(topic_partition.topic))
+            self.logs[topic_partition] = self._load_log(directory, request)
+
+    def _request(self, directory: DataDirectory, topic_partition: TopicPartition, settings: LogSettings) -> LoadRequest:
+        return LoadRequest(
+            topic_partition=topic_partition,
+            directory=f"{directory.path}/{names.partition_directory(topic_partition)}",
+            settings=settings,
+            resources=self._resources,
+            now_ms=self._clock.now_ms(),
+            is_clean=directory.was_clean,
+            recovery_point=directory.recovery_points.get(topic_partition, 0),
+            log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
+        )
+
+    def _load_log(self, directory: DataDirectory, request: LoadRequest) -> PartitionLog:
+        high_watermark = directory.high_watermarks.get(request.topic_partition, 0)
+        try:
+            log = PartitionLog(request, load_log(request), self._delayed_deletes, high_watermark)
+        except (OSError, CorruptLogError) as error:
+            log = PartitionLog(request, unreadable_log(request), self._delayed_deletes, high_watermark)
+            log.go_offline(f"loading: {error}")
+        cleaned_end = directory.cleaned_ends.get(request.topic_partition)
+        if cleaned_end is not None:
+            # What a power failure took off the end is written anew, and then it is dirty.
+            log.cleaned_end = min(cleaned_end, log.log_end_offset)
+        if log.offline_reason is None and log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
+            # What a process that was killed had not synced. Clients that ask again are told that it is there, and
+            # coordinators act on it.
+            with contextlib.suppress(ApiError):  # offline then, and logged
+                log.flush()
+        return log
+
+    # ---- create and delete
+
+    def create(self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
+        """In the directory with the fewest partitions. ApiError KAFKA_STORAGE_ERROR when none can take it."""
+        if topic_partition in self.logs:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"the log of {topic_partition} exists already")
+        reason = "every data directory is offline"
+        for directory in self._online_by_load():
+            try:
+                log = self._create_in(directory, topic_partition, topic_id, settings)
+            except OSError as error:
+                reason = f"creating {topic_partition} in {directory.path} failed: {error}"
+                logger.error("%s", reason)
+                if error.errno not in _FULL_DISK:
+                    self.take_directory_offline(directory.path, reason)
+            else:
+                self.logs[topic_partition] = log
+                return log
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def _online_by_load(self) -> list[DataDirectory]:
+        counts = dict.fromkeys(self.directories.keys() - self.offline.keys(), 0)
+        if len(counts) > 1:
+            for log in self.logs.values():
+                if log.directory.parent in counts:
+                    counts[log.directory.parent] += 1
+        online = [directory for path, directory in self.directories.items() if path in counts]
+        return sorted(online, key=lambda directory: counts[directory.path])
+
+    def _create_in(
+        self, directory: DataDirectory, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
+    ) -> PartitionLog:
+        request = self._request(directory, topic_partition, settings)._replace(recovery_point=0, log_start_offset=0)
+        files = self._resources.files
+        try:
+            files.make_directory(request.directory)
+            # Not synced, as the segment is not: a power failure that takes it takes the topic's first records too, and
+            # the broker's own metadata still knows the id.
+            files.write_file(f"{request.directory}/{names.PARTITION_METADATA}", encode_partition_metadata(topic_id))
+            return PartitionLog(request, create_log(request, topic_id), self._delayed_deletes, 0)
+        except FileExistsError:
+            raise  # what is there already is not ours to remove
+        except OSError:
+            # Half a partition would be loaded as a whole one by the next start.
+            self._remove_quietly(request.directory)
+            raise
+
+    def _remove_quietly(self, path: str) -> None:
+        try:
+            self._resources.files.remove_tree(path)
+        except OSError as error:
+            logger.warning("cannot remove %s: %s", path, error)
+
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """Renamed out of the way now; the files go after file.delete.delay.ms. Slices being served stay readable."""
+        log = self.logs.pop(topic_partition, None)
+        if log is None:
+            return
+        log.mark_removed()
+        log.close(clean=False)
+        target = log.directory.with_name(names.deleted_directory(topic_partition))
+        try:
+            self._resources.files.rename(log.directory, target)
+        except OSError as error:
+            self.take_directory_offline(log.directory.parent, f"deleting {topic_partition} failed: {error}")
+            return
+        self._unsynced.add(log.directory.parent)
+        self._delayed_deletes.add(str(target), now_ms + log.settings.file_delete_delay_ms)
+
+    def settle_deletions(self) -> None:
+        """To be called before the name of a deleted partition may be used again: a power failure that brought the old
+        directory back would put it in the new one's place.
+        """
+        for directory in self._unsynced:
+            try:
+                self._resources.files.sync_directory(directory)
+            except OSError as error:
+                self.take_directory_offline(directory, f"deleting partitions failed: {error}")
+        self._unsynced.clear()
+
+    def remove_stale_files(self, now_ms: int) -> None:
+        self._delayed_deletes.remove_due(now_ms)
+
+    # ---- upkeep
+
+    def logs_to_flush(self, now_ms: int) -> list[PartitionLog]:
+        """Sealed segments that wait for their fsync, and logs whose flush.ms is over."""
+        return [log for log in self.logs.values() if log.is_flush_due(now_ms)]
+
+    def prepare_checkpoints(self) -> CheckpointWrite | None:
+        """What another thread may write; None when the files on disk are right already."""
+        self._settle_checkpoints()
+        contents: list[CheckpointContent] = []
+        for path, logs in self._logs_by_directory().items():
+            if path not in self.offline:
+                contents += self.directories[path].changed_checkpoints(logs)
+        if not contents:
+            return None
+        self._checkpoint_write = CheckpointWrite(self._resources.files, contents)
+        return self._checkpoint_write
+
+    def write_checkpoints(self) -> None:
+        """Both steps in one, for callers that may block."""
+        write = self.prepare_checkpoints()
+        if write is not None:
+            write.run()
+            self._settle_checkpoints()
+
+    def _settle_checkpoints(self) -> None:
+        """Deal with what went wrong in the last write. A full disk costs time in the next recovery and is tried again;
+        a directory that cannot be written for another reason goes offline, and the others go on.
+        """
+        write, self._checkpoint_write = self._checkpoint_write, None
+        for path, error in write.failures.items() if write is not None else ():
+            self.directories[path].forget_checkpoints()
+            if error.errno in _FULL_DISK:
+                logger.warning("cannot write the checkpoints of %s for now: %s", path, error)
+            else:
+                self.take_directory_offline(path, f"writing its checkpoints failed: {error}")
+
+    def _logs_by_directory(self) -> dict[Path, list[PartitionLog]]:
+        grouped: dict[Path, list[PartitionLog]] = {path: [] for path in self.directories}
+        for log in self.logs.values():
+            grouped[log.directory.parent].append(log)
+        return grouped
+
+    # ---- going offline
+
+    @property
+    def offline_logs(self) -> dict[TopicPartition, str]:
+        """For the metric and for whoever asks why."""
+        return {
+            topic_partition: log.offline_reason
+            for topic_partition, log in self.logs.items()
+            if log.offline_reason is not None
+        }
+
+    def take_directory_offline(self, path: Path, reason: str) -> None:
+        if path in self.offline:
+            return
+        self.offline[path] = reason
+        logger.error("data directory %s goes offline: %s", path, reason)
+        for log in self.logs.values():
+            if log.directory.parent == path:
+                log.go_offline(f"its data directory is offline: {reason}")
+
+    # ---- close
+
+    def close(self, clean: bool = True) -> None:
+        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
+        settled = {path: self._close_logs(logs, clean) for path, logs in self._logs_by_directory().items()}
+        if clean:
+            self.write_checkpoints()
+        for path, directory in self.directories.items():
+            if clean and settled[path] and path not in self.offline:
+                try:
+                    directory.mark_clean()
+                except OSError as error:
+                    logger.warning("cannot mark %s as cleanly shut down: %s", path, error)
+            directory.release()
+        self.logs = {}
+        self.directories = {}
+
+    def _close_logs(self, logs: Iterable[PartitionLog], clean: bool) -> bool:
+        is_settled = True
+        for log in logs:
+            try:
+                log.close(clean)
+            except ApiError as error:
+                logger.warning("%s was not closed cleanly: %s", log.topic_partition, error.message)
+                is_settled = False
+        return is_settled

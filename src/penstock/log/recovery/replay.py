@@ -1,0 +1,94 @@
+"""Producer state and transaction indexes from what is on disk: the newest snapshot, then the batches after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from penstock.core.log_settings import NO_LIMIT, LogSettings
+from penstock.core.types import Buffer, TopicPartition
+from penstock.log.state.aborted_transactions import AbortedTransactions
+from penstock.log.state.producer_state import CompletedTransaction, ProducerState
+from penstock.log.state.snapshots import Snapshots
+from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
+from penstock.log.storage.scan import read_batch
+from penstock.log.storage.segment import Segment
+from penstock.log.storage.segments import Segments
+from penstock.protocol.errors import ApiError
+from penstock.protocol.records import EndMarker, decode_end_marker, iterate_records
+
+logger = logging.getLogger(__name__)
+
+
+def rebuild_producer_state(
+    state: ProducerState,
+    snapshots: Snapshots,
+    segments: Segments,
+    aborted: AbortedTransactions,
+    log_end_offset: int,
+    settings: LogSettings,
+    now_ms: int,
+) -> None:
+    """Headers are read, records are not, but for control batches. Transaction indexes that are missing come back on the
+    way.
+
+    Replay begins where the snapshot was taken, be it before the log start: deleted records still stand in their
+    segment, and a producer whose last batch was one of them goes on. A snapshot from before the first segment has a gap
+    after it and would know less than the producer does, so it is not used.
+    """
+    snapshots.remove_before(segments.first.base_offset)
+    found = snapshots.load_newest()
+    offset, entries = found or (segments.first.base_offset, [])
+    state.load(entries, offset, now_ms, settings.producer_id_expiration_ms)
+    if state.end_offset >= log_end_offset:
+        state.end_offset = log_end_offset
+        return
+    start = state.end_offset
+    for segment in segments.from_offset(start):
+        if segment.base_offset > start:
+            # Taken again on the way, so that the next recovery need not begin this far back.
+            snapshots.write(segment.base_offset, state.entries.values())
+        for completed in _replay_segment(state, segment, start):
+            aborted.note(segment.base_offset, completed)
+    aborted.seal_before(segments.active.base_offset)
+    state.end_offset = log_end_offset
+
+
+def rebuild_transaction_index(
+    base_offset: int, topic_partition: TopicPartition, snapshots: Snapshots, segments: Segments
+) -> TransactionIndex:
+    """Of one sealed segment, whose file is damaged, with a producer state for the occasion."""
+    found = snapshots.load_newest(base_offset)
+    start, entries = found or (segments.first.base_offset, [])
+    state = ProducerState(topic_partition)
+    state.load(entries, start, 0, NO_LIMIT)
+    index = TransactionIndex(base_offset)
+    for segment in segments.from_offset(start):
+        if segment.base_offset > base_offset:
+            break
+        for completed in _replay_segment(state, segment, start):
+            if completed.is_aborted and segment.base_offset == base_offset:
+                index.append(AbortedTransaction(*completed[:4]))
+    return index
+
+
+def _replay_segment(state: ProducerState, segment: Segment, start: int) -> Iterator[CompletedTransaction]:
+    """The transactions that come to an end in it, while `state` follows."""
+    file = segment.open_file()
+    for position, header in segment.scan_from(start):
+        if header.has_producer:
+            marker = read_marker(read_batch(file, position, header)) if header.is_control else None
+            completed = state.update(header, header.base_offset, header.max_timestamp, marker)
+            if completed is not None:
+                yield completed
+        state.end_offset = header.next_offset
+
+
+def read_marker(batch: Buffer) -> EndMarker | None:
+    """What a control batch says; None when compaction has emptied it, or it makes no sense to this version."""
+    try:
+        for record in iterate_records(batch):
+            return decode_end_marker(record)
+    except ApiError as error:
+        logger.warning("ignoring a control batch: %s", error)
+    return None

@@ -1,0 +1,67 @@
+"""The producer snapshots of a partition on disk: one per segment, and one at the end after a clean shutdown."""
+
+from __future__ import annotations
+
+import logging
+from bisect import insort
+from collections.abc import Collection, Iterable
+
+from penstock.log.formats import names
+from penstock.log.state.producer_snapshot import decode_snapshot, encode_snapshot
+from penstock.log.state.producer_state import ProducerStateEntry
+from penstock.log.storage.files import Files
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshots:
+    __slots__ = ("directory", "files", "offsets")
+
+    def __init__(self, files: Files, directory: str, listing: Iterable[str]) -> None:
+        self.files = files
+        self.directory = directory
+        parsed = (names.parse_segment_file(name) for name in listing)
+        self.offsets = sorted(entry[0] for entry in parsed if entry is not None and entry[1] == names.SNAPSHOT)
+
+    def path(self, offset: int) -> str:
+        return f"{self.directory}/{names.segment_file(offset, names.SNAPSHOT)}"
+
+    def write(self, offset: int, entries: Collection[ProducerStateEntry], *, sync: bool = False) -> None:
+        """In place, not atomically: it carries a checksum, and a damaged one is ignored."""
+        if offset in self.offsets:
+            return
+        self.files.write_file(self.path(offset), encode_snapshot(entries), sync=sync)
+        insort(self.offsets, offset)
+
+    def load_newest(self, limit: int | None = None) -> tuple[int, list[ProducerStateEntry]] | None:
+        """The newest snapshot that can be read, not past `limit`; those that cannot be read are removed."""
+        for offset in reversed(self.offsets):
+            if limit is not None and offset > limit:
+                continue
+            try:
+                return offset, decode_snapshot(self.files.read_file(self.path(offset)))
+            except (ValueError, FileNotFoundError) as error:
+                logger.warning("ignoring producer snapshot %s: %s", self.path(offset), error)
+                self._remove([offset])
+        return None
+
+    def remove_stray(self, base_offsets: Collection[int]) -> None:
+        """Keep one per segment, and of the others only the newest, if it lies past the last segment's base."""
+        strays = [offset for offset in self.offsets if offset not in base_offsets]
+        if strays and strays[-1] > max(base_offsets, default=0):
+            strays.pop()
+        self._remove(strays)
+
+    def remove_after(self, offset: int) -> None:
+        self._remove([taken for taken in self.offsets if taken > offset])
+
+    def remove_before(self, offset: int) -> None:
+        self._remove([taken for taken in self.offsets if taken < offset])
+
+    def remove_at(self, offsets: Collection[int]) -> None:
+        self._remove([taken for taken in self.offsets if taken in offsets])
+
+    def _remove(self, offsets: Collection[int]) -> None:
+        for offset in offsets:
+            self.files.unlink(self.path(offset))
+        self.offsets = [offset for offset in self.offsets if offset not in offsets]

@@ -1,0 +1,221 @@
+"""The disk, and the only place that calls the operating system for it.
+
+Everything above takes a `Files` and so can be tested against failing disks (`penstock.testing.disks.failing`). Reads
+use pread and never mmap: when a mapped file is cut short or its disk fails, the kernel sends SIGBUS, which ends the
+process and every healthy partition with it; pread returns an error that takes one partition offline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.core.types import Buffer
+
+StrPath = str | Path
+
+
+class OpenFile:
+    """An open file. It closes when the last reference goes, so whoever still serves from it can finish."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self.path = path
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write(self, buffers: Sequence[Buffer], position: int, size: int) -> None:
+        """All `size` bytes of `buffers` at `position`, or OSError with some of them written.
+
+        Costs one system call: 1 us for a small batch, 50 us for 1 MiB. Tried: joining the buffers first (the same for a
+        small batch, half as much again at 4 KiB, 2.5 times at 1 MiB). Shown by the produce rows of `make bench`.
+        """
+        written = os.pwritev(self._fd, buffers, position)
+        if written != size:
+            self._write_rest(b"".join(buffers), written, position)
+
+    def _write_rest(self, data: bytes, written: int, position: int) -> None:
+        """A short write is how a full disk first shows itself; the next write says why."""
+        view = memoryview(data)
+        while written < len(view):
+            count = os.pwrite(self._fd, view[written:], position + written)
+            if count == 0:
+                raise OSError(errno.EIO, f"the disk took no byte of {len(view) - written}", self.path)
+            written += count
+
+    def send(self, socket_fd: int, position: int, size: int) -> int:
+        """Up to `size` bytes to a socket, without passing through Python; 0 at the end of the file."""
+        return os.sendfile(socket_fd, self._fd, position, size)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes: fewer only at the end of the file."""
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        chunks = [data]
+        while data and (size := size - len(data)):
+            position += len(data)
+            data = os.pread(self._fd, size, position)
+            chunks.append(data)
+        return b"".join(chunks)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            self.close()
+
+
+class FileSlice:
+    """A range of a file: a chunk of a response that is sent without being read into Python."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: OpenFile, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def send(self, socket_fd: int, start: int) -> int:
+        """As much of the slice from `start` on as the socket takes now; BlockingIOError when it takes nothing.
+
+        Costs a quarter of reading and writing (0.05 s of CPU per GB on loopback instead of 0.2). Bench: consume 1 KiB.
+        """
+        sent = self.file.send(socket_fd, self.position + start, self.size - start)
+        if sent == 0:
+            raise ValueError(f"{self.file.path} ends before its slice does")
+        return sent
+
+    def read(self, start: int, size: int) -> bytes:
+        """`size` bytes from `start` of the slice. OSError from the disk, ValueError when the bytes are not there."""
+        if start < 0 or size < 0 or start + size > self.size:
+            raise ValueError(f"{size} bytes at {start} lie outside a slice of {self.size}")
+        data = self.file.read(self.position + start, size)
+        if len(data) != size:
+            raise ValueError(f"{self.file.path} ends {size - len(data)} bytes before its slice does")
+        return data
+
+
+class Files:
+    """Paths on the real disk."""
+
+    def open(self, path: StrPath, *, create: bool = False) -> OpenFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OpenFile(os.open(path, flags, 0o644), str(path))
+
+    def read_file(self, path: StrPath) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_file(self, path: StrPath, data: Buffer, *, sync: bool = False) -> None:
+        """Replaces the content in place: for files that carry a checksum or are rebuilt when they are wrong."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def write_atomically(self, path: StrPath, data: Buffer, *, sync: bool = True) -> None:
+        """A reader, now or after a crash, finds the old content or the new one.
+
+        Without `sync` this holds for a crash of the process, not of the machine.
+        """
+        temporary = f"{path}.tmp"
+        self.write_file(temporary, data, sync=sync)
+        self.rename(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def rename(self, source: StrPath, target: StrPath) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: StrPath) -> None:
+        """Gone afterwards; not an error when it was gone before."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def list_names(self, path: StrPath) -> list[str]:
+        return os.listdir(path)
+
+    def list_directories(self, path: StrPath) -> list[str]:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def make_directory(self, path: StrPath) -> None:
+        """FileExistsError when something is there already."""
+        os.mkdir(path, 0o755)
+
+    def make_directories(self, path: StrPath) -> None:
+        os.makedirs(path, 0o755, exist_ok=True)
+
+    def remove_tree(self, path: StrPath) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def exists(self, path: StrPath) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: StrPath) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: StrPath) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def free_bytes(self, path: StrPath) -> tuple[int, int]:
+        """(total, usable) bytes of the file system that holds `path`."""
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def sync_file(self, path: StrPath) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_directory(self, path: StrPath) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: StrPath) -> OpenFile:
+        """BlockingIOError when another process, or another opener in this one, holds it. Kept until closed."""
+        file = self.open(path, create=True)
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+        return file

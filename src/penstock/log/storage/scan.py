@@ -1,0 +1,76 @@
+"""Stepping through a log file batch by batch, with or without checking what is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.log.storage.files import OpenFile
+from penstock.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, is_crc_valid, read_header
+
+_HEADER_CHUNK = 16 * 1024  # a few index intervals: one read covers the usual search
+_DATA_CHUNK = 1024 * 1024
+
+
+class CorruptLogError(Exception):
+    """What stands at `position` is not a batch, or is a damaged one."""
+
+    def __init__(self, path: str, position: int, why: str) -> None:
+        super().__init__(f"{path} is damaged at position {position}: {why}")
+        self.position = position
+
+
+def scan_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch from `position` on. CorruptLogError when batches do not fill the range
+    exactly.
+    """
+    chunk, chunk_start = b"", position
+    while position < end:
+        at = position - chunk_start
+        if at + HEADER_SIZE > len(chunk):
+            chunk, chunk_start, at = file.read(position, min(_HEADER_CHUNK, end - position)), position, 0
+        header = parse_header(chunk, at, position, end, file.path)
+        yield position, header
+        position += header.batch_length + LOG_OVERHEAD
+
+
+def scan_batches(
+    file: OpenFile, position: int, end: int, chunk_size: int = _DATA_CHUNK
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, batch) with every checksum verified: what recovery and compaction do."""
+    chunk, chunk_start = memoryview(b""), position
+    while position < end:
+        at = position - chunk_start
+        if at + HEADER_SIZE > len(chunk):
+            chunk, chunk_start, at = memoryview(file.read(position, min(chunk_size, end - position))), position, 0
+        header = parse_header(chunk, at, position, end, file.path)
+        if at + header.size > len(chunk):
+            size = max(header.size, min(chunk_size, end - position))
+            chunk, chunk_start, at = memoryview(file.read(position, size)), position, 0
+        if not is_crc_valid(chunk, at, header):
+            raise CorruptLogError(file.path, position, "the checksum does not match")
+        yield position, header, chunk[at : at + header.size]
+        position += header.size
+
+
+def read_batch(file: OpenFile, position: int, header: BatchHeader) -> bytes:
+    """The whole batch at `position`, checked: it is about to be looked into."""
+    data = file.read(position, header.size)
+    if len(data) != header.size or not is_crc_valid(data, 0, header):
+        raise CorruptLogError(file.path, position, "the checksum does not match")
+    return data
+
+
+def parse_header(data: bytes | memoryview, at: int, position: int, end: int, path: str) -> BatchHeader:
+    """The header at `data[at:]`, which stands at `position` of a file of `end` bytes; CorruptLogError when it cannot be
+    one.
+    """
+    if at + HEADER_SIZE > len(data):
+        raise CorruptLogError(path, position, f"{max(end - position, 0)} bytes are too few for a batch")
+    header = read_header(data, at)
+    if header.magic != MAGIC:
+        raise CorruptLogError(path, position, f"magic is {header.magic}, not {MAGIC}")
+    if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or position + header.batch_length + LOG_OVERHEAD > end:
+        raise CorruptLogError(path, position, f"batch length {header.batch_length} does not fit the file")
+    if header.base_offset < 0 or header.last_offset_delta < 0:
+        raise CorruptLogError(path, position, "the offsets are negative")
+    return header

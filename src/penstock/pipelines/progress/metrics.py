@@ -1,0 +1,58 @@
+"""Progress for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.progress.query_progress import QueryProgress
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+# Name, help, and how to read it from a query's progress.
+_GAUGES: tuple[tuple[str, str, Callable[[QueryProgress], float]], ...] = (
+    ("penstock_pipeline_lag_records", "Records that are there and not yet read.", lambda query: query.lag),
+    ("penstock_pipeline_rows_per_second", "Rows a second in the last batch.", lambda query: query.rows_per_second),
+    ("penstock_pipeline_batch_seconds", "How long the last batch took.", lambda query: query.batch_ms / 1000),
+    ("penstock_pipeline_batch_id", "The last finished batch.", lambda query: query.batch_id),
+)
+
+
+class ProgressCollector:
+    def __init__(self, pipeline: str, queries: Callable[[], Sequence[QueryProgress]]) -> None:
+        self._pipeline = pipeline
+        self._queries = queries
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        queries = self._queries()
+        labels = ("pipeline", "query")
+        for name, text, value in _GAUGES:
+            gauge = GaugeMetricFamily(name, text, labels=labels)
+            for query in queries:
+                gauge.add_metric((self._pipeline, query.query), value(query))
+            yield gauge
+        rows = CounterMetricFamily("penstock_pipeline_rows_read", "Rows read since the start.", labels=labels)
+        written = CounterMetricFamily(
+            "penstock_pipeline_rows_written",
+            "Rows written since the start, dead letters included.",
+            labels=(*labels, "sink"),
+        )
+        for query in queries:
+            rows.add_metric((self._pipeline, query.query), query.rows)
+            for sink, count in query.written.items():
+                written.add_metric((self._pipeline, query.query, sink), count)
+        yield rows
+        yield written
+
+
+def serve(pipeline: str, queries: Callable[[], Sequence[QueryProgress]], port: int) -> int:
+    """Serves /metrics on this machine until the process ends; returns the port."""
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry()
+    registry.register(ProgressCollector(pipeline, queries))
+    server, _ = start_http_server(port, addr="127.0.0.1", registry=registry)
+    return int(server.server_address[1])

@@ -1,0 +1,128 @@
+"""What happens to one micro-batch: its rows go to each sink of its query, counted on the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.dead_letters import SOURCE, can_fail, good_or_fail, only_good, to_dead_letters
+from penstock.pipelines.observed import count_rows, rows_counted
+from penstock.pipelines.pipeline import Batch, Pipeline, Step
+from penstock.pipelines.running.planning import Output, QueryPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+# A sink that reads in a way Spark cannot count is not waited for.
+_COUNT_WAIT_S = 5.0
+_POLL_S = 0.05
+
+
+class StoppedError(Exception):
+    """Of a batch whose query was stopped; it comes again at the next start.
+
+    Spark takes a batch for one that a stop has interrupted, and says nothing, when it finds certain words in the text
+    of its error. It looks for them with a regular expression that recurses for each character, so the text of a usual
+    error, with Java's stack trace in it, ends the query's thread with a StackOverflowError and a thousand lines on the
+    terminal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling\n: java.lang.InterruptedException"
+        )
+
+
+@dataclass(slots=True)
+class BatchWriting:
+    """Called by Spark with each batch, on the thread of its query."""
+
+    pipeline: str
+    plan: QueryPlan
+    keeps_dead_letters: bool
+    # Rows by sink since the start, for whoever shows progress; replaced, never changed, since others read it.
+    written: Mapping[str, int] = field(default_factory=dict)
+    # What the batch is busy with: the first thing to say when it fails.
+    busy_with: str = ""
+    # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
+    ending: threading.Event = field(default_factory=threading.Event)
+    is_held: bool = False
+    query: StreamingQuery | None = None  # not known before the first batch may come
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if self.ending.is_set():
+            self._wait_for_stop()
+            raise StoppedError
+        try:
+            self._write_all(rows, batch_id)
+        except (Py4JError, PySparkException):
+            if self._is_stopped():
+                raise StoppedError from None
+            raise
+
+    def _wait_for_stop(self) -> None:
+        """Spark has to have stopped the query, or it would take the batch for a failed one."""
+        self.is_held = True
+        while not self._is_stopped():
+            time.sleep(_POLL_S)
+
+    def _is_stopped(self) -> bool:
+        return self.query is not None and not self.query.isActive
+
+    def _write_all(self, rows: DataFrame, batch_id: int) -> None:
+        batch = Batch(_query_id(rows), f"{self.pipeline}/{self.plan.name}", batch_id)
+        is_shared = len(self.plan.outputs) > 1
+        if is_shared:
+            rows.persist()  # or every sink would read the topic again
+        try:
+            for output in self.plan.outputs:
+                self._write(output, rows, batch)
+        finally:
+            if is_shared:
+                rows.unpersist()
+        self.busy_with = ""
+
+    def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
+        self.busy_with = f"the sink {output.sink.name} ({output.sink.describe()})"
+        counted, observed = count_rows(self._rows_for(output, rows))
+        output.sink.write(counted, batch)
+        count = rows_counted(observed, _COUNT_WAIT_S) or 0
+        self.written = {**self.written, output.sink.name: self.written.get(output.sink.name, 0) + count}
+
+    def _rows_for(self, output: Output, rows: DataFrame) -> DataFrame:
+        if output.takes_errors:
+            return to_dead_letters(rows, self.pipeline) if can_fail(rows) else rows.limit(0)
+        good = good_rows(rows, self.keeps_dead_letters)
+        chosen = fold(output.steps, good)
+        return chosen.drop(SOURCE)
+
+
+def good_rows(rows: DataFrame, keeps_dead_letters: bool) -> DataFrame:
+    if not can_fail(rows):
+        return rows
+    return only_good(rows) if keeps_dead_letters else good_or_fail(rows)
+
+
+def combined(pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all sources, as the first step is given them."""
+    if pipeline.combine is not None:
+        return pipeline.combine(*frames)
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def fold(steps: tuple[Step, ...], rows: DataFrame) -> DataFrame:
+    return reduce(lambda frame, step: step(frame), steps, rows)
+
+
+def _query_id(rows: DataFrame) -> str:
+    found = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert found is not None, "Spark names the query on the thread that runs its batches"
+    return found

@@ -1,0 +1,116 @@
+"""Finds a pipeline by the name given on the command line: MODULE[:NAME], or a file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.pipeline import Pipeline
+from penstock.pipelines.running.settings import apply_settings, is_setting, unknown_setting
+
+_TRUE = {"true", "yes", "1", "on"}
+_FALSE = {"false", "no", "0", "off"}
+
+
+def load_pipeline(reference: str, given: Mapping[str, str]) -> Pipeline:
+    """NAME is a Pipeline or a function that returns one; what is given and is not a setting fills its parameters."""
+    module_name, _, name = reference.partition(":")
+    found = find_pipelines(import_module(module_name))
+    if not name and len(found) == 1:
+        name = next(iter(found))
+    if name not in found:
+        listed = ", ".join(found) or "none"
+        asked = f"no pipeline {name!r}" if name else f"{len(found)} pipelines" if found else "no pipeline"
+        raise PipelineError(f"{module_name} has {asked}", f"It has: {listed}. Say {module_name}:NAME.")
+    target = found[name]
+    settings = {key: text for key, text in given.items() if is_setting(key)}
+    rest = {key: text for key, text in given.items() if key not in settings}
+    if isinstance(target, Pipeline):
+        if rest:
+            raise unknown_setting(next(iter(rest)), ())
+        pipeline = target
+    else:
+        pipeline = target(**_arguments(target, rest))
+        if not isinstance(pipeline, Pipeline):
+            raise PipelineError(f"{reference} returned a {type(pipeline).__name__}, not a Pipeline")
+    return replace(pipeline, settings=apply_settings(pipeline.settings, settings))
+
+
+def find_pipelines(module: ModuleType) -> dict[str, Pipeline | Callable[..., Any]]:
+    """Those written in the module: pipelines, and functions annotated as returning one."""
+    found: dict[str, Pipeline | Callable[..., Any]] = {}
+    for name, value in vars(module).items():
+        is_maker = inspect.isfunction(value) and value.__module__ == module.__name__ and _returns_pipeline(value)
+        if not name.startswith("_") and (isinstance(value, Pipeline) or is_maker):
+            found[name] = value
+    return found
+
+
+def import_module(name: str) -> ModuleType:
+    """A dotted name, or the path of a file; the working directory is searched first, as by `python -m`."""
+    if name.endswith(".py") or os.sep in name:
+        return _import_file(Path(name))
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return _import(name)
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise PipelineError(f"there is no file {path}")
+    # Spark's workers import what a step refers to by the module's name, so the file's directory must be searched too.
+    sys.path.insert(0, str(path.parent.resolve()))
+    module = _import(path.stem)
+    if Path(module.__file__ or "").resolve() != path.resolve():
+        other = module.__file__ or "a part of Python"
+        raise PipelineError(f"{path} has the name of another module, {other}", "Give the file a name of its own.")
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise PipelineError(f"there is no module {name!r}", "Give a module or the path of a .py file.") from None
+        raise PipelineError(f"{name} needs the module {error.name!r}, which is not installed") from error
+
+
+def _returns_pipeline(function: Callable[..., Any]) -> bool:
+    annotation = inspect.signature(function).return_annotation
+    return annotation is Pipeline or (isinstance(annotation, str) and annotation.split(".")[-1] == "Pipeline")
+
+
+def _arguments(function: Callable[..., Any], given: Mapping[str, str]) -> dict[str, Any]:
+    parameters = inspect.signature(function, eval_str=True).parameters
+    for name in given:
+        if name not in parameters:
+            raise unknown_setting(name, tuple(parameters))
+    missing = [
+        name for name, parameter in parameters.items() if parameter.default is parameter.empty and name not in given
+    ]
+    if missing:
+        raise PipelineError(f"the pipeline needs {', '.join(missing)}", f"Say --set {missing[0]}=...")
+    return {name: _convert(name, text, parameters[name].annotation) for name, text in given.items()}
+
+
+def _convert(name: str, text: str, kind: Any) -> Any:
+    if kind is bool:
+        if text.lower() not in _TRUE | _FALSE:
+            raise PipelineError(f"{name} is true or false, not {text!r}")
+        return text.lower() in _TRUE
+    if kind in (int, float, Path):
+        try:
+            return kind(text)
+        except ValueError:
+            raise PipelineError(f"{name} is a number, not {text!r}") from None
+    return text

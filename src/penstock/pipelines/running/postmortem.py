@@ -1,0 +1,159 @@
+"""Why a batch failed: which step, and which records it had read.
+
+Steps are pure and a batch's offsets are in the checkpoint, so the batch can be read again and the steps tried one after
+another, writing nowhere, until one fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.pipelines.pipeline import Pipeline, Step
+from penstock.pipelines.progress.query_progress import offsets_of
+from penstock.pipelines.running.batch_writing import combined, good_rows
+from penstock.pipelines.running.planning import QueryPlan, step_name
+from penstock.pipelines.topic_source import FORMATS, Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Offsets: TypeAlias = Mapping[tuple[str, int], int]
+# The last line of a Python traceback, wherever Spark has put it: an exception's name and what it says.
+_PYTHON_ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Failed|Refused|Interrupt)\b.*$", re.MULTILINE)
+_SPARK_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]{5,}\][^\n]*")
+_NO_OFFSETS = "-"
+_LINES_BEFORE_OFFSETS = 2  # the format's version, the batch's metadata
+
+
+class UnreadableError(Exception):
+    """The rows of a failed batch could not be read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedBatch:
+    batch_id: int
+    # Per source, in the pipeline's order: from (empty for the first batch) and to.
+    ranges: tuple[tuple[Offsets, Offsets], ...]
+
+    def __str__(self) -> str:
+        places = [
+            f"topic {topic}, partition {partition}, offsets {before.get((topic, partition), 0)} to {end - 1}"
+            for before, after in self.ranges
+            for (topic, partition), end in sorted(after.items())
+            if end > before.get((topic, partition), 0)
+        ]
+        return "; ".join(places)
+
+
+def find_failed_batch(spark: SparkSession, checkpoint: str) -> FailedBatch | None:
+    """The newest batch whose offsets were written down and whose end was not."""
+    planned, done = _batches(spark, checkpoint, "offsets"), _batches(spark, checkpoint, "commits")
+    if not planned or (done and max(done) >= max(planned)):
+        return None
+    batch_id = max(planned)
+    after = _offsets(spark, f"{checkpoint}/offsets/{batch_id}")
+    before = _offsets(spark, f"{checkpoint}/offsets/{batch_id - 1}") if batch_id - 1 in planned else [{} for _ in after]
+    return FailedBatch(batch_id, tuple(zip(before, after, strict=False)))
+
+
+def find_failing_step(spark: SparkSession, pipeline: Pipeline, plan: QueryPlan, failed: FailedBatch) -> str | None:
+    """The name of the first step that fails on the rows of the batch; None: all of them pass, so it was not a step.
+    Raises UnreadableError when the rows cannot be had again, which says nothing about the steps."""
+    if len(failed.ranges) != len(pipeline.sources):
+        return None
+    frames = _read_again(spark, pipeline, failed)
+    if len(frames) != len(pipeline.sources):
+        return None
+    found, rows = _try_steps(pipeline.steps, combined(pipeline, frames))
+    if found is not None:
+        return found
+    good = good_rows(rows, pipeline.dead_letters is not None)
+    ways = [plan.steps] if plan.is_stateful else [output.steps for output in plan.outputs if not output.takes_errors]
+    return next((name for name, _ in (_try_steps(steps, good) for steps in ways) if name is not None), None)
+
+
+def _try_steps(steps: tuple[Step, ...], rows: DataFrame) -> tuple[str | None, DataFrame]:
+    """Runs one more step each time, writing nowhere: the first that fails, and the rows as far as it went well."""
+    from pyspark.errors import PySparkException
+
+    for step in steps:
+        try:
+            after = step(rows)
+            _compute(after)
+        except PySparkException:
+            return step_name(step), rows
+        rows = after
+    return None, rows
+
+
+def _compute(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def first_cause(text: str) -> str:
+    """The line that says what went wrong, out of a hundred that say where."""
+    if said := _PYTHON_ERROR.findall(text):
+        plain = [line for line in said if not line.startswith(("py4j.", "org.apache.", "java."))]
+        if plain:
+            return str(plain[-1]).strip()
+    found = _SPARK_ERROR.findall(text)
+    return str(found[-1]).strip() if found else text.strip().split("\n", 1)[0]
+
+
+def _read_again(spark: SparkSession, pipeline: Pipeline, failed: FailedBatch) -> list[DataFrame]:
+    """Fewer frames than sources: there is one that cannot be told what to read."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    frames: list[DataFrame] = []
+    for source, (before, after) in zip(pipeline.sources, failed.ranges, strict=True):
+        if not isinstance(source, Topic):
+            break
+        reader = spark.read.format(FORMATS[pipeline.settings.engine])
+        try:
+            frames.append(reader.options(**_options(source, pipeline, before, after)).load())
+            _compute(frames[-1])
+        except (Py4JError, PySparkException) as error:
+            raise UnreadableError(first_cause(str(error))) from error
+    return frames
+
+
+def _options(source: Topic, pipeline: Pipeline, before: Offsets, after: Offsets) -> dict[str, str]:
+    options = source.reader_options(pipeline.settings) | {
+        "startingOffsets": _json({place: before.get(place, -2) for place in after}),
+        "endingOffsets": _json(after),
+    }
+    del options["subscribe"]
+    options.pop("maxOffsetsPerTrigger", None)
+    assigned: dict[str, list[int]] = {}
+    for topic, partition in sorted(after):
+        assigned.setdefault(topic, []).append(partition)
+    return options | {"assign": json.dumps(assigned)}
+
+
+def _json(offsets: Offsets) -> str:
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(nested)
+
+
+def _batches(spark: SparkSession, checkpoint: str, folder: str) -> set[int]:
+    java = spark._jvm
+    assert java is not None
+    path = java.org.apache.hadoop.fs.Path(f"{checkpoint}/{folder}")
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+    if not files.exists(path):
+        return set()
+    names = [entry.getPath().getName() for entry in files.listStatus(path)]
+    return {int(name) for name in names if name.isdecimal()}
+
+
+def _offsets(spark: SparkSession, path: str) -> list[Offsets]:
+    lines = [row.value for row in spark.read.text(path, wholetext=True).collect()]
+    kept = lines[0].splitlines()[_LINES_BEFORE_OFFSETS:] if lines else []
+    return [{} if line == _NO_OFFSETS else offsets_of(line) for line in kept]

@@ -1,0 +1,256 @@
+"""Runs a pipeline: a session, its sinks made ready, one Spark query per plan, until it is stopped, done or failed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipelines.errors import BatchError, PipelineError
+from penstock.pipelines.pipeline import Pipeline, Settings, Sink, Source
+from penstock.pipelines.progress.query_progress import QueryProgress, advance
+from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold, good_rows
+from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of, step_name
+from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
+
+if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+AVAILABLE_NOW = "available-now"
+_POLL_S = 0.2
+_READING = "reading its sources"
+# How long a batch may go on after a stop was asked for before it is interrupted; it would come again at the next start.
+_STOP_WAIT_S = 30.0
+
+
+@dataclass(slots=True)
+class RunningQuery:
+    plan: QueryPlan
+    query: StreamingQuery
+    writing: BatchWriting
+    checkpoint: str
+    progress: QueryProgress
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of one pipeline in one session. `stop` may be called from a signal handler or another thread."""
+
+    spark: SparkSession
+    pipeline: Pipeline
+    once: bool = False
+    queries: list[RunningQuery] = field(default_factory=list)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
+
+    def start(self) -> None:
+        settings = self.pipeline.settings
+        plans = plan_queries(self.pipeline)
+        for sink in sinks_of(self.pipeline):
+            _prepare(sink, self.spark, settings)
+        rows = self._read()
+        try:
+            self._follow_progress()
+            for plan in plans:
+                self.queries.append(self._start(plan, rows))
+        except BaseException:
+            self._stop_queries()
+            raise
+
+    def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
+        """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
+        deadline = None if for_s is None else time.monotonic() + for_s
+        while not self._stopping.is_set() and any(running.query.isActive for running in self.queries):
+            if self._failed() is not None or self._lost_query():
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+            if every is not None:
+                every(self)
+            self._stopping.wait(_POLL_S)
+        self._finish()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def progress(self) -> list[QueryProgress]:
+        return [running.progress for running in self.queries]
+
+    def _finish(self) -> None:
+        """Lets batches that run come to their end, then stops all; raises when one has failed."""
+        self._stopping.set()
+        deadline = time.monotonic() + _STOP_WAIT_S
+        lost = self._lost_query()
+        ending = {running.progress.query: running.progress.batch_id for running in self.queries}
+        failed = self._failed()
+        while failed is None and self._has_batches_to_end(ending) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            failed = self._failed()
+        self._stop_queries()
+        if failed is not None:
+            running, error = failed
+            raise self._explain(running, error) from error
+        if lost:
+            raise BatchError(f"{lost} ended and Spark does not say why", "Its log, above, may know more.")
+
+    def _has_batches_to_end(self, ending: Mapping[str, int]) -> bool:
+        """A query under load is always in a batch: the one it was in is waited for, not those that follow."""
+        return any(
+            _is_busy(running.query)
+            and not running.writing.is_held
+            and running.progress.batch_id == ending[running.progress.query]
+            for running in self.queries
+        )
+
+    def _stop_queries(self) -> None:
+        for running in self.queries:
+            running.query.stop()
+        for end in self._followers:
+            end()
+        self._followers.clear()
+
+    def _lost_query(self) -> str:
+        """One that nobody stopped and that does not say why it ended: Spark itself failed. Empty: there is none."""
+        is_endless = _trigger(self.pipeline.settings.trigger, self.once).keys() == {"processingTime"}
+        ended = [running.progress.query for running in self.queries if not running.query.isActive]
+        return ended[0] if is_endless and ended and not self._failed() else ""
+
+    def _failed(self) -> tuple[RunningQuery, StreamingQueryException] | None:
+        for running in self.queries:
+            if error := running.query.exception():
+                return running, error
+        return None
+
+    def _read(self) -> DataFrame:
+        pipeline = self.pipeline
+        frames = [_open(source, self.spark, pipeline.settings) for source in pipeline.sources]
+        return fold(tuple(_named(step) for step in pipeline.steps), combined(pipeline, frames))
+
+    def _start(self, plan: QueryPlan, rows: DataFrame) -> RunningQuery:
+        pipeline, settings = self.pipeline, self.pipeline.settings
+        keeps = pipeline.dead_letters is not None
+        if plan.is_stateful:
+            rows = good_rows(rows, keeps)
+            if settings.watermark is not None:
+                rows = rows.withWatermark(settings.watermark.column, settings.watermark.delay)
+            rows = fold(tuple(_named(step) for step in plan.steps), rows)
+        writing = BatchWriting(pipeline.name, plan, keeps, ending=self._stopping)
+        checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
+        name = query_name(pipeline, plan)
+        writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
+        query = writer.trigger(**_trigger(settings.trigger, self.once)).foreachBatch(writing).start()
+        writing.query = query
+        return RunningQuery(plan, query, writing, checkpoint, QueryProgress(name))
+
+    def _follow_progress(self) -> None:
+        """Ours comes last and so goes last: by then the groups' tracking has waited for the last report."""
+        from penstock.pipelines.group_progress import track
+        from penstock.pipelines.progress.listener import ProgressListener
+
+        settings = self.pipeline.settings
+        for query, group in groups_of(self.pipeline).items():
+            tracking = track(
+                self.spark,
+                bootstrap_servers=settings.bootstrap_servers,
+                group_id=group,
+                query_names=(query,),
+                kafka=settings.kafka,
+            )
+            self._followers.append(tracking.stop)
+        listener = ProgressListener(self._note_progress)
+        self.spark.streams.addListener(listener)
+        self._followers.append(lambda: self.spark.streams.removeListener(listener))
+
+    def _note_progress(self, report: dict[str, Any]) -> None:
+        for running in self.queries:
+            if running.query.runId and str(running.query.runId) == report["runId"]:
+                running.progress = advance(running.progress, report, running.writing.written)
+
+    def _explain(self, running: RunningQuery, error: StreamingQueryException) -> PipelineError:
+        batch = find_failed_batch(self.spark, running.checkpoint)
+        at = running.writing.busy_with or _READING
+        try:
+            step = find_failing_step(self.spark, self.pipeline, running.plan, batch) if batch is not None else None
+            at = f"the step {step}" if step else at
+        except UnreadableError as trouble:
+            log.warning("%s: what it had read cannot be read again: %s", running.progress.query, trouble)
+            at = f"{_READING} or {at}" if at != _READING else at
+        number = f"batch {batch.batch_id} " if batch is not None else ""
+        places = f" It read {batch}." if batch is not None and str(batch) else ""
+        return BatchError(
+            f"{running.progress.query}: {number}failed at {at}: {first_cause(str(error))}{places}",
+            "Nothing of it is lost: it comes again, with the same records, when the pipeline is started again.",
+        )
+
+
+def checkpoint_of(pipeline: Pipeline) -> str:
+    return pipeline.settings.checkpoint or os.path.join(os.getcwd(), "checkpoints", pipeline.name)
+
+
+def query_name(pipeline: Pipeline, plan: QueryPlan) -> str:
+    return f"{pipeline.name}/{plan.name}"
+
+
+def group_of(pipeline: Pipeline) -> str:
+    return pipeline.settings.group_id or f"penstock-{pipeline.name}"
+
+
+def groups_of(pipeline: Pipeline) -> dict[str, str]:
+    """The consumer group of each query, by the query's name. Queries read the same partitions at their own pace, so
+    each has a group: the first the pipeline's, a further one the pipeline's with its own name behind."""
+    first, *others = plan_queries(pipeline)
+    group = group_of(pipeline)
+    further = {query_name(pipeline, plan): f"{group}-{plan.name}" for plan in others}
+    return {query_name(pipeline, first): group} | further
+
+
+def with_settings(pipeline: Pipeline, **changes: Any) -> Pipeline:
+    return replace(pipeline, settings=replace(pipeline.settings, **changes))
+
+
+def _trigger(trigger: str, once: bool) -> dict[str, Any]:
+    return {"availableNow": True} if once or trigger == AVAILABLE_NOW else {"processingTime": trigger}
+
+
+def _is_busy(query: StreamingQuery) -> bool:
+    return query.isActive and bool(query.status.get("isTriggerActive"))
+
+
+def _prepare(sink: Sink, spark: SparkSession, settings: Settings) -> None:
+    try:
+        sink.prepare(spark, settings)
+    except PipelineError as error:
+        raise PipelineError(f"the sink {sink.name} cannot be used: {error.message}", error.hint) from error
+
+
+def _open(source: Source, spark: SparkSession, settings: Settings) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return source.read(spark, settings)
+    except PySparkException as error:
+        raise PipelineError(f"the source {source.name} cannot be read: {first_cause(str(error))}") from error
+
+
+def _named(step: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """A step that Spark refuses when it is put together is named in the error; later ones are found by `postmortem`."""
+    from pyspark.errors import PySparkException
+
+    def apply(rows: DataFrame) -> DataFrame:
+        try:
+            return step(rows)
+        except PySparkException as error:
+            raise PipelineError(
+                f"the step {step_name(step)} does not fit its rows: {first_cause(str(error))}",
+                f"The rows it is given have: {', '.join(rows.columns)}.",
+            ) from error
+
+    return apply

@@ -1,0 +1,108 @@
+"""The Spark session a pipeline runs in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.pipeline import Pipeline
+from penstock.pipelines.running.planning import sinks_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LEAST_JAVA = 17
+# A task is tried four times, as on a cluster. Spark's plain local[*] tries once: a Python worker that dies, of too
+# little memory for one, would end the query.
+_DEFAULT_MASTER = "local[*,4]"
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    # A batch comes again with the same rows after a failure: its tasks must not be cut anew by what Spark measures.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # A batch is kept in memory until its last sink has it: too short a time for compression to pay.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+}
+# Only where Spark runs on this machine alone; elsewhere the cluster's own settings count.
+_LOCAL_DEFAULTS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+
+def open_session(pipeline: Pipeline, master: str | None = None) -> SparkSession:
+    """A new session, or under spark-submit the one whose settings were given there; `master` wins over both."""
+    check_java()
+    from pyspark.sql import SparkSession
+
+    from penstock.pipelines.data_source import register
+
+    chosen = session_settings(pipeline, master)
+    if chosen.get("spark.master", "").startswith("local"):
+        for name, value in local_environment().items():
+            os.environ.setdefault(name, value)
+    if "spark.pyspark.python" in chosen:
+        os.environ["PYSPARK_PYTHON"] = chosen["spark.pyspark.python"]  # all that PySpark itself looks at
+    builder = SparkSession.builder.appName(f"penstock-{pipeline.name}")
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    # Spark looks for data sources with the interpreter of its own environment, under spark-submit perhaps another one.
+    register(spark)
+    return spark
+
+
+def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    settings = pipeline.settings
+    asked = master or settings.spark.get("spark.master") or ("" if submitted else _DEFAULT_MASTER)
+    chosen = dict(_DEFAULTS)
+    for sink in sinks_of(pipeline):
+        chosen |= getattr(sink, "session_settings", {})  # what must be known before a session is there
+    if asked.startswith("local"):
+        chosen |= _LOCAL_DEFAULTS
+    if settings.parallelism:
+        chosen["spark.sql.shuffle.partitions"] = str(settings.parallelism)
+    elif asked.startswith("local"):
+        chosen["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+    return chosen | dict(settings.spark) | ({"spark.master": asked} if asked else {})
+
+
+def local_environment() -> dict[str, str]:
+    """What Spark reads from the environment when its JVM starts on this machine; what is there already stays."""
+    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        # Or Spark takes whatever python3 is found first, which need not be the one that has us.
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # A deep stack: Java's regular expressions recurse, and a long line was seen to end a query's thread.
+        "SPARK_SUBMIT_OPTS": f"-Xss4m -Dlog4j2.configurationFile={quiet}",
+    }
+
+
+def check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    hint = "Install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at it."
+    if java is None or not os.path.exists(java):
+        raise PipelineError(
+            f"pipelines run on Spark, which needs Java {_LEAST_JAVA} or newer, and there is no java", hint
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = said.partition('"')[2].partition('"')[0]
+    major = version.split(".")[0]
+    if major.isdecimal() and int(major) < _LEAST_JAVA:
+        raise PipelineError(
+            f"pipelines run on Spark, which needs Java {_LEAST_JAVA} or newer; {java} is {version}", hint
+        )

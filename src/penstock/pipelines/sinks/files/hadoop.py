@@ -1,0 +1,79 @@
+"""File operations through Hadoop's own classes, which Spark brings along: local directories, HDFS, and whatever else is
+on the class path."""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipelines.sinks.files.operations import StoredFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class HadoopFiles:
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        settings = spark._jsparkSession.sessionState().newHadoopConf()
+        base = self._jvm.org.apache.hadoop.fs.Path(root)
+        self._file_system = base.getFileSystem(settings)
+        self.root = str(self._file_system.makeQualified(base).toString()).rstrip("/")
+
+    def names(self, directory: str) -> Sequence[str]:
+        path = self._path(directory)
+        if not self._file_system.exists(path):
+            return []
+        found = self._file_system.listStatus(path)
+        return sorted(str(status.getPath().getName()) for status in found if status.isFile())
+
+    def walk(self, directory: str) -> Sequence[StoredFile]:
+        path = self._path(directory)
+        if not self._file_system.exists(path):
+            return []
+        base = str(path.toString()) + "/"
+        remaining = self._file_system.listFiles(path, True)
+        found = []
+        while remaining.hasNext():
+            status = remaining.next()
+            found.append(StoredFile(str(status.getPath().toString()).removeprefix(base), int(status.getLen())))
+        return sorted(found, key=lambda file: file.path)
+
+    def exists(self, path: str) -> bool:
+        return bool(self._file_system.exists(self._path(path)))
+
+    def read(self, path: str) -> str:
+        stream = self._file_system.open(self._path(path))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        temporary = self._path(posixpath.join(posixpath.dirname(path), f".{uuid.uuid4().hex}.tmp"))
+        stream = self._file_system.create(temporary, True)
+        try:
+            stream.write(text.encode())
+        finally:
+            stream.close()
+        self._rename(temporary, self._path(path))
+        self._file_system.delete(temporary, False)  # it is still there where the target was first
+
+    def move(self, source: str, target: str) -> None:
+        new = self._path(target)
+        self._file_system.mkdirs(new.getParent())
+        self._rename(self._path(source), new)
+
+    def delete(self, path: str) -> None:
+        self._file_system.delete(self._path(path), True)
+
+    def _rename(self, source: Any, target: Any) -> None:
+        # Some file systems say no where others raise; a target that is there can only be an equal one.
+        if not self._file_system.rename(source, target) and not self._file_system.exists(target):
+            raise OSError(f"{source.toString()} could not be renamed to {target.toString()}")
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}" if path else self.root)

@@ -1,0 +1,70 @@
+"""Clients that live as long as the Python worker: Spark reuses its workers, and a new producer costs fifty round trips.
+
+A task may run in any worker, so the same transactional id may be cached in several; all but the newest are fenced, and
+`transactional` finds that out before it is too late.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+
+from penstock.pipelines.kafka.group_consumer import LIBRDKAFKA_LOG
+from penstock.pipelines.topic_writing.delivery import Sender
+from penstock.pipelines.topic_writing.marker import Marker
+from penstock.pipelines.topic_writing.write_options import SinkOptions
+
+# Each has a thread and a connection per broker. More tasks than this in one worker take turns.
+_MOST_TRANSACTIONAL = 8
+_MOST_SENDERS = 8
+
+Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class TransactionalSender:
+    """Holds its transactional id since `init_transactions`; unless somebody has taken it, the marker is as it knows."""
+
+    sender: Sender
+    marker: Marker | None
+
+
+_senders: OrderedDict[Settings, Sender] = OrderedDict()
+_transactional: OrderedDict[tuple[Settings, str], TransactionalSender] = OrderedDict()
+_admins: dict[Settings, AdminClient] = {}
+
+
+def _key(settings: Mapping[str, str]) -> Settings:
+    return tuple(sorted(settings.items()))
+
+
+def take_sender(options: SinkOptions) -> Sender:
+    """Out of the cache: a task that fails does not give it back, and with it goes whatever is wrong with it."""
+    found = _senders.pop(_key(options.settings), None)
+    return found or Sender.open(options.settings, options.message_timeout_s)
+
+
+def give_sender_back(options: SinkOptions, sender: Sender) -> None:
+    _senders[_key(options.settings)] = sender
+    while len(_senders) > _MOST_SENDERS:
+        _senders.popitem(last=False)[1].close()
+
+
+def take_transactional(options: SinkOptions, transactional_id: str) -> TransactionalSender | None:
+    return _transactional.pop((_key(options.settings), transactional_id), None)
+
+
+def give_transactional_back(options: SinkOptions, transactional_id: str, sender: TransactionalSender) -> None:
+    _transactional[_key(options.settings), transactional_id] = sender
+    while len(_transactional) > _MOST_TRANSACTIONAL:
+        _transactional.popitem(last=False)[1].sender.close()
+
+
+def admin_for(settings: Mapping[str, str]) -> AdminClient:
+    key = _key(settings)
+    if key not in _admins:
+        _admins[key] = AdminClient({**settings}, logger=LIBRDKAFKA_LOG)
+    return _admins[key]

@@ -1,0 +1,104 @@
+"""What makes a batch's second writing recognisable: names, the marker, and what follows from it. Pure.
+
+Each task writes its rows in one Kafka transaction, and in the same transaction commits a group offset: the number of
+the batch after this one, with the number of tasks in its metadata. Rows and marker become visible together or not at
+all, so whoever holds the transactional id and finds the marker knows that the rows are there.
+
+Every task has a group of its own, because brokers take offsets only for partitions that exist, and a batch may well
+have more tasks than the topic has partitions.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.pipelines.topic_writing.errors import WriteError
+
+GROUP_PREFIX = "__eos-"
+# The offset is committed for this partition of a topic that the task writes to: every topic has it.
+MARKER_PARTITION = 0
+_METADATA = re.compile(r"tasks=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOfBatch:
+    """One task of one batch of one sink. What it is to write is the same whenever it comes again."""
+
+    query_id: str
+    sink_name: str
+    batch_id: int
+    task: int
+    tasks: int | None = None  # None where nobody could say
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.query_id}-{self.sink_name}-{self.task}"
+
+    @property
+    def group(self) -> str:
+        return GROUP_PREFIX + self.transactional_id
+
+    @property
+    def marker(self) -> Marker:
+        """What is committed with its rows."""
+        return Marker(self.batch_id + 1, self.tasks)
+
+    def __str__(self) -> str:
+        return f"task {self.task} of batch {self.batch_id} of sink {self.sink_name} (query {self.query_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    next_batch: int
+    tasks: int | None = None
+
+    def to_metadata(self) -> str:
+        return "" if self.tasks is None else f"tasks={self.tasks}"
+
+    @classmethod
+    def from_offset(cls, offset: int, metadata: str | None) -> Marker:
+        found = _METADATA.fullmatch(metadata or "")
+        return cls(offset, int(found[1]) if found else None)
+
+
+class Decision(enum.Enum):
+    WRITE = "write"
+    SKIP = "skip"  # the rows are there already
+
+
+def decide(marker: Marker | None, work: TaskOfBatch) -> Decision:
+    """WriteError where neither would leave every row exactly once."""
+    if marker is None or marker.next_batch <= work.batch_id:
+        return Decision.WRITE
+    if marker.next_batch > work.batch_id + 1:
+        raise WriteError(
+            f"{work}: the topic has batches up to {marker.next_batch - 1} already, so the checkpoint is older than what"
+            " was written. Bring the newer checkpoint back, or start with a new one and see to duplicates."
+        )
+    check_task_count([marker], work.sink_name, work.batch_id, work.tasks)
+    return Decision.SKIP
+
+
+def check_task_count(markers: Iterable[Marker], sink_name: str, batch_id: int, tasks: int | None) -> None:
+    """Cut into another number of tasks a batch has other rows in each, and nobody can tell which are written."""
+    counts = {marker.tasks for marker in markers if marker.next_batch == batch_id + 1} - {None, tasks}
+    if counts and tasks is not None:
+        before = counts.pop()
+        raise WriteError(
+            f"batch {batch_id} of sink {sink_name} has been written in part by {before} tasks and comes again with"
+            f" {tasks}; only {before} tasks can finish it. Set parallelism (minPartitions, maxRecordsPerPartition,"
+            f" spark.sql.shuffle.partitions) back to what gave {before} tasks; once the batch is done it may change."
+        )
+
+
+def groups_of_sink(groups: Iterable[str], query_id: str, sink_name: str) -> tuple[str, ...]:
+    prefix = f"{GROUP_PREFIX}{query_id}-{sink_name}-"
+    return tuple(group for group in groups if group.startswith(prefix) and group.removeprefix(prefix).isdecimal())
+
+
+def newest(committed: Mapping[str, Marker]) -> Marker | None:
+    """Of the markers by topic: a task that writes to several topics puts it beside the first one it meets."""
+    return max(committed.values(), key=lambda marker: marker.next_batch, default=None)

@@ -1,0 +1,93 @@
+"""Reads markers from the group coordinator, by way of a consumer: see `group_consumer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from penstock.pipelines.kafka.group_consumer import open_group_consumer, raise_errors
+from penstock.pipelines.kafka.waiting import ask_patiently, is_away
+from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.librdkafka import RawProducer
+from penstock.pipelines.topic_writing.marker import GROUP_PREFIX, MARKER_PARTITION, Marker, groups_of_sink, newest
+
+# Of one request; one that fails at once, as when a broker goes away in its middle, is repeated: see `waiting`.
+_TIMEOUT_S = 60.0
+# How long the driver waits for a transaction to end by itself, before it sees to that.
+_OPEN_S = 10.0
+
+
+def read_marker(
+    settings: Mapping[str, str], group: str, topic: str | None, patience_s: float = _TIMEOUT_S
+) -> Marker | None:
+    """What is committed for good, a transaction that is still open being waited for. Where rows say their topic
+    themselves, the marker may be beside any."""
+    consumer = open_group_consumer({**settings, "isolation.level": "read_committed"}, group)
+    try:
+        doing = f"reading the marker of group {group}"
+        found = ask_patiently(doing, lambda: _committed(consumer, topic, patience_s), patience_s=patience_s)
+        return _newest_of(found)
+    finally:
+        consumer.close()
+
+
+def read_markers_of_sink(
+    admin: AdminClient,
+    settings: Mapping[str, str],
+    query_id: str,
+    sink_name: str,
+    topic: str,
+    patience_s: float = _OPEN_S,
+) -> list[Marker]:
+    """Of all tasks that any run of this query had."""
+    doing = f"listing the groups of sink {sink_name}"
+    try:
+        listed = ask_patiently(doing, lambda: _list_groups(admin))
+    except (KafkaException, FutureTimeoutError) as error:
+        raise WriteError(f"{doing} failed: {error}") from error
+    groups = groups_of_sink(listed, query_id, sink_name)
+    markers = (_read_after_crash(settings, group, topic, patience_s) for group in groups)
+    return [marker for marker in markers if marker is not None]
+
+
+def _read_after_crash(settings: Mapping[str, str], group: str, topic: str, patience_s: float) -> Marker | None:
+    """No task is at work yet, so what is open was left by one that was killed, and would stay so for minutes: as the
+    task that follows it does, the driver takes its id, which ends it."""
+    try:
+        return read_marker(settings, group, topic, patience_s)
+    except KafkaException as error:
+        if not is_away(error):
+            raise
+    transactional_id = group.removeprefix(GROUP_PREFIX)
+    producer = RawProducer({**settings, "transactional.id": transactional_id}, lambda _: None)
+    try:
+        doing = f"ending what {transactional_id} left open"
+        ask_patiently(doing, lambda: producer.init_transactions(_TIMEOUT_S))
+    finally:
+        producer.close()
+    return read_marker(settings, group, topic)
+
+
+def _committed(consumer: Consumer, topic: str | None, timeout_s: float) -> list[TopicPartition]:
+    topics = [topic] if topic is not None else list(consumer.list_topics(timeout=timeout_s).topics)
+    found = consumer.committed([TopicPartition(each, MARKER_PARTITION) for each in topics], timeout=timeout_s)
+    raise_errors(found)
+    return found
+
+
+def _list_groups(admin: AdminClient) -> list[str]:
+    listed = admin.list_consumer_groups(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S + 1)
+    for error in listed.errors:
+        raise error if isinstance(error, KafkaException) else KafkaException(error)
+    return [group.group_id for group in listed.valid]
+
+
+def _newest_of(committed: Iterable[TopicPartition]) -> Marker | None:
+    found: dict[str, Marker] = {}
+    for each in committed:
+        if each.offset >= 0:
+            found[each.topic] = Marker.from_offset(each.offset, each.metadata)
+    return newest(found)

@@ -1,0 +1,98 @@
+"""What one Spark task does with its rows, whoever asked: the data source's writers, or a pipeline's sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.options import OptionError
+from penstock.pipelines.topic_writing import clients
+from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.marker import TaskOfBatch
+from penstock.pipelines.topic_writing.rows import ColumnPlan
+from penstock.pipelines.topic_writing.transactional import write_once
+from penstock.pipelines.topic_writing.write_options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Set by Spark on the jobs of a streaming query.
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
+# Set by whoever starts the job and knows into how many tasks it is cut; Spark does not tell a Python task.
+TASKS_PROPERTY = "penstock.sink.tasks"
+# Of what TaskWrite.in_arrow yields.
+RESULT_SCHEMA = "task int, rows long, was_there boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    task: int
+    rows: int
+    was_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWrite:
+    """Pickled to the executors, so it holds plain values only."""
+
+    options: SinkOptions
+    plan: ColumnPlan
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Written:
+        if not self.options.is_exactly_once:
+            return Written(_task_number(), self._write(batches))
+        work = task_of_batch(self.options)
+        rows = write_once(batches, self.plan, self.options, work)
+        return Written(work.task, rows or 0, was_there=rows is None)
+
+    def in_arrow(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For DataFrame.mapInArrow."""
+        import pyarrow as pa
+
+        written = self(batches)
+        columns = [
+            pa.array([written.task], pa.int32()),
+            pa.array([written.rows], pa.int64()),
+            pa.array([written.was_there]),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["task", "rows", "was_there"])
+
+    def _write(self, batches: Iterable[pa.RecordBatch]) -> int:
+        sender = clients.take_sender(self.options)
+        sender.forget_failures()
+        is_done, rows = False, 0
+        try:
+            for batch in batches:
+                sender.send(batch, self.plan)
+                rows += batch.num_rows
+            sender.finish()
+            is_done = True
+        finally:
+            if not is_done:
+                sender.discard()
+        clients.give_sender_back(self.options, sender)
+        return rows
+
+
+def task_of_batch(options: SinkOptions) -> TaskOfBatch:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise WriteError("rows are written by Spark tasks only")
+    query_id = options.query_id or context.getLocalProperty(QUERY_ID_PROPERTY)
+    batch_id = options.batch_id if options.batch_id is not None else context.getLocalProperty(BATCH_ID_PROPERTY)
+    if query_id is None or batch_id is None:
+        raise OptionError("options queryId and batchId must be given: Spark does not name this query and batch")
+    tasks = context.getLocalProperty(TASKS_PROPERTY)
+    work = TaskOfBatch(query_id, options.sink_name, int(batch_id), context.partitionId())
+    return work if tasks is None else replace(work, tasks=int(tasks))
+
+
+def _task_number() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

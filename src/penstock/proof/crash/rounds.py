@@ -1,0 +1,247 @@
+"""Crash rounds: kill -9 at random moments under load, start again, repeat; then check that nothing promised is missing.
+
+    python -m penstock.proof.crash.rounds --rounds 100 --seed 7
+
+Idempotent and plain producers write (acks=all and acks=1), transactional ones commit, abort and vanish, one writes to a
+topic that is compacted all the while; consumers follow, a group commits, topics are made. After the last round
+everything is read back: see `crash_check` and `crash_transactions` for what is compared. The seed decides when each
+kill comes; it cannot decide what the machine did at that moment, so a run with the same seed is alike and not the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.proof.crash.check import (
+    CrashReport,
+    check_compacted,
+    check_targets,
+    check_transactions,
+    verify_files,
+)
+from penstock.proof.crash.clients import (
+    PATIENT,
+    WRITER_KINDS,
+    Committer,
+    CrashClient,
+    Reader,
+    Writer,
+    read_committed,
+)
+from penstock.proof.crash.transactions import CommittedReader, KeyedWriter, TransactionalWriter
+from penstock.testing.processes import BrokerProcess
+
+_GROUP = "crash-committer"
+# Enough that some are always young; few enough that a thousand rounds do not become a test of starting with many.
+_MOST_TOPICS = 10
+_DEADLINE_S = 60.0
+_UPTIME_S = (0.05, 0.5)
+_UPTIME_WHEN_STARTING_S = (0.0, 0.25)
+# One start in five does not live to its end: recovery has to survive its own interruption.
+_KILL_WHILE_STARTING = 0.2
+# Small and frequent everything, so that kills meet rolls, checkpoints and index writes and not only appends.
+_BROKER_CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "replica.high.watermark.checkpoint.interval.ms": "50",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # The least there is, so that the cleaner has sealed segments of the coordinators' topics to work on.
+    "offsets.topic.segment.bytes": "1048576",
+    "transaction.state.log.segment.bytes": "1048576",
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.min.cleanable.ratio": "0.05",
+    "log.cleaner.dedupe.buffer.size": "1048576",
+    "log.segment.delete.delay.ms": "1000",
+}
+_TOPIC_CONFIG = {"segment.bytes": "1048576", "index.interval.bytes": "512"}
+# Partitions, and when they reach the disk: some time, before each acknowledgement, every tenth of a second.
+_TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    "crash": (3, {}),
+    "crash-flushed": (1, {"flush.messages": "1"}),
+    "crash-timed": (1, {"flush.ms": "100"}),
+}
+# Apart from the others: markers and compaction leave gaps between offsets.
+_TRANSACTIONAL = "crash-transactional"
+_COMPACTED = "crash-compacted"
+_OTHER_TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    _TRANSACTIONAL: (3, {}),
+    _COMPACTED: (1, {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01"}),
+}
+_TRANSACTIONAL_TARGETS = [(_TRANSACTIONAL, index) for index in range(_OTHER_TOPICS[_TRANSACTIONAL][0])]
+_COMPACTED_TARGET = (_COMPACTED, 0)
+# librdkafka takes about a second to find its coordinator again: several, so that every kill meets some at work.
+_TRANSACTIONAL_WRITERS = 6
+_INTERNAL_TARGETS = (("__consumer_offsets", 0), ("__transaction_state", 0), ("__transaction_state", 1))
+# A broker of these rounds takes about a tenth of it.
+_MAX_MEMORY_MB = 512
+
+
+@dataclass
+class CrashRounds:
+    data_dir: Path
+    rounds: int
+    seed: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda _: None
+
+    def run(self) -> CrashReport:
+        report = CrashReport(self.seed)
+        random_numbers = random.Random(self.seed)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        broker = BrokerProcess(self.data_dir, config={**_BROKER_CONFIG, **self.config})
+        with broker:
+            targets = self._create_targets(broker.bootstrap_servers)
+            with Load(broker.bootstrap_servers, targets, self.seed) as load:
+                while report.rounds < self.rounds:
+                    self._crash(broker, random_numbers, report)
+                    load.check_commits(report)
+                    load.check_topics(report)
+                    self.say(f"crash {report.rounds} of {self.rounds}")
+            load.note_failures(report)
+            servers = broker.bootstrap_servers
+            check_targets(servers, load.writers, load.reader, report)
+            check_transactions(servers, load.transactional, load.committed_reader, report)
+            check_compacted(servers, load.keyed, _COMPACTED_TARGET, report)
+            _note_memory(broker, report)
+        if report.peak_memory_mb > _MAX_MEMORY_MB:
+            report.other.append(f"the broker took {report.peak_memory_mb:.0f} MB")
+        # Stopped cleanly by now, so every file must be whole, indexes and snapshots included.
+        report.other += verify_files(
+            self.data_dir / f"{topic}-{partition}"
+            for topic, partition in (*targets, *_TRANSACTIONAL_TARGETS, _COMPACTED_TARGET, *_INTERNAL_TARGETS)
+        )
+        return report
+
+    @staticmethod
+    def _create_targets(servers: str) -> list[tuple[str, int]]:
+        admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
+        for name, (partitions, config) in {**_TOPICS, **_OTHER_TOPICS}.items():
+            topic = NewTopic(name, partitions, 1, config={**_TOPIC_CONFIG, **config})
+            admin.create_topics([topic])[name].result(_DEADLINE_S)
+        return [(name, index) for name, (partitions, _) in _TOPICS.items() for index in range(partitions)]
+
+    def _crash(self, broker: BrokerProcess, random_numbers: random.Random, report: CrashReport) -> None:
+        time.sleep(random_numbers.uniform(*_UPTIME_S))
+        _note_memory(broker, report)
+        broker.kill()
+        report.rounds += 1
+        while report.rounds < self.rounds and random_numbers.random() < _KILL_WHILE_STARTING:
+            broker.spawn()
+            time.sleep(random_numbers.uniform(*_UPTIME_WHEN_STARTING_S))
+            broker.kill()
+            report.rounds += 1
+            report.kills_while_starting += 1
+        broker.start()
+
+
+class Load:
+    """All clients of a run."""
+
+    def __init__(self, servers: str, targets: list[tuple[str, int]], seed: int) -> None:
+        self.servers = servers
+        self.target = targets[0]
+        self.writers = [Writer(index, kind, servers, targets, _DEADLINE_S) for index, kind in enumerate(WRITER_KINDS)]
+        self.reader = Reader(servers, targets)
+        self.committer = Committer(servers, _GROUP, self.target)
+        self.transactional = [
+            TransactionalWriter(index, servers, _TRANSACTIONAL_TARGETS, seed + index)
+            for index in range(_TRANSACTIONAL_WRITERS)
+        ]
+        self.committed_reader = CommittedReader(servers, _TRANSACTIONAL_TARGETS)
+        self.keyed = KeyedWriter(servers, _COMPACTED_TARGET, _DEADLINE_S)
+        self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
+        self._topics_made: list[str] = []
+        self._topics_deleted: list[str] = []
+
+    @property
+    def _writing(self) -> list[CrashClient]:
+        return [*self.writers, *self.transactional, self.keyed, self.committer]
+
+    @property
+    def _reading(self) -> list[CrashClient]:
+        return [self.reader, self.committed_reader]
+
+    def __enter__(self) -> Self:
+        for thread in (*self._writing, *self._reading):
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for clients in (self._writing, self._reading):
+            for client in clients:
+                client.end()
+            for client in clients:
+                client.join()
+        self.committer.close()
+
+    def check_commits(self, report: CrashReport) -> None:
+        """Nothing acknowledged is forgotten, and nothing comes from nowhere."""
+        least = self.committer.acknowledged
+        found = read_committed(self.servers, _GROUP, self.target, _DEADLINE_S)
+        most = self.committer.attempted
+        if least and not least <= found.offset <= most:
+            report.other.append(f"committed {least} to {most}, found {found.offset} after crash {report.rounds}")
+        if found.offset > 0 and found.metadata != f"commit {found.offset}":
+            report.other.append(f"the metadata of offset {found.offset} is {found.metadata!r}")
+        report.commits = least
+
+    def check_topics(self, report: CrashReport) -> None:
+        """Topics whose creation was acknowledged exist after the crash, and those whose deletion was do not; then the
+        next one is made and the oldest deleted.
+        """
+        known = self._admin.list_topics(timeout=_DEADLINE_S).topics
+        report.other += [f"topic {name} is gone" for name in self._topics_made if name not in known]
+        report.other += [f"topic {name} is back" for name in self._topics_deleted if name in known]
+        name = f"made-{report.rounds}"
+        try:
+            self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(_DEADLINE_S)
+            self._topics_made.append(name)
+            report.topics_made += 1
+            if len(self._topics_made) > _MOST_TOPICS:
+                oldest = self._topics_made.pop(0)
+                self._admin.delete_topics([oldest])[oldest].result(_DEADLINE_S)
+                self._topics_deleted.append(oldest)
+        except KafkaException as error:
+            report.other.append(f"making {name} or deleting the oldest topic failed: {error}")
+
+    def note_failures(self, report: CrashReport) -> None:
+        for client in (*self._writing, *self._reading):
+            report.other += client.failures
+
+
+def _note_memory(broker: BrokerProcess, report: CrashReport) -> None:
+    """The most that this process of the broker has ever held."""
+    for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            report.peak_memory_mb = max(report.peak_memory_mb, int(line.split()[1]) / 1024)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Kill a broker under load, again and again, and check what it kept.")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
+    parser.add_argument("--data", type=Path, default=None, help="default: a temporary directory")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="penstock-crash-") as temporary:
+        data_dir = options.data or Path(temporary) / "data"
+        report = CrashRounds(data_dir, options.rounds, seed, say=lambda text: print(text, flush=True)).run()
+    print(report)
+    return 0 if report.is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,320 @@
+"""Record a history with real clients and judge it.
+
+    python -m penstock.proof.history.run --seconds 20 --seed 7
+    python -m penstock.proof.history.run --bootstrap HOST:PORT --seconds 20 --out history.jsonl
+    python -m penstock.proof.history.run --check history.jsonl
+
+Without `--bootstrap` a broker is started for the run, and killed (SIGKILL) and paused (SIGSTOP) under load. The seed
+decides what the clients and the faults do; when the machine lets them is not repeatable, so a saved history is what
+shows a finding again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.proof.crash.clients import PATIENT
+from penstock.proof.history.clients import (
+    AssignedPoller,
+    HistoryClient,
+    PlainSender,
+    Recorder,
+    SubscribedPoller,
+    TransactionalSender,
+    Transformer,
+    read_value,
+)
+from penstock.testing.history import HistoryReport, Isolation, Operation, Where, read_history, write_history
+from penstock.testing.history_check import check
+from penstock.testing.processes import BrokerProcess, ServerProcess
+
+# A transaction that a dead client left open is aborted after its timeout, and Kafka looks for those every ten seconds.
+_FINAL_READ_DEADLINE_S = 60.0
+_JOIN_DEADLINE_S = 90.0
+_ADMIN_DEADLINE_S = 30.0
+_COORDINATOR_DEADLINE_S = 60.0
+_UPTIME_S = (0.3, 2.0)
+_DOWNTIME_S = (0.0, 0.5)
+_PAUSE_S = (0.05, 1.5)
+_SHOWN_ANOMALIES = 20
+BROKER_CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "replica.high.watermark.checkpoint.interval.ms": "50",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+FAULTS = ("kill", "pause")
+
+
+class HistoryRunReport(NamedTuple):
+    """`problems` are what kept the run from being a whole one: a dead client, a final read that got stuck."""
+
+    seed: int
+    history: HistoryReport
+    faults: Mapping[str, int] = {}
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        return self.history.is_sound and not self.problems
+
+    def __str__(self) -> str:
+        faults = "".join(f", {count} {name}s" for name, count in self.faults.items())
+        problems = "".join(f"; {problem}" for problem in self.problems)
+        return f"history: seed {self.seed}{faults}, {self.history}{problems}"
+
+
+@dataclass
+class HistoryRun:
+    """One run against any broker; with `server`, the one whose process may be killed and paused."""
+
+    servers: str
+    seconds: float
+    seed: int
+    topics: int = 2
+    partitions: int = 2
+    server: ServerProcess | None = None
+    faults: Sequence[str] = FAULTS
+    say: Callable[[str], None] = lambda _: None
+    operations: list[Operation] = field(default_factory=list)
+    final: dict[Where, list[tuple[int, Hashable]]] = field(default_factory=dict)
+
+    def run(self) -> HistoryRunReport:
+        recorder = Recorder()
+        targets = self._create_topics()
+        clients = self._make_clients(targets, recorder)
+        for client in clients:
+            client.start()
+        try:
+            injected = self._inject_faults()
+        finally:
+            for client in clients:
+                client.end()
+        deadline = time.monotonic() + _JOIN_DEADLINE_S
+        for client in clients:
+            client.join(max(0.0, deadline - time.monotonic()))
+            if client.is_alive():
+                recorder.problems.append(f"{client.name} did not end within {_JOIN_DEADLINE_S} s")
+        self.final, stuck = read_to_the_end(self.servers, targets)
+        self.operations = recorder.operations
+        report = check(self.operations, final=self.final)
+        return HistoryRunReport(self.seed, report, injected, (*recorder.problems, *stuck))
+
+    def _create_topics(self) -> list[Where]:
+        # New ones for each run: a value that nobody sent in this run would be an anomaly.
+        unique = f"{self.seed}-{os.getpid()}-{time.time_ns() // 1_000_000}"
+        names = [f"history-{unique}-{number}" for number in range(self.topics)]
+        admin = AdminClient({"bootstrap.servers": self.servers, **PATIENT})
+        for future in admin.create_topics([NewTopic(name, self.partitions, 1) for name in names]).values():
+            future.result(_ADMIN_DEADLINE_S)
+        targets = [(name, partition) for name in names for partition in range(self.partitions)]
+        self._wait_for_coordinators(targets)
+        return targets
+
+    def _wait_for_coordinators(self, targets: Sequence[Where]) -> None:
+        """A new broker makes its internal topics when it is first asked for a coordinator; Kafka's take seconds, which
+        would be missing from the run.
+        """
+        identity = f"{targets[0][0]}-first"
+        common = {"bootstrap.servers": self.servers, **PATIENT}
+        producer = Producer({**common, "transactional.id": identity})
+        consumer = Consumer({**common, "group.id": identity})
+        deadline = time.monotonic() + _COORDINATOR_DEADLINE_S
+        try:
+            for ask in (
+                lambda: producer.init_transactions(_ADMIN_DEADLINE_S),
+                lambda: consumer.committed([TopicPartition(*targets[0])], _ADMIN_DEADLINE_S),
+            ):
+                while True:
+                    try:
+                        ask()
+                        break
+                    except KafkaException as error:
+                        if time.monotonic() > deadline or not error.args[0].retriable():
+                            raise
+        finally:
+            consumer.close()
+
+    def _make_clients(self, targets: Sequence[Where], recorder: Recorder) -> list[HistoryClient]:
+        unique = targets[0][0]
+        clients: list[HistoryClient] = []
+        for number in range(2):
+
+            def common(kind: str, number: int = number) -> tuple[str, str, Sequence[Where], Recorder, int]:
+                return f"{unique}-{kind}-{number}", self.servers, targets, recorder, self.seed
+
+            isolation = (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED)[number]
+            clients += [
+                PlainSender(*common("plain")),
+                TransactionalSender(*common("transactional")),
+                Transformer(*common("transformer"), group=f"{unique}-transformers"),
+                AssignedPoller(*common("assigned"), isolation=isolation),
+                SubscribedPoller(
+                    *common("classic"), group=f"{unique}-classic", protocol="classic", isolation=isolation
+                ),
+                SubscribedPoller(
+                    *common("consumer"),
+                    group=f"{unique}-consumer",
+                    protocol="consumer",
+                    isolation=Isolation.READ_COMMITTED,
+                ),
+            ]
+        return clients
+
+    # ------------------------------------------------------------------------------------------ faults
+
+    def _inject_faults(self) -> dict[str, int]:
+        """Until the time is over; how many of each."""
+        ends_at = time.monotonic() + self.seconds
+        random_numbers = random.Random(self.seed)
+        if self.server is None or not self.faults:
+            time.sleep(self.seconds)
+            return {}
+        injected = dict.fromkeys(self.faults, 0)
+        while True:
+            time.sleep(min(random_numbers.uniform(*_UPTIME_S), max(0.0, ends_at - time.monotonic())))
+            if time.monotonic() >= ends_at:
+                return injected
+            fault = random_numbers.choice(tuple(self.faults))
+            self.say(f"{fault} the broker")
+            injected[fault] += 1
+            {"kill": _kill, "pause": _pause}[fault](self.server, random_numbers)
+
+
+def _kill(server: ServerProcess, random_numbers: random.Random) -> None:
+    server.kill()
+    time.sleep(random_numbers.uniform(*_DOWNTIME_S))
+    server.start()
+
+
+def _pause(server: ServerProcess, random_numbers: random.Random) -> None:
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        time.sleep(random_numbers.uniform(*_PAUSE_S))
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+# ---------------------------------------------------------------------------------------------------- the final read
+
+
+def read_to_the_end(
+    servers: str, targets: Sequence[Where]
+) -> tuple[dict[Where, list[tuple[int, Hashable]]], list[str]]:
+    """All committed records, once no transaction is open any more; and where that took too long."""
+    found: dict[Where, list[tuple[int, Hashable]]] = {where: [] for where in targets}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            **PATIENT,
+            "group.id": f"{targets[0][0]}-final",
+            "enable.auto.commit": False,
+            "isolation.level": Isolation.READ_COMMITTED.value,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    problems: list[str] = []
+    reached = dict.fromkeys(targets, 0)
+    try:
+        ends = _find_ends(servers, targets)
+        consumer.assign([TopicPartition(*where, 0) for where in targets])
+        deadline = time.monotonic() + _FINAL_READ_DEADLINE_S
+        while any(reached[where] < ends[where] for where in targets) and time.monotonic() < deadline:
+            for message in consumer.consume(1_000, 0.1):
+                where = (str(message.topic()), message.partition() or 0)
+                error, offset = message.error(), message.offset() or 0
+                if error is None:
+                    found[where].append((offset, read_value(message)))
+                    reached[where] = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    reached[where] = max(reached[where], offset)  # markers and aborted records lie before it too
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    problems.append(f"the final read of {where} fell out of the log: {error.str()}")
+    finally:
+        consumer.close()
+    problems += [
+        f"the final read of {topic}-{partition} got stuck at {reached[topic, partition]} of {ends[topic, partition]}"
+        for topic, partition in targets
+        if reached[topic, partition] < ends[topic, partition]
+    ]
+    return found, problems
+
+
+def _find_ends(servers: str, targets: Sequence[Where]) -> dict[Where, int]:
+    """The high watermarks, not the last stable offsets."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, **PATIENT, "group.id": "unused", "isolation.level": "read_uncommitted"}
+    )
+    try:
+        ends = {}
+        for where in targets:
+            _, ends[where] = consumer.get_watermark_offsets(TopicPartition(*where), timeout=_ADMIN_DEADLINE_S)
+        return ends
+    finally:
+        consumer.close()
+
+
+# ---------------------------------------------------------------------------------------------------- the command
+
+
+def check_file(path: Path) -> HistoryReport:
+    history, final = read_history(path)
+    return check(history, final=final)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="history_run", description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that runs; without it, one is started")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--topics", type=int, default=2, help="how many to create")
+    parser.add_argument("--partitions", type=int, default=2, help="of each topic")
+    parser.add_argument("--faults", nargs="*", choices=FAULTS, default=list(FAULTS), help="for a broker started here")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the history, one JSON object a line")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="judge a saved history instead")
+    options = parser.parse_args(arguments)
+    if options.check:
+        saved = check_file(options.check)
+        return _show(f"history: {saved}", saved, saved.is_sound)
+    print(f"seed {options.seed}", flush=True)
+    with ExitStack() as stack:
+        server: ServerProcess | None = None
+        if not options.bootstrap:
+            data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "data"
+            server = stack.enter_context(BrokerProcess(data_dir, config=BROKER_CONFIG))
+        servers = server.bootstrap_servers if server else options.bootstrap
+        run = HistoryRun(
+            servers, options.seconds, options.seed, options.topics, options.partitions, server, options.faults
+        )
+        report = run.run()
+    if options.out:
+        write_history(options.out, run.operations, run.final)
+    return _show(str(report), report.history, report.is_sound)
+
+
+def _show(line: str, history: HistoryReport, is_sound: bool) -> int:
+    for anomaly in history.anomalies[:_SHOWN_ANOMALIES]:
+        print(anomaly)
+    print(line)
+    return 0 if is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""Hostile connections by the hundred, at once and one after the other, beside a good client that must not suffer.
+
+    python -m penstock.proof.hostile.rounds --connections 500 --seed 7
+
+Afterwards the broker still runs, holds as many files and about as much memory as before, has logged no traceback, and
+the good client has every record it was promised, in order, without a long wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.client.connection import BlockingConnection
+from penstock.proof.hostile.clients import GoodClient, HostileSocket
+from penstock.proof.hostile.habits import BATCH, HABITS, NONSENSE, TOPIC, WRONG_ORDER, produce_frame
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.testing.processes import BrokerProcess
+
+_CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "3",
+}
+_BULK_BATCHES = 1_000  # 20 KB each: what those who never read ask for, again and again
+# What the crowd may cost while it is there and after: buffers of a few hundred connections, and codecs of every API.
+_MAX_GROWTH = 120 * 1024 * 1024
+_MAX_MORE_FILES = 20
+_LONGEST_WAIT_S = 5.0
+_PATIENCE_S = 30.0
+_MOST_STEPS = 200
+_RECORDS_IN_THE_CROWD = 300  # that the good client gets through while all of them are there
+_ALARMS = ("Traceback", "never retrieved", "was destroyed", "never awaited", "socket.send() raised")
+_MOST_EXAMPLES = 10
+
+
+@dataclass
+class HostileReport:
+    seed: int
+    at_once: int = 0
+    in_turn: int = 0
+    habits: Counter[str] = field(default_factory=Counter)
+    records: int = 0
+    median_s: float = 0.0
+    worst_s: float = 0.0
+    most_growth: int = 0
+    growth: int = 0
+    more_files: int = 0
+    elapsed_s: float = 0.0
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        line = (
+            f"hostile: seed {self.seed}, {self.at_once} connections at once and {self.in_turn} in turn, "
+            f"{len(self.habits)} habits, in {self.elapsed_s:.0f} s; good client: {self.records:,} records, latency "
+            f"median {self.median_s * 1000:.0f} ms, worst {self.worst_s * 1000:.0f} ms; memory at most "
+            f"+{self.most_growth >> 20} MB, +{self.growth >> 20} MB at the end, {self.more_files:+d} files, "
+            f"{len(self.findings)} findings"
+        )
+        return "\n".join([line, *(f"  {text}" for text in self.findings[:_MOST_EXAMPLES])])
+
+
+@dataclass
+class HostileRounds:
+    scratch: Path
+    connections: int
+    seed: int
+    say: Callable[[str], None] = lambda _: None
+
+    def run(self) -> HostileReport:
+        report = HostileReport(self.seed)
+        started = time.monotonic()
+        _raise_file_limit()
+        dice = random.Random(self.seed)
+        process = BrokerProcess(self.scratch / "data", config=_CONFIG)
+        with process:
+            _fill(process)
+            good = GoodClient(process.bootstrap_servers, "good").start()
+            try:
+                good.wait_for_progress(100)
+                self._attack(process, good, dice, report)
+            except AssertionError as error:
+                report.findings.append(str(error))
+            finally:
+                good.stop()
+            self._judge(good, report)
+        log = process.read_log()
+        report.findings += [f"the broker's log has {alarm!r}" for alarm in _ALARMS if alarm in log]
+        report.elapsed_s = time.monotonic() - started
+        return report
+
+    def _attack(self, process: BrokerProcess, good: GoodClient, dice: random.Random, report: HostileReport) -> None:
+        # Once everything before counting, so that what is made on first use is not taken for a leak.
+        for name in HABITS:
+            _run_alone(process, name, dice)
+        size, files = resident_size(process.pid), _open_files(process.pid)
+        good.latencies_s.clear()
+        self._come_at_once(process, good, size, dice, report)
+        self.say(f"{report.at_once} at once: +{report.most_growth >> 20} MB")
+        good.wait_for_progress()
+        for _ in range(self.connections):
+            name = dice.choice(sorted(HABITS))
+            problem = _run_alone(process, name, dice)
+            report.findings += [f"{name}: {problem}"] if problem else []
+            report.habits[name] += 1
+            report.in_turn += 1
+        good.wait_for_progress()
+        if not process.is_running:
+            report.findings.append("the broker has ended")
+            return
+        report.more_files = _wait_for_files(process.pid, files + _MAX_MORE_FILES) - files
+        report.growth = resident_size(process.pid) - size
+
+    def _come_at_once(
+        self, process: BrokerProcess, good: GoodClient, size: int, dice: random.Random, report: HostileReport
+    ) -> None:
+        crowd: list[tuple[HostileSocket, Iterator[None]]] = []
+        for _ in range(self.connections):
+            name = dice.choice(sorted(HABITS))
+            connection = HostileSocket(process.bootstrap_servers, receive_buffer_size=8_192)
+            crowd.append((connection, HABITS[name](connection, dice)))
+            report.habits[name] += 1
+        report.at_once = len(crowd)
+        going = list(crowd)
+        for _ in range(_MOST_STEPS):
+            going = [(connection, steps) for connection, steps in going if _step(steps)]
+            report.most_growth = max(report.most_growth, resident_size(process.pid) - size)
+            if not going:
+                break
+        good.wait_for_progress(_RECORDS_IN_THE_CROWD)
+        report.most_growth = max(report.most_growth, resident_size(process.pid) - size)
+        for connection, _ in dice.sample(crowd, len(crowd)):
+            (connection.reset if connection.is_open and dice.random() < 0.5 else connection.close)()
+
+    @staticmethod
+    def _judge(good: GoodClient, report: HostileReport) -> None:
+        report.findings += [f"the good client: {text}" for text in good.errors[:3]]
+        report.records = good.consumed
+        latencies = sorted(good.latencies_s)
+        if latencies:
+            report.median_s, report.worst_s = latencies[len(latencies) // 2], latencies[-1]
+        for name, value, most in (
+            ("the longest wait of the good client", report.worst_s, _LONGEST_WAIT_S),
+            ("the most memory", report.most_growth, _MAX_GROWTH),
+            ("the memory at the end", report.growth, _MAX_GROWTH),
+            ("the number of open files", report.more_files, _MAX_MORE_FILES),
+        ):
+            if value > most:
+                report.findings.append(f"{name} grew to {value}; at most {most} was expected")
+
+
+def _step(steps: Iterator[None]) -> bool:
+    """Whether there is more to come. A broker that closes on a hostile client is right."""
+    try:
+        next(steps)
+    except (StopIteration, OSError):
+        return False
+    return True
+
+
+def _run_alone(process: BrokerProcess, name: str, dice: random.Random) -> str | None:
+    """One connection from beginning to end; what was wrong with how it was treated."""
+    with HostileSocket(process.bootstrap_servers) as connection:
+        if name in NONSENSE:
+            connection.send(NONSENSE[name])
+            return None if connection.is_closed_by_broker() else "the connection stays open"
+        if name in WRONG_ORDER:
+            connection.send(WRONG_ORDER[name])
+            return None if connection.receive_frame() else "no answer"
+        steps = HABITS[name](connection, dice)
+        for _ in range(_MOST_STEPS):
+            if not _step(steps):
+                break
+    return None
+
+
+def _fill(process: BrokerProcess) -> None:
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (TOPIC, "good")]
+    with BlockingConnection(process.host, process.port) as connection:
+        connection.request(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
+    with HostileSocket(process.bootstrap_servers) as writer:
+        for _ in range(_BULK_BATCHES):
+            writer.send(produce_frame(1, BATCH))
+            writer.receive_frame()
+
+
+def resident_size(pid: int) -> int:
+    """Zero where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _open_files(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    except OSError:
+        return 0
+
+
+def _wait_for_files(pid: int, enough: int) -> int:
+    """How many there are once connections that were dropped are gone, or patience is."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (count := _open_files(pid)) > enough and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return count
+
+
+def _raise_file_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Hostile connections against a broker that a good client uses.")
+    parser.add_argument("--connections", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="penstock-hostile-") as scratch:
+        report = HostileRounds(Path(scratch), options.connections, seed, lambda text: print(text, flush=True)).run()
+    print(report)
+    return 0 if report.is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

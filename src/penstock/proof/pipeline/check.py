@@ -1,0 +1,106 @@
+"""What the outputs of `pipeline_rounds` hold, and what they should."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from penstock.proof.crash.clients import PATIENT
+from penstock.proof.pipeline.driver import DEAD, OUTPUT, TABLE, database_of, hive_file_of
+
+_TIMEOUT_S = 60.0
+# One record in so many is no JSON, and belongs to the dead letters.
+_BROKEN_EVERY = 10
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineReport:
+    seed: int
+    kills: Mapping[str, int]
+    records: int
+    batches: int
+    failures: Sequence[str]  # of drivers that nobody had killed; each was started again, as a supervisor would
+    problems: Sequence[str]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{count} of the {victim}" for victim, count in sorted(self.kills.items()))
+        verdict = "each record once in the topic, in Hive and in SQL" if self.is_sound else "; ".join(self.problems)
+        return (
+            f"pipeline rounds: seed {self.seed}, {sum(self.kills.values())} kills ({kills}), {self.records} records in "
+            f"{self.batches} batches, {len(self.failures)} failed queries started again: {verdict}"
+        )
+
+
+def encode(number: int) -> bytes:
+    if number % _BROKEN_EVERY == 0:
+        return b"broken %d" % number
+    return json.dumps({"number": number, "bucket": number % 3}).encode()
+
+
+def check_outputs(directory: Path, servers: str, count: int) -> list[str]:
+    good = [number for number in range(count) if number % _BROKEN_EVERY]
+    broken = range(0, count, _BROKEN_EVERY)
+    letters = (value.removeprefix(b"broken ") for value in read_committed(servers, DEAD))
+    found = {
+        "the topic": compare(good, map(int, read_committed(servers, OUTPUT))),
+        "the Hive table": compare(good, json.loads(hive_file_of(directory).read_text())),
+        "the SQL table": compare(good, _read_database(directory)),
+        "the dead letters": compare(broken, map(int, letters)),
+    }
+    return [f"{place}: {difference}" for place, difference in found.items() if difference]
+
+
+def compare(expected: Iterable[int], found: Iterable[int]) -> str:
+    """Empty when each is there once and nothing else is."""
+    wanted, counted = set(expected), Counter(found)
+    wrong = {
+        "lost": wanted - counted.keys(),
+        "doubled": {number for number, times in counted.items() if times > 1},
+        "strange": counted.keys() - wanted,
+    }
+    return ", ".join(
+        f"{len(numbers)} {what} ({', '.join(map(str, sorted(numbers)[:_SHOWN]))}...)"
+        for what, numbers in wrong.items()
+        if numbers
+    )
+
+
+def read_committed(servers: str, topic: str) -> list[bytes]:
+    """All that a reader of committed records is shown up to the end, where a transaction left open would end it."""
+    own = {"group.id": "rounds-check", "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": servers, **PATIENT, **own, "auto.offset.reset": "earliest"})
+    found: list[bytes] = []
+    try:
+        partitions = set(consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        while partitions:
+            message = consumer.poll(_TIMEOUT_S)
+            if message is None:
+                raise TimeoutError(f"{topic} has no end within {_TIMEOUT_S:.0f} s")
+            error = message.error()
+            if error is None:
+                found.append(message.value() or b"")
+            elif error.name() == "_PARTITION_EOF":
+                partitions.discard(message.partition() or 0)
+            elif not error.retriable():
+                raise KafkaException(error)
+    finally:
+        consumer.close()
+    return found
+
+
+def _read_database(directory: Path) -> list[int]:
+    with contextlib.closing(sqlite3.connect(database_of(directory))) as connection:
+        return [number for (number,) in connection.execute(f"SELECT number FROM {TABLE}")]

@@ -1,0 +1,263 @@
+"""Pipelines under kill -9: the broker, Spark's workers and the driver are killed while records flow.
+
+    python -m penstock.proof.pipeline.rounds --kills 30 --seed 7 [--cluster] [--directory D]
+
+A feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
+a Hive table and an SQL table, and the others to a topic of dead letters. Each round kills one of
+
+    broker    and starts it again on the same port and data, at once or after a second; the query has to wait for it
+    worker    one of Spark's Python workers, or all of them with the process that makes them; with --cluster, where
+              executors are processes of their own, the executor's JVM as well
+    driver    Python and JVM together; started again it must finish what it had begun
+
+A driver takes seconds to start, so one kill in fifteen is the driver's, and the others are shared evenly between broker
+and workers. The last is always the driver's: the one that follows finishes what is there and ends. Then each record
+must be in each output exactly once. A query that fails without having been killed is started again and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.proof.crash.clients import PATIENT
+from penstock.proof.pipeline import driver as pipeline_driver
+from penstock.proof.pipeline.check import PipelineReport, check_outputs, encode
+from penstock.proof.pipeline.driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
+from penstock.proof.pipeline.processes import DriverProcess, kill_process
+from penstock.proof.pipeline.spark_cluster import SparkCluster
+from penstock.testing.processes import BrokerProcess, ServerProcessError
+
+_DRIVERS_AMONG = 15
+# Between kills: from the middle of a batch to a few batches later.
+_UPTIME_S = (0.05, 1.0)
+_DOWNTIME_S = (0.0, 1.0)
+_FEED_EVERY_S = 0.1
+_RECORDS_AT_ONCE = 20
+# Half of the kills come whatever was reached since the last one, the others once a batch has been finished since.
+_KILL_WITHOUT_PROGRESS = 0.5
+# On a busy machine; a driver that gets nowhere for so long is a finding.
+_DEADLINE_S = 240.0
+_MOST_DRAINS = 3
+# A query that fails so often without having been killed is broken.
+_MOST_FAILURES = 10
+_PARTITIONS = {INPUT: 2, OUTPUT: 2, DEAD: 1}
+_BROKER_CONFIG = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
+    """In the order in which they come."""
+    drivers = max(1, count // _DRIVERS_AMONG)
+    brokers = (count - drivers) // 2
+    kills = ["driver"] * (drivers - 1) + ["broker"] * brokers + ["worker"] * (count - drivers - brokers)
+    random_numbers.shuffle(kills)
+    return [*kills, "driver"]
+
+
+class Broker(Protocol):
+    """One that is killed and started again, or several of which one is."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def kill(self) -> None: ...
+
+    def start(self) -> object: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_penstock(directory: Path) -> Broker:
+    return BrokerProcess(directory, config=_BROKER_CONFIG)
+
+
+@dataclass
+class PipelineRounds:
+    directory: Path
+    kills: int
+    seed: int
+    uses_cluster: bool = False
+    say: Callable[[str], None] = lambda _: None
+    make_broker: Callable[[Path], Broker] = make_penstock
+    _failures: list[str] = field(default_factory=list, init=False)
+    _problems: list[str] = field(default_factory=list, init=False)
+    _killed: Counter[str] = field(default_factory=Counter, init=False)
+    _written: int = field(default=0, init=False)
+    _cluster: SparkCluster | None = field(default=None, init=False)
+
+    def run(self) -> PipelineReport:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._random = random.Random(self.seed)
+        with ExitStack() as stack:
+            self._broker = stack.enter_context(self.make_broker(self.directory / "broker"))
+            servers = self._broker.bootstrap_servers
+            _create_topics(servers)
+            if self.uses_cluster:
+                self._cluster = stack.enter_context(SparkCluster(self.directory))
+            master = self._cluster.url if self._cluster is not None else LOCAL_MASTER
+            arguments = (str(self.directory), servers, "--master", master)
+            self._driver = DriverProcess(pipeline_driver.__name__, arguments, self.directory / "driver.log")
+            stack.callback(self._driver.close)
+            self._feeder = Producer({"bootstrap.servers": servers, **PATIENT, "enable.idempotence": True})
+            self._driver.start()
+            for number, victim in enumerate(plan_kills(self.kills, self._random), 1):
+                self._kill_some_time(number, victim)
+            self._drain()
+            if not self._problems:
+                self._problems += check_outputs(self.directory, servers, self._written)
+        return PipelineReport(
+            self.seed, self._killed, self._written, self._newest_batch() + 1, self._failures, self._problems
+        )
+
+    # ---------------------------------------------------------------------------------------------------- killing
+
+    def _kill_some_time(self, number: int, victim: str) -> None:
+        reached = self._newest_batch()
+        if self._random.random() >= _KILL_WITHOUT_PROGRESS:
+            self._feed_until(lambda: self._newest_batch() > reached)
+        self._feed_for(self._random.uniform(*_UPTIME_S))
+        self._restart_failed_driver()
+        detail = self._kill(victim)
+        self._killed[victim] += 1
+        self.say(f"kill {number} of {self.kills}: {victim}{detail} (batch {self._newest_batch() + 1})")
+        if victim == "driver" and number < self.kills:
+            self._driver.start()
+
+    def _kill(self, victim: str) -> str:
+        if victim == "driver":
+            self._driver.kill()
+            return ""
+        if victim == "worker":
+            return self._kill_worker()
+        self._broker.kill()
+        self._feed_for(self._random.choice((0.0, self._random.uniform(*_DOWNTIME_S))))
+        self._broker.start()
+        return ""
+
+    def _kill_worker(self) -> str:
+        executors = self._executors()
+        if executors:
+            kill_process(self._random.choice(executors))
+            return ", the executor"
+        self._feed_until(lambda: bool(self._driver.workers()))
+        workers = [found.pid for found in self._driver.workers()]
+        chosen = workers if self._random.random() < 0.5 else [self._random.choice(workers[:-1] or workers)]
+        return f", {sum(map(kill_process, chosen))} of {len(workers)}"
+
+    def _executors(self) -> list[int]:
+        return [found.pid for found in self._cluster.executors()] if self._cluster is not None else []
+
+    # ---------------------------------------------------------------------------------------------------- the driver
+
+    def _restart_failed_driver(self) -> None:
+        if not self._driver.is_running:
+            self._note_failure()
+            self._driver.start()
+
+    def _note_failure(self) -> None:
+        self._failures.append(self._driver.last_words())
+        self.say(f"the driver ended: {self._failures[-1]}")
+        if len(self._failures) > _MOST_FAILURES + self.kills // _DRIVERS_AMONG:
+            raise ServerProcessError(f"the driver fails again and again; the last time: {self._failures[-1]}")
+
+    def _drain(self) -> None:
+        if self._feeder.flush(_DEADLINE_S):
+            self._problems.append("the feeder could not write everything")
+        for _ in range(_MOST_DRAINS):
+            self._driver.start("--once")
+            ended = self._driver.wait(_DEADLINE_S)
+            if ended == 0:
+                return
+            if ended is None:
+                self._driver.kill()
+            self._note_failure()
+        self._problems.append(f"what is left was not done in {_MOST_DRAINS} tries")
+
+    def _newest_batch(self) -> int:
+        """The number of the last batch that is done; -1 before the first."""
+        commits = pipeline_driver.checkpoint_of(self.directory) / "main" / "commits"
+        names = [entry.name for entry in commits.iterdir()] if commits.exists() else []
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    # ---------------------------------------------------------------------------------------------------- feeding
+
+    def _feed_until(self, is_enough: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _DEADLINE_S
+        while not is_enough():
+            if time.monotonic() > deadline:
+                self._problems.append(f"the driver got nowhere for {_DEADLINE_S:.0f} s: {self._driver.last_words()}")
+                return
+            self._restart_failed_driver()
+            self._feed_for(_FEED_EVERY_S)
+
+    def _feed_for(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for _ in range(_RECORDS_AT_ONCE):
+                self._feeder.produce(
+                    INPUT,
+                    encode(self._written),
+                    partition=self._written % _PARTITIONS[INPUT],
+                    on_delivery=self._note_delivery,
+                )
+                self._written += 1
+            self._feeder.poll(0)
+            time.sleep(min(_FEED_EVERY_S, max(0.0, deadline - time.monotonic())))
+
+    def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._problems.append(f"the feeder failed: {error}")
+
+
+def _create_topics(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
+    topics = [NewTopic(name, partitions) for name, partitions in _PARTITIONS.items()]
+    for future in admin.create_topics(topics).values():
+        future.result(_DEADLINE_S)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="pipeline_rounds", description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--cluster", action="store_true", help="a Spark master and worker instead of local mode")
+    parser.add_argument("--directory", type=Path, help="new; kept with all logs (default: one that is removed)")
+    options = parser.parse_args(arguments)
+    print(f"seed {options.seed}", flush=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-pipeline-") as directory:
+        rounds = PipelineRounds(
+            options.directory or Path(directory) / "rounds",
+            options.kills,
+            options.seed,
+            options.cluster,
+            say=lambda text: print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True),
+        )
+        report = rounds.run()
+    print(report)
+    return 0 if report.is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,352 @@
+"""The machine: a disk, a metadata store, and one broker after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from penstock.broker.session import Reply, Session, UnanswerableError
+from penstock.broker.upkeep.compaction_pacing import Stopwatch
+from penstock.cluster.store.interface import Operation, Result
+from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.metrics.counters import BrokerMetrics
+from penstock.log.directories.log_directories import LogDirectoryError
+from penstock.log.storage.files import FileSlice
+from penstock.proof.simulation.notebook import Notebook
+from penstock.proof.simulation.plan import FaultKind, Mode
+from penstock.proof.simulation.virtual_loop import VirtualLoop
+from penstock.proof.simulation.world import BROKER, World
+from penstock.protocol.errors import ErrorCode
+from penstock.server.broker_server import BrokerServer, Surroundings
+from penstock.testing.disks.memory import DiskFault, MemoryFiles
+
+_DATA = "/data"
+_RESTART_MS = 200.0
+_STORE_MS = (0.0, 0.0, 0.3, 4.0)
+# Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
+_CONFIG = {
+    "log.dirs": _DATA,
+    "listeners": "PLAINTEXT://broker:9092",
+    "auto.create.topics.enable": "false",
+    "penstock.cluster.id": "simulated",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "log.roll.ms": "1500",
+    "log.cleaner.backoff.ms": "700",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.delete.retention.ms": "1500",
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "500",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.migration.policy": "bidirectional",
+}
+_FLUSHED = {"log.flush.interval.messages": "1"}
+_CONFIGS = {
+    Mode.KILLED: BrokerConfig.parse(_CONFIG),
+    Mode.FLUSHED: BrokerConfig.parse(_CONFIG | _FLUSHED),
+    Mode.LOOSE: BrokerConfig.parse(_CONFIG),
+}
+_FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
+    FaultKind.FULL_DISK: (errno.ENOSPC, ("write", "write_file", "create", "make_directory")),
+    FaultKind.FAILING_WRITES: (errno.EIO, ("write",)),
+    FaultKind.FAILING_SYNC: (errno.EIO, ("sync",)),
+    FaultKind.FAILING_READS: (errno.EIO, ("read",)),
+}
+
+
+_CHANGES = ("write", "write_file", "create", "make_directory", "rename", "unlink", "truncate", "sync", "remove_tree")
+
+
+class ProcessGone(BaseException):
+    """The process ended in the middle of a file operation. No exception that anybody may handle: nothing runs on."""
+
+
+class SlowStore(MemoryStore):
+    """Takes its time before and after a change, so that a crash may come between it and everything else."""
+
+    def __init__(self, tree: MemoryTree, chance: random.Random, is_gone: Callable[[], bool]) -> None:
+        super().__init__(tree)
+        self._chance = chance
+        self._is_gone = is_gone
+
+    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
+        await self._pause()
+        if self._is_gone():
+            raise ProcessGone
+        results = await super().transaction(operations)
+        await self._pause()
+        return results
+
+    async def _pause(self) -> None:
+        delay_ms = self._chance.choice(_STORE_MS)
+        if delay_ms:
+            await asyncio.sleep(delay_ms / 1000)
+
+    def abandon(self) -> None:
+        """The process is gone, and so is its session."""
+        for path in [path for path, entry in self._tree.entries.items() if entry.owner is self]:
+            parent, _, name = path.rpartition("/")
+            del self._tree.entries[path]
+            self._tree.entries[parent or "/"].children.discard(name)
+
+
+class Machine:
+    def __init__(self, world: World, mode: Mode, chance: random.Random, notebook: Notebook) -> None:
+        self.world = world
+        self.notebook = notebook
+        self.files = MemoryFiles(world.now_ms)
+        self.files.make_directories(_DATA)
+        self.files.sync_directory("/")
+        self.server: BrokerServer | None = None  # while it serves
+        self._config = _CONFIGS[mode]
+        self._chance = chance
+        self._tree = MemoryTree()
+        self._loop: VirtualLoop | None = None
+        self._store: SlowStore | None = None
+        self._server: BrokerServer | None = None
+        self._faulty_until: dict[FaultKind, float] = {}
+        self._wants_to_run = False
+        self._operations_left = 0  # until the process ends in the middle of one
+        self._end: Callable[[], MemoryFiles] | None = None
+        self._remains: MemoryFiles | None = None
+        self._then: Callable[[], None] | None = None
+
+    # ---- lives
+
+    def start(self) -> None:
+        self._wants_to_run = True
+        if self._loop is not None:
+            return
+        self._set_check()
+        chance = random.Random(self._chance.getrandbits(64))
+        loop = self._loop = VirtualLoop(self.world, chance)  # type: ignore[abstract]
+        self._store = SlowStore(self._tree, random.Random(self._chance.getrandbits(64)), self.is_gone)
+        loop.enter(lambda: self._begin(loop))
+
+    def _begin(self, loop: VirtualLoop) -> None:
+        loop.create_task(self._serve(loop), name="serve")
+
+    async def _serve(self, loop: VirtualLoop) -> None:
+        assert self._store is not None
+        chance = random.Random(self._chance.getrandbits(64))
+        around = Surroundings(self.world, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
+        metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
+        try:
+            server = await BrokerServer.compose(self._config, self._store, around, metrics)
+        except (LogDirectoryError, OSError) as error:
+            self.notebook.note("broker", f"cannot start: {type(error).__name__}")
+            self.world.after(_RESTART_MS, BROKER, self._start_again)
+            return
+        server.housekeeping.start()
+        self.server = self._server = server
+        self.notebook.note("broker", "serves")
+
+    def _start_again(self) -> None:
+        if self.server is None and self._wants_to_run:
+            self._end_life()
+            self.start()
+
+    def crash(self, is_power_cut: bool, operations: int, then: Callable[[], None]) -> None:
+        """The process ends: now, or in the middle of the file operation that comes after so many others."""
+        if self._end is not None and operations:
+            return  # one end at a time
+        self._operations_left, self._then = operations, then
+        self._end = self._find_after_power_cut if is_power_cut else self._find_after_kill
+        if operations:
+            self._set_check()
+        else:
+            self._remains = self._end()
+            self._finish_crash()
+
+    def _find_after_kill(self) -> MemoryFiles:
+        self.notebook.note("broker", "killed")
+        return self.files.after_kill()
+
+    def _find_after_power_cut(self) -> MemoryFiles:
+        self.notebook.note("broker", "power cut")
+        return self.files.after_power_cut(self._chance)
+
+    def is_gone(self) -> bool:
+        return self._remains is not None
+
+    def _finish_crash(self) -> None:
+        remains, then = self._remains, self._then
+        assert remains is not None
+        assert then is not None
+        self.notebook.crashes += 1
+        self._wants_to_run = False
+        self._end_life()
+        self.files = remains
+        self._remains = self._end = self._then = None
+        then()
+
+    def _end_life(self) -> None:
+        self._count_cleanings()
+        self.server = self._server = None
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            if self._remains is None:
+                self._collect_failures(loop)
+            self.files.check = None
+            loop.die()
+            if self._store is not None:
+                self._store.abandon()
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """A clean shutdown, which takes as long as it takes."""
+        loop, server = self._loop, self._server
+        if loop is None or server is None or self.server is None:
+            return
+        self.notebook.note("broker", "stops")
+        self.server = None
+        self._wants_to_run = False
+
+        async def stop() -> None:
+            await server.stop()
+            self.notebook.note("broker", "stopped")
+            self.world.after(0, BROKER, lambda: self._finish_stop(loop, then))
+
+        def begin() -> None:
+            for task in list(loop.tasks):
+                if task.get_name().startswith("request"):  # a listener that closes cancels what its clients wait for
+                    task.cancel()
+            loop.create_task(stop(), name="stop")
+
+        loop.enter(begin)
+
+    def _finish_stop(self, loop: VirtualLoop, then: Callable[[], None]) -> None:
+        if self._loop is not loop or self.is_gone():
+            return  # killed while it stopped
+        if loop.tasks:
+            left = sorted(task.get_name() for task in loop.tasks)
+            self.notebook.fail(f"{len(left)} tasks are left after a clean stop: {left}")
+        self.files.check = None
+        files = self.files.after_kill()
+        self._end_life()
+        self.files = files
+        then()
+
+    def _collect_failures(self, loop: VirtualLoop) -> None:
+        for failure in loop.failures:
+            self.notebook.fail(f"in the event loop: {failure}")
+        loop.failures.clear()
+
+    def _count_cleanings(self) -> None:
+        if self._server is not None:
+            self.notebook.cleanings += self._server.broker.metrics.cleaner.cleanings
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Something of our own, in the broker's loop."""
+        loop = self._loop
+        assert loop is not None
+        loop.enter(lambda: _forget(loop.create_task(work)))
+
+    # ---- the disk
+
+    def break_disk(self, kind: FaultKind, length_ms: float) -> None:
+        self._faulty_until[kind] = self.world.time_ms + length_ms
+        self._set_check()
+
+    def heal(self) -> None:
+        self._faulty_until.clear()
+        if self._remains is None:
+            self._end = None
+        self._set_check()
+
+    def _set_check(self) -> None:
+        self.files.check = self._check if self._faulty_until or self._end is not None else None
+
+    def _check(self, name: str, path: str) -> None:
+        if self._end is not None and name in _CHANGES:
+            self._operations_left -= 1
+            if self._operations_left <= 0 and self._remains is None:
+                self._remains = self._end()
+        if self._remains is not None:
+            raise ProcessGone
+        for kind, until_ms in self._faulty_until.items():
+            code, names = _FAULTS[kind]
+            if self.world.time_ms < until_ms and name in names:
+                stored = self._chance.choice((0, 0, 7, 70)) if name == "write" else 0
+                raise DiskFault(code, os.strerror(code), path, stored)
+
+    # ---- requests
+
+    def rest(self) -> None:
+        if self._loop is not None:
+            self._loop.rest()
+            if self._remains is not None:
+                self._finish_crash()
+
+    def handle(self, session: Session, frame: bytes, answer: Callable[[Reply], None]) -> Callable[[], None] | None:
+        """Returns what ends the wait, as the end of a connection does; None when nobody listens."""
+        loop, server = self._loop, self.server
+        if loop is None or server is None:
+            return None
+        tasks: list[asyncio.Task[None]] = []
+
+        async def wait(reply: Awaitable[Reply]) -> None:
+            with contextlib.suppress(UnanswerableError):
+                done = await reply
+                if self._loop is loop and self._remains is None:
+                    answer(done)
+
+        def begin() -> None:
+            try:
+                reply = server.dispatcher.handle(session, frame)
+            except (UnanswerableError, ProcessGone):
+                return
+            if self._remains is not None:
+                return
+            if reply is None or isinstance(reply, list):
+                answer(reply)
+            else:
+                tasks.append(loop.create_task(wait(reply), name=f"request {self.notebook.requests}"))
+
+        loop.enter(begin)
+        return lambda: self._give_up(loop, tasks)
+
+    def _give_up(self, loop: VirtualLoop, tasks: list[asyncio.Task[None]]) -> None:
+        if self._loop is loop and tasks:
+            loop.enter(lambda: _cancel(tasks))
+
+
+def _forget(_: object) -> None:
+    """Whoever waits for the task does so in another way."""
+
+
+def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+
+
+def joined(reply: Reply) -> bytes:
+    """The bytes as the socket would get them. OSError or ValueError where a file does not give what it should."""
+    return b"".join(
+        chunk.read(0, len(chunk)) if isinstance(chunk, FileSlice) else bytes(chunk)  # type: ignore[arg-type]
+        for chunk in reply or ()
+    )
+
+
+def _stepping(chance: random.Random) -> Callable[[], float]:
+    """A clock for the cleaner: each look at it costs a little, and sometimes a whole slice."""
+    seconds = 0.0
+
+    def look() -> float:
+        nonlocal seconds
+        seconds += chance.choice((0.0, 0.0001, 0.003))
+        return seconds
+
+    return look

@@ -1,0 +1,132 @@
+"""Clients that read, as consumers do: everything, or committed records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.proof.simulation.client import TRANSIENT, Call, Client, Script, ask
+from penstock.proof.simulation.notebook import Partition
+from penstock.proof.simulation.topics import KEYED, RECORDS, RECORDS_PARTITIONS
+from penstock.protocol.batch import HEADER_SIZE, is_crc_valid, read_header
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.message import Buffer
+from penstock.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from penstock.protocol.records import CONTROL_ABORT, Record, decode_end_marker, iterate_records
+from penstock.testing.history import Action, Assign, Isolation, Poll
+
+FETCH_VERSION = 12
+_MAX_WAIT_MS = 400
+
+
+class Batches(NamedTuple):
+    """What a fetch brought of one partition: the records to be seen, and where to go on."""
+
+    records: list[Record]
+    next_offset: int
+    is_damaged: bool = False
+
+
+class Reader(Client):
+    isolation = Isolation.READ_UNCOMMITTED
+
+    def run(self) -> Script:
+        partitions: list[Partition] = [(RECORDS, index) for index in range(RECORDS_PARTITIONS)]
+        partitions.append((KEYED, 0))
+        positions = dict.fromkeys(partitions, 0)
+        power_cuts = -1
+        while self.goes_on:
+            invoked = self.notebook.position()
+            actions: list[Action] = []
+            if power_cuts != self.notebook.power_cuts:
+                # The log may have been cut below where this reader was: it begins again.
+                power_cuts = self.notebook.power_cuts
+                positions = dict.fromkeys(partitions, 0)
+                actions.append(Assign(frozenset(partitions)))
+                self.notebook.polled(self.number, self.isolation, invoked, tuple(actions))
+                continue
+            response = yield from ask(Call(self._request(positions), FETCH_VERSION), FetchResponse)
+            if response is None or power_cuts != self.notebook.power_cuts:
+                continue
+            for topic in response.responses:
+                for data in topic.partitions:
+                    where = (topic.topic, data.partition_index)
+                    actions += self._take(where, data, positions)
+            if actions:
+                self.notebook.polled(self.number, self.isolation, invoked, tuple(actions))
+            yield self.pause()
+
+    def _request(self, positions: dict[Partition, int]) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for (topic, index), offset in positions.items():
+            part = FetchPartition(
+                partition=index, fetch_offset=offset, partition_max_bytes=self.chance.choice((1, 400))
+            )
+            topics.setdefault(topic, []).append(part)
+        return FetchRequest(
+            max_wait_ms=self.chance.choice((0, _MAX_WAIT_MS)),
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=int(self.isolation is Isolation.READ_COMMITTED),
+            topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+        )
+
+    def _take(self, where: Partition, data: PartitionData, positions: dict[Partition, int]) -> Iterator[Action]:
+        if data.error_code:
+            self.note(f"{where[0]}-{where[1]} from {positions[where]}: {ErrorCode(data.error_code).name}")
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.notebook.fail(f"{self.name} stands at {positions[where]} of {where}, which is out of range")
+                positions[where] = 0
+                yield Assign(frozenset([where]))
+            elif data.error_code not in TRANSIENT:
+                self.notebook.fail(f"{self.name} cannot read {where}: {ErrorCode(data.error_code).name}")
+            return
+        found = open_batches(data, positions[where], self.isolation)
+        if found.is_damaged:
+            self.notebook.fail(f"{self.name} was served a damaged batch of {where}")
+        positions[where] = found.next_offset
+        seen = tuple(
+            (record.offset, record.value.decode("utf-8", "replace")) for record in found.records if record.value
+        )
+        if seen:
+            self.note(f"{where[0]}-{where[1]}: {seen[0][0]} to {seen[-1][0]}")
+            yield Poll(*where, seen)
+
+
+class CommittedReader(Reader):
+    isolation = Isolation.READ_COMMITTED
+
+
+def open_batches(data: PartitionData, position: int, isolation: Isolation) -> Batches:
+    """As consumers do it: control records are left out, and for committed reads the records of aborted transactions."""
+    content: Buffer = data.records or b""  # type: ignore[assignment]
+    aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
+    open_aborted: set[int] = set()
+    records: list[Record] = []
+    at = 0
+    while len(content) - at >= HEADER_SIZE:
+        header = read_header(content, at)
+        if at + header.size > len(content):
+            break
+        batch = content[at : at + header.size]
+        if not is_crc_valid(batch, 0, header):
+            return Batches(records, position, is_damaged=True)
+        at += header.size
+        while aborted and aborted[0][0] <= header.last_offset:
+            open_aborted.add(aborted.pop(0)[1])
+        if header.is_control:
+            markers = [decode_end_marker(record) for record in iterate_records(batch)]
+            if any(marker is not None and marker.control_type == CONTROL_ABORT for marker in markers):
+                open_aborted.discard(header.producer_id)
+        elif isolation is Isolation.READ_UNCOMMITTED or not (
+            header.is_transactional and header.producer_id in open_aborted
+        ):
+            records += [record for record in iterate_records(batch) if record.offset >= position]
+        position = max(position, header.next_offset)
+    return Batches(records, position)

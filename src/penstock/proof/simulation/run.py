@@ -1,0 +1,119 @@
+"""Many schedules, one after the other or in several processes. What a seed does depends on nothing but the seed."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from penstock.proof.simulation.plan import draw_plan
+from penstock.proof.simulation.simulation import Verdict, simulate
+
+# How many schedules are left to garbage collection at once, and handed to a process at once.
+_COLLECT_AFTER = 25
+_SHARE = 50
+
+
+@dataclass
+class SimulationReport:
+    seed: int
+    schedules: int = 0
+    steps: int = 0
+    crashes: int = 0
+    cleanings: int = 0
+    seconds: float = 0.0
+    failed_seeds: list[int] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.failed_seeds
+
+    def __str__(self) -> str:
+        rate = 60 * self.schedules / self.seconds if self.seconds else 0
+        line = (
+            f"seed {self.seed}: {self.schedules} schedules, {self.steps} requests, {self.crashes} crashes, "
+            f"{self.cleanings} cleanings, {rate:.0f} schedules a minute, {len(self.failed_seeds)} failures"
+        )
+        return line if self.is_sound else f"{line}: seeds {self.failed_seeds[:20]}"
+
+    def add(self, other: SimulationReport) -> None:
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.crashes += other.crashes
+        self.cleanings += other.cleanings
+        self.failed_seeds += other.failed_seeds
+
+
+def run_schedules(
+    seed: int, count: int, say: Callable[[str], None] = lambda _: None, *, is_verbose: bool = False, processes: int = 1
+) -> SimulationReport:
+    """The schedules of the seeds from `seed` on. With several processes the same is said, a little later."""
+    report = SimulationReport(seed)
+    started = time.perf_counter()
+    if processes == 1:
+        _run_here(report, count, say, is_verbose)
+    else:
+        shares = [(first, min(_SHARE, seed + count - first), is_verbose) for first in range(seed, seed + count, _SHARE)]
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, context) as pool:
+            for part, said in pool.map(_run_share, shares):
+                report.add(part)
+                for text in said:
+                    say(text)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def _run_share(share: tuple[int, int, bool]) -> tuple[SimulationReport, list[str]]:
+    seed, count, is_verbose = share
+    report, said = SimulationReport(seed), list[str]()
+    _run_here(report, count, said.append, is_verbose)
+    return report, said
+
+
+def _run_here(report: SimulationReport, count: int, say: Callable[[str], None], is_verbose: bool) -> None:
+    with _rare_collections() as collect:
+        for seed in range(report.seed, report.seed + count):
+            verdict = simulate(draw_plan(seed))
+            report.schedules += 1
+            report.steps += verdict.requests
+            report.crashes += verdict.crashes
+            report.cleanings += verdict.cleanings
+            if is_verbose:
+                say("\n".join(verdict.trace))
+            if not verdict.is_sound:
+                report.failed_seeds.append(seed)
+                say(explain(verdict))
+            if report.schedules % _COLLECT_AFTER == 0:
+                collect()
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[Callable[[], object]]:
+    """A schedule is over before a collection finds anything: an eighth of its time was spent on looking."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield gc.collect
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+
+
+def explain(verdict: Verdict) -> str:
+    """Enough to see it again."""
+    return "\n".join(
+        [
+            *verdict.trace,
+            f"seed {verdict.plan.seed} failed:",
+            *(f"  {failure}" for failure in verdict.failures),
+            f"again: python -m penstock.proof.simulation --schedules 1 --seed {verdict.plan.seed}",
+        ]
+    )

@@ -1,0 +1,168 @@
+"""An event loop in virtual time, for one life of a broker.
+
+What is ready runs in the order in which it became so, as in asyncio's own loops. Timers are events of the world. Work
+for threads waits for a moment that chance chooses, and then runs in one piece: a thread seen from the loop, without a
+thread. When the life ends, everything that waits is cancelled, and nothing of it reaches the world any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+from penstock.proof.simulation.world import BROKER, World
+
+# A loop that never comes to rest is a bug of its own.
+_MOST_TURNS = 200_000
+# How long work for a thread takes, mostly and sometimes.
+_JOB_MS = (0.0, 0.05, 0.2, 1.0, 5.0, 40.0)
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self._world = world
+        self._chance = chance
+        self._ready: deque[asyncio.Handle] = deque()
+        self._is_closed = False
+        self._is_dying = False
+        self.tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
+        self.failures: list[str] = []
+
+    # ---- what asyncio asks of a loop
+
+    def time(self) -> float:
+        return self._world.time_ms / 1000
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._world.at(when * 1000, BROKER, lambda: self._fire(handle))
+        return handle
+
+    def _fire(self, handle: asyncio.TimerHandle) -> None:
+        if not self._is_closed and not handle.cancelled():
+            self._ready.append(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Its event finds it cancelled."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+        self.tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = self.create_future()
+
+        async def work() -> Any:
+            return func(*args)
+
+        def hand_over(done: asyncio.Task[Any]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if future.done():
+                return
+            if done.cancelled():
+                future.cancel()
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(done.result())
+
+        def run() -> None:
+            if not self._is_closed and not future.cancelled():
+                self.create_task(work(), name="thread").add_done_callback(hand_over)
+
+        if self._is_dying:
+            self.call_soon(run)
+        else:
+            self._world.after(self._chance.choice(_JOB_MS), BROKER, run)
+        return future
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self._is_dying:
+            self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+    # ---- what the simulation asks of it
+
+    def enter(self, action: Callable[[], None]) -> None:
+        """Does something inside the loop, then lets it come to rest."""
+        asyncio.events._set_running_loop(self)
+        try:
+            action()
+        finally:
+            asyncio.events._set_running_loop(None)
+        self.rest()
+
+    def rest(self) -> None:
+        """Runs what is ready until nothing is. No time passes."""
+        ready, turns = self._ready, 0
+        if not ready:
+            return
+        asyncio.events._set_running_loop(self)
+        try:
+            while ready:
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+                turns += 1
+                if turns > _MOST_TURNS:
+                    raise RuntimeError("the loop does not come to rest")
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def die(self) -> None:
+        """Everything that runs is cancelled; it may clean up, on a disk that nobody looks at any more."""
+        self._is_dying = True
+        for _ in range(100):
+            if not self.tasks:
+                break
+            for task in list(self.tasks):
+                task.cancel()
+            self.rest()
+        self.rest()
+        self._is_closed = True
+        if self.tasks:
+            raise RuntimeError(f"{len(self.tasks)} tasks cannot be cancelled: {next(iter(self.tasks))!r}")
+
+    def close(self) -> None:
+        self._is_closed = True

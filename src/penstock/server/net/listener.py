@@ -1,0 +1,181 @@
+"""One port: accepts connections, bounds their number, and closes the idle ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from penstock.broker.session import Reply, Session
+from penstock.core.metrics.counters import SocketMetrics
+from penstock.protocol.message import Buffer
+from penstock.server.net import limits
+from penstock.server.net.connection import Connection
+
+logger = logging.getLogger("penstock.server.net.listener")
+
+Handle = Callable[[Session, Buffer], Reply | Awaitable[Reply]]
+
+# A connection is closed after this many rounds without a byte; more rounds only make the moment more exact.
+_IDLE_ROUNDS = 10
+_BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    max_frame_size: int
+    max_connections: int
+    max_connections_per_address: int
+    max_idle_ms: int
+    send_buffer_size: int = -1  # -1: the kernel's own, which grows with the connection's speed
+    receive_buffer_size: int = -1
+
+
+class TcpListener:
+    def __init__(
+        self,
+        name: str,
+        bounds: ConnectionLimits,
+        metrics: SocketMetrics,
+    ) -> None:
+        self.name = name
+        self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
+        self.max_frame_size = bounds.max_frame_size
+        self._bounds = bounds
+        self._handle: Handle | None = None
+        self.metrics = metrics
+        self._connections: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._accepted = 0
+        self._is_closing = False
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Event | None = None
+        self.host = ""
+        self.port = 0
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def bind(self, host: str, port: int) -> None:
+        """Takes the port, so that its number is known, without accepting anybody yet."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
+        )
+        self.host = host
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def limit(self, bounds: ConnectionLimits) -> None:
+        """New limits, for connections to come; nobody who is in is thrown out."""
+        self._bounds = bounds
+        self.max_frame_size = bounds.max_frame_size
+
+    def handle_with(self, handle: Handle) -> None:
+        self._handle = handle
+
+    async def start(self) -> None:
+        assert self._server is not None
+        assert self._handle is not None
+        await self._server.start_serving()
+        self._schedule_sweep()
+
+    def stop_accepting(self) -> None:
+        self._is_closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        self.stop_accepting()
+        for connection in list(self._connections):
+            connection.abort()
+        waiting = [connection.awaited for connection in self._connections if connection.awaited is not None]
+        if self._connections:  # connection_lost comes with the next turns of the loop
+            self._emptied = asyncio.Event()
+            await self._emptied.wait()
+        await asyncio.gather(*waiting, return_exceptions=True)  # cancelled by then, but not ended yet
+
+    # -------------------------------------------------------------------------------------------- for connections
+
+    def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
+        self.metrics.requests += 1
+        self.metrics.bytes_in += len(frame) + 4
+        assert self._handle is not None
+        return self._handle(session, frame)
+
+    def opened(self, connection: Connection) -> Session | None:
+        host, port = connection.peer
+        if self._is_closing:  # it was in the kernel's queue when the port was closed
+            return None
+        if len(self._connections) >= self._bounds.max_connections or (
+            self._by_address[host] >= self._bounds.max_connections_per_address
+        ):
+            self.metrics.refused += 1
+            if self.metrics.refused == 1:
+                logger.warning(
+                    "refusing connections: the limit is reached", extra={"client": host, "open": len(self._connections)}
+                )
+            return None
+        with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
+            self._set_options(connection.socket)
+        self._connections.add(connection)
+        self._by_address[host] += 1
+        self.metrics.created += 1
+        self._accepted += 1
+        return Session(f"{host}:{port}-{self._accepted}", host, self.name)
+
+    def _set_options(self, sock: socket.socket) -> None:
+        # A client that vanished without a word is found out even while its request waits.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._bounds.send_buffer_size > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._bounds.send_buffer_size)
+        if self._bounds.receive_buffer_size > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._bounds.receive_buffer_size)
+
+    def closed(self, connection: Connection) -> None:
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        assert connection.session is not None
+        host = connection.session.client_host
+        self._by_address[host] -= 1
+        if not self._by_address[host]:
+            del self._by_address[host]
+        self.metrics.closed += 1
+        if self._emptied is not None and not self._connections:
+            self._emptied.set()
+
+    def malformed(self, connection: Connection, kind: str, reason: str) -> None:
+        """Once per connection, since the connection ends with it."""
+        self.metrics.count_malformed(kind)
+        logger.warning("closing a connection: %s", reason, extra={"client": str(connection.session)})
+
+    # -------------------------------------------------------------------------------------------- idle connections
+
+    def _schedule_sweep(self) -> None:
+        if self._bounds.max_idle_ms > 0:
+            delay = self._bounds.max_idle_ms / _IDLE_ROUNDS / 1000
+            self._sweeper = asyncio.get_running_loop().call_later(delay, self._on_sweep_due)
+
+    def _on_sweep_due(self) -> None:
+        self.sweep()
+        self._schedule_sweep()
+
+    def sweep(self) -> None:
+        """Idle is also who does not take its replies: what it was sent is dropped with it. Who waits for a reply is not
+        idle, as long as its requests are read; else nobody would notice that it has gone.
+        """
+        for connection in list(self._connections):
+            if connection.awaited is not None and not connection.is_reading_paused:
+                continue
+            connection.idle_rounds += 1
+            if connection.idle_rounds > _IDLE_ROUNDS:
+                self.metrics.expired += 1
+                connection.abort()
