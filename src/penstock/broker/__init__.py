@@ -1,0 +1,1 @@
+"""The broker between socket and log: the table of APIs, dispatch, sessions."""

@@ -1,0 +1,1 @@
+"""One connection to a broker, and how clients are set up."""

@@ -1,0 +1,1 @@
+"""The words every layer shares: types, time, limits, settings, counters, log lines."""

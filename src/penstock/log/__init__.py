@@ -1,0 +1,1 @@
+"""The log of a partition: appended, read, recovered, compacted. No asyncio."""

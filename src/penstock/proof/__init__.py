@@ -1,0 +1,1 @@
+"""How we try to break the product, each way with a seed and a verdict."""

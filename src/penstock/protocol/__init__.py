@@ -1,0 +1,1 @@
+"""Kafka's wire format: frames, messages, record batches, errors. Bytes alone."""

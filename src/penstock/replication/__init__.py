@@ -1,0 +1,1 @@
+"""What the in-sync replicas of a partition mean. Pure."""

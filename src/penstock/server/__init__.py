@@ -1,0 +1,1 @@
+"""The broker as a process: composition, signals, event loop."""

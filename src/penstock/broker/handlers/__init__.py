@@ -1,0 +1,1 @@
+"""One module per family of APIs: authorise, translate, one operation, translate back."""

@@ -1,0 +1,1 @@
+"""The partitions of this broker: leadership, waiting requests, flushes."""

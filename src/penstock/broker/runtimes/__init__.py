@@ -1,0 +1,1 @@
+"""Coordinators at work: records appended and replayed, replies released, timers set."""

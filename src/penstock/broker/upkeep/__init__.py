@@ -1,0 +1,1 @@
+"""What the broker does by the clock: retention, checkpoints, compaction."""

@@ -1,0 +1,1 @@
+"""Asking a cluster, by client library or by raw requests."""

@@ -1,0 +1,1 @@
+"""Looking into the files of a data directory."""

@@ -1,0 +1,1 @@
+"""Decisions of commands, without a client."""

@@ -1,0 +1,1 @@
+"""Records as people and programs write them."""

@@ -1,0 +1,1 @@
+"""What the controller decides about topics, partitions and settings. Pure."""

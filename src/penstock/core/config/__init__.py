@@ -1,0 +1,1 @@
+"""Configuration: one table of keys, and the values in effect, typed and checked."""

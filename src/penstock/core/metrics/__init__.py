@@ -1,0 +1,1 @@
+"""Counters, and the table of what is published of them."""

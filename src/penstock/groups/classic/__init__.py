@@ -1,0 +1,1 @@
+"""State and rebalance of groups that speak the classic protocol."""

@@ -1,0 +1,1 @@
+"""What clients ask of groups, one module per theme."""

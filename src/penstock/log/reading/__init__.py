@@ -1,0 +1,1 @@
+"""Where in the files an offset or a timestamp stands."""

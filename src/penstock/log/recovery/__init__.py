@@ -1,0 +1,1 @@
+"""Reading a partition back from its directory, after a clean or an unclean stop."""

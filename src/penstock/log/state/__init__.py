@@ -1,0 +1,1 @@
+"""What a partition knows beside its records: producers, transactions, leader epochs."""

@@ -1,0 +1,1 @@
+"""Flushing and deleting beside the event loop."""

@@ -1,0 +1,1 @@
+"""How pipelines speak to brokers: client settings, group offsets, patience."""

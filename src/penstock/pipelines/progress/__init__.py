@@ -1,0 +1,1 @@
+"""How far a running pipeline is, for people and for Prometheus."""

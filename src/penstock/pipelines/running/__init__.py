@@ -1,0 +1,1 @@
+"""From a pipeline to Spark queries and back to an exit code."""

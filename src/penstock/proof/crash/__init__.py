@@ -1,0 +1,1 @@
+"""kill -9 under load, with and without transactions."""

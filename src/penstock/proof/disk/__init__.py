@@ -1,0 +1,1 @@
+"""Failing disks."""

@@ -1,0 +1,1 @@
+"""Mutated requests and files."""

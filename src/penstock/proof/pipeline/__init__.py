@@ -1,0 +1,1 @@
+"""Kills under a running pipeline."""

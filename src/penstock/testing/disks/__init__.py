@@ -1,0 +1,1 @@
+"""Disks that fail on demand, live in memory, or lose power."""

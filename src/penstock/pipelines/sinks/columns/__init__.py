@@ -1,0 +1,1 @@
+"""Spark's columns against those of a table."""

@@ -1,0 +1,1 @@
+"""Files of a batch, exactly once, in directories and object stores."""

@@ -1,0 +1,1 @@
+"""Rows and their mark in one SQL transaction."""
