@@ -1,7 +1,7 @@
 """Log lines, structured, from the standard library alone (ADR 5).
 
-    log = logging.getLogger(__name__)
-    log.warning("partition is offline", extra={"topic": "orders", "partition": 3, "reason": "disk full"})
+    logger = logging.getLogger(__name__)
+    logger.warning("partition is offline", extra={"topic": "orders", "partition": 3, "reason": "disk full"})
 
 As text, for a person:   2026-03-01 12:00:00.123 WARN  log.partition: partition is offline topic=orders partition=3
 As JSON, for a program:  {"time": "2026-03-01T12:00:00.123Z", "level": "WARN", "logger": ..., "topic": "orders"}

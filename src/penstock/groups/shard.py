@@ -22,7 +22,7 @@ from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A member id is written as a string of at most 32,767 bytes; a character takes up to 4, and "-" with the UUID takes 37.
 _MAX_PREFIX_CHARACTERS = 8_000
@@ -131,7 +131,7 @@ class GroupShard:
     def _warn_once(self, unknown: UnknownRecord) -> None:
         if unknown.what not in self._warned_of:
             self._warned_of.add(unknown.what)
-            log.warning(
+            logger.warning(
                 "records of newer software are skipped",
                 extra={"what": unknown.what, "offsets_partition": self.partition},
             )
@@ -195,7 +195,7 @@ class GroupShard:
         """
         outcome = self.outcome()
         outcome.replies = failed.failed_replies(append_error)
-        log.warning(
+        logger.warning(
             "group records could not be written",
             extra={"offsets_partition": self.partition, "error": append_error.name, "records": len(failed.records)},
         )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Events come through a queue; at the end what is in it is waited for.
 _DRAIN_TIMEOUT_MS = 10_000
@@ -68,7 +68,7 @@ class GroupProgress(StreamingQueryListener):
         try:
             self._commit(offsets)
         except ClusterError as error:
-            _log.warning("%s; the query goes on", error)
+            logger.warning("%s; the query goes on", error)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 KAFKA_PREFIX = "kafka."
 
@@ -296,7 +296,7 @@ def parse_options(given: Mapping[str, str], place: Place) -> ParsedOptions:
         if option is None:
             raise OptionError(_explain_unknown(name, place))
         if place in option.ignored_in:
-            _log.warning("option %s has no effect in %s", option.name, place.value)
+            logger.warning("option %s has no effect in %s", option.name, place.value)
         elif place not in option.places:
             where = " or ".join(sorted(allowed.value for allowed in option.places))
             raise OptionError(f"option {option.name} is not valid in {place.value}, only in {where}")

@@ -23,7 +23,7 @@ from penstock.transactions.state import (
     TransactionState,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _OUTCOMES = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
 
@@ -115,7 +115,7 @@ def on_timeout(shard: TransactionShard, outcome: Outcome, transactional_id: str,
     if not transaction.is_timed_out(now_ms):
         shard.expect_end(outcome, transactional_id, transaction, now_ms)
         return
-    log.info("transaction timed out", extra={"transactional_id": transactional_id})
+    logger.info("transaction timed out", extra={"transactional_id": transactional_id})
     pending = PendingAppend(AppendPurpose.ABORT_TIMED_OUT, transactional_id)
     try:
         fence_and_abort(shard, outcome, transactional_id, transaction, now_ms)

@@ -15,7 +15,7 @@ from penstock.transactions.records import UnknownRecord, decode_record, encode_t
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import NEXT_STATES, NO_TIMEOUT_MS, PREPARED, Transaction
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _RETRY_TIMERS = {
     AppendPurpose.COMPLETE: TimerKind.COMPLETION_RETRY,
@@ -102,7 +102,7 @@ class TransactionShard:
     def _warn_once(self, unknown: UnknownRecord) -> None:
         if unknown.what not in self._warned_of:
             self._warned_of.add(unknown.what)
-            log.warning(
+            logger.warning(
                 "records of newer software are skipped",
                 extra={"what": unknown.what, "transactions_partition": self.partition},
             )
@@ -114,7 +114,7 @@ class TransactionShard:
         try again.
         """
         self._staged.clear()
-        log.warning(
+        logger.warning(
             "transaction records could not be written",
             extra={"transactions_partition": self.partition, "error": append_error.name},
         )

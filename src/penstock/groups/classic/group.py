@@ -22,7 +22,7 @@ from penstock.groups.results import JoinedMember
 from penstock.groups.subscription import CONSUMER_PROTOCOL_TYPE, decode_subscribed_topics
 from penstock.protocol.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class GroupType(enum.Enum):
@@ -229,7 +229,7 @@ class ClassicGroup:
             joined = next((member_id for member_id in self.members if member_id in self.join_tokens), None)
             if joined is None:
                 return False
-            log.info(
+            logger.info(
                 "the group's leader did not rejoin; another member leads",
                 extra={"group": self.group_id, "leader": joined},
             )
@@ -296,7 +296,7 @@ class ClassicGroup:
         for member in self.members.values():
             subscribed = decode_subscribed_topics(member.metadata(self.protocol_name) or b"")
             if subscribed is None:
-                log.warning(
+                logger.warning(
                     "a consumer's subscription cannot be read",
                     extra={"group": self.group_id, "member": member.member_id},
                 )

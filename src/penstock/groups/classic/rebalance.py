@@ -23,7 +23,7 @@ from penstock.groups.results import JoinResult, SyncResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _CAN_START_REBALANCE = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY)
 
@@ -57,7 +57,7 @@ class Rebalance:
         self.outcome.cancel_timer(TimerKind.SYNC, group.group_id)
         is_initial = group.state is GroupState.EMPTY
         group.transition_to(GroupState.PREPARING_REBALANCE, self.now_ms)
-        log.info(
+        logger.info(
             "rebalance begins",
             extra={
                 "group": group.group_id,
@@ -112,7 +112,7 @@ class Rebalance:
             m for m in group.members.values() if m.group_instance_id is None and m.member_id not in group.join_tokens
         ]
         for member in late:
-            log.info("a member did not rejoin in time", extra={"group": group.group_id, "member": member.member_id})
+            logger.info("a member did not rejoin in time", extra={"group": group.group_id, "member": member.member_id})
             self.drop_member(member.member_id)
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none is back: wait until one is, or until their sessions end.
@@ -120,7 +120,7 @@ class Rebalance:
             return
         group.initial_delay = None
         group.start_next_generation(self.now_ms)
-        log.info(
+        logger.info(
             "generation begins",
             extra={"group": group.group_id, "generation": group.generation_id, "members": len(group.members)},
         )
@@ -213,7 +213,7 @@ class Rebalance:
             if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined():
                 self.complete_join()
         elif member_id in group.members and not group.is_heartbeat_satisfied(member_id):
-            log.info("a member's session expired", extra={"group": group.group_id, "member": member_id})
+            logger.info("a member's session expired", extra={"group": group.group_id, "member": member_id})
             self.drop_member(member_id)
             if group.state is not GroupState.PREPARING_REBALANCE:
                 self.prepare("a member's session expired")

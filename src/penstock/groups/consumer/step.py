@@ -33,7 +33,7 @@ from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import TopicIdPartition, Topics
 from penstock.protocol.errors import ApiError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Kafka's number: every topic's name is compared with every expression, so topics that are created one after the other
 # are looked at together.
@@ -136,7 +136,7 @@ class ConsumerStep:
                 raise
             # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
             # the other members.
-            log.warning("a regular expression cannot be used", extra={"group": self.group.group_id})
+            logger.warning("a regular expression cannot be used", extra={"group": self.group.group_id})
         return ResolvedExpression(frozenset(names), self.topics.version, self.now_ms)
 
     # ------------------------------------------------------------------------------------------ epoch
@@ -158,7 +158,7 @@ class ConsumerStep:
     def _record_epoch(self, digest: int) -> int:
         epoch = self.group.epoch + 1
         self.record(encode_consumer_group(self.group.group_id, epoch, digest))
-        log.info("the group's epoch is bumped", extra={"group": self.group.group_id, "epoch": epoch})
+        logger.info("the group's epoch is bumped", extra={"group": self.group.group_id, "epoch": epoch})
         return epoch
 
     # ----------------------------------------------------------------------------------------- target

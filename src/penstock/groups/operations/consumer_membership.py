@@ -18,7 +18,7 @@ from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.protocol.errors import ApiError, ErrorCode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) -> tuple[ErrorCode, str]:
@@ -243,7 +243,7 @@ def remove_members(
     """They left or were silent for too long. If all that are left speak the classic protocol, the group does, too."""
     if not gone:
         return
-    log.info("members are gone", extra={"group": group.group_id, "members": [member.member_id for member in gone]})
+    logger.info("members are gone", extra={"group": group.group_id, "members": [member.member_id for member in gone]})
     left = [member for member in group.members.values() if member not in gone]
     if left and migration.can_downgrade(shard, left):
         migration.downgrade(shard, group, left, outcome, now_ms, gone=gone)
@@ -261,6 +261,8 @@ def on_timer(shard: GroupShard, group: ConsumerGroup, key: TimerKey, now_ms: int
         return outcome
     if key.kind in (TimerKind.JOIN, TimerKind.SYNC) and member.classic is None:
         return outcome
-    log.info("a member's time is up", extra={"group": group.group_id, "member": member.member_id, "of": key.kind.value})
+    logger.info(
+        "a member's time is up", extra={"group": group.group_id, "member": member.member_id, "of": key.kind.value}
+    )
     remove_members(shard, group, [member], outcome, now_ms)
     return outcome

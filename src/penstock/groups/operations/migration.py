@@ -28,7 +28,7 @@ from penstock.groups.subscription import (
 from penstock.groups.topics import Topics
 from penstock.protocol.errors import ApiError, ErrorCode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # ---------------------------------------------------------------------------------------------------- up
 
@@ -139,7 +139,7 @@ def downgrade(
         rebalance.expect_heartbeat(each)
     if needs_rebalance:
         rebalance.prepare("the last member of the consumer protocol is gone")
-    log.info("a consumer group became a classic one", extra={"group": group.group_id})
+    logger.info("a consumer group became a classic one", extra={"group": group.group_id})
     return classic
 
 

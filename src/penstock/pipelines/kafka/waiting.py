@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 PATIENCE_S = 60.0
@@ -52,5 +52,5 @@ def ask_patiently(
         except (KafkaException, FutureTimeoutError) as error:
             if not is_away(error) or clock() - began >= patience_s:
                 raise
-            _log.warning("%s failed, trying again: %s", doing, error)
+            logger.warning("%s failed, trying again: %s", doing, error)
         sleep(PAUSE_S)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AVAILABLE_NOW = "available-now"
 _POLL_S = 0.2
@@ -181,7 +181,7 @@ class Run:
             step = find_failing_step(self.spark, self.pipeline, running.plan, batch) if batch is not None else None
             at = f"the step {step}" if step else at
         except UnreadableError as trouble:
-            log.warning("%s: what it had read cannot be read again: %s", running.progress.query, trouble)
+            logger.warning("%s: what it had read cannot be read again: %s", running.progress.query, trouble)
             at = f"{_READING} or {at}" if at != _READING else at
         number = f"batch {batch.batch_id} " if batch is not None else ""
         places = f" It read {batch}." if batch is not None and str(batch) else ""

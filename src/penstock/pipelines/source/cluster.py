@@ -26,7 +26,7 @@ from penstock.pipelines.source.group_offsets import GroupOffsets
 from penstock.pipelines.source.offsets import LATEST, Offsets
 from penstock.pipelines.source.read_options import LookupOptions, SourceOptions, Subscription
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 # With the three retries of fetchOffset.numRetries a broker that says nothing may be away for a minute before a query
@@ -166,7 +166,7 @@ class Cluster:
                         f" kafka.bootstrap.servers={self._servers}"
                         " and the broker's log; fetchOffset.numRetries allows for more tries"
                     ) from error
-                _log.warning("%s failed, trying again: %s", doing, _explain(error))
+                logger.warning("%s failed, trying again: %s", doing, _explain(error))
                 pause_s = max(pause_s, PAUSE_S) if is_restarting else pause_s
             time.sleep(pause_s)
 

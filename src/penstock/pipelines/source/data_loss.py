@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.splitting import OffsetRange
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ADVICE = (
     "The records were deleted by retention or with their topic before they were read. To go on with what is there,"
@@ -27,7 +27,7 @@ def report(losses: list[str], fail_on_data_loss: bool) -> None:
     if losses and fail_on_data_loss:
         raise DataLossError(f"{'; '.join(losses)}. {ADVICE}.")
     for loss in losses:
-        _log.warning("data loss: %s; going on because failOnDataLoss is false", loss)
+        logger.warning("data loss: %s; going on because failOnDataLoss is false", loss)
 
 
 @dataclass(frozen=True, slots=True)

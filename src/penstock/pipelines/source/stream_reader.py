@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from penstock.pipelines.source.read_options import SourceOptions
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -164,6 +164,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             self._cluster.commit(self._options.group_id, begin)
         except ClusterError as error:
-            _log.warning("%s; the query goes on", error)
+            logger.warning("%s; the query goes on", error)
         else:
             self._committed = begin

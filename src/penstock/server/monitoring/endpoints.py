@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # A scraper or two, a load balancer's checks and a person; anything above is answered with 503 by uvicorn.
@@ -66,7 +66,7 @@ class MonitoringServer:
             listener.close()
             raise
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="monitoring")
-        log.info("monitoring listens", extra={"host": host, "port": self.port})
+        logger.info("monitoring listens", extra={"host": host, "port": self.port})
 
     async def stop(self) -> None:
         """Refuse new connections, let answers under way finish for a moment, close the rest. Safe to call twice."""
