@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.table import BROKER_SECTIONS, IGNORED
-from penstock.core.config.types import ConfigKey, Kind, UpdateMode, format_value
+from penstock.core.config.types import ConfigKey, ConfigKind, UpdateMode, format_value
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "configuration.md"
 
@@ -81,7 +81,7 @@ def _kind(key: ConfigKey) -> str:
 
 
 def _default(key: ConfigKey) -> str:
-    if key.kind is Kind.PASSWORD:
+    if key.kind is ConfigKind.PASSWORD:
         return ""
     text = format_value(key.default)
     return "none" if text is None else f"`{text}`" if text else "empty"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.cluster.decisions.decision import NewTopic
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
+from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
 from penstock.cluster.metadata import Metadata
 from penstock.protocol.errors import ErrorCode
-
-INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 class TopicCreation:
@@ -30,6 +28,6 @@ class TopicCreation:
             await self.create([name])
 
     def _plan(self, name: str) -> NewTopic:
-        if name in INTERNAL_TOPICS:
+        if is_created_on_demand(name):
             return internal_topic(name, self._metadata.config, len(self._metadata.image.brokers))
         return NewTopic(name)

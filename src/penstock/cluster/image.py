@@ -11,12 +11,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.listeners import Endpoint
 from penstock.core.types import TopicId, TopicPartition
 
 NO_LEADER = -1
 NO_CONTROLLER = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 Settings = Mapping[str, str]
 _NO_SETTINGS: Settings = MappingProxyType({})

@@ -38,7 +38,7 @@ class OptionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OptionKind:
     """How an option's text is read. `parse` raises ValueError for what it does not accept."""
 
     accepts: str
@@ -48,7 +48,7 @@ class Kind:
 @dataclass(frozen=True, slots=True)
 class Option:
     name: str
-    kind: Kind
+    kind: OptionKind
     places: frozenset[Place]
     doc: str
     default: Any = None
@@ -76,34 +76,34 @@ def _parse_text(text: str) -> str:
     return text
 
 
-def integer(minimum: int, *, also: frozenset[int] = frozenset(), accepts: str = "") -> Kind:
+def integer(minimum: int, *, also: frozenset[int] = frozenset(), accepts: str = "") -> OptionKind:
     def parse(text: str) -> int:
         number = int(text)
         if number < minimum and number not in also:
             raise ValueError
         return number
 
-    return Kind(accepts or f"a whole number of at least {minimum}", parse)
+    return OptionKind(accepts or f"a whole number of at least {minimum}", parse)
 
 
-def choice(*values: str) -> Kind:
+def choice(*values: str) -> OptionKind:
     def parse(text: str) -> str:
         if text.lower() not in values:
             raise ValueError
         return text.lower()
 
-    return Kind("one of " + ", ".join(values), parse)
+    return OptionKind("one of " + ", ".join(values), parse)
 
 
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
 _UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-BOOLEAN = Kind("true or false", _parse_boolean)
-DURATION = Kind("a duration such as 500ms, 30s, 15m or 1h", _parse_duration_ms)
-TEXT = Kind("a text that is not empty", _parse_text)
-OFFSETS = Kind('earliest, latest, group or offsets per partition such as {"topic":{"0":23,"1":-2}}', _parse_text)
-ENDING_OFFSETS = Kind('latest or offsets per partition such as {"topic":{"0":50,"1":-1}}', _parse_text)
-TIMESTAMPS = Kind('milliseconds per partition such as {"topic":{"0":1700000000000}}', _parse_text)
+BOOLEAN = OptionKind("true or false", _parse_boolean)
+DURATION = OptionKind("a duration such as 500ms, 30s, 15m or 1h", _parse_duration_ms)
+TEXT = OptionKind("a text that is not empty", _parse_text)
+OFFSETS = OptionKind('earliest, latest, group or offsets per partition such as {"topic":{"0":23,"1":-2}}', _parse_text)
+ENDING_OFFSETS = OptionKind('latest or offsets per partition such as {"topic":{"0":50,"1":-1}}', _parse_text)
+TIMESTAMPS = OptionKind('milliseconds per partition such as {"topic":{"0":1700000000000}}', _parse_text)
 TIMESTAMP = integer(0, accepts="a time in milliseconds since 1970-01-01 UTC")
 
 

@@ -25,7 +25,6 @@ from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.housekeeping import Housekeeping
 from penstock.cluster.decisions.decision import NewTopic, TopicSelector
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.metadata import Metadata
@@ -34,6 +33,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.group import stored_group_config
 from penstock.core.config.keys.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_topic_id
 from penstock.groups.coordinator import GroupCoordinator

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.coordinators.partitioning import partition_for
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions import administration, ending, partitions, producers
@@ -36,8 +37,6 @@ from penstock.transactions.results import (
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import TransactionState
-
-_CONSUMER_OFFSETS = "__consumer_offsets"
 
 
 class TransactionCoordinator:
@@ -149,7 +148,7 @@ class TransactionCoordinator:
             return partitions.answer_all(request, _bearable(error.code, request.accepts_producer_fenced))
 
     def add_offsets(self, token: object, request: AddOffsetsRequest, now_ms: int) -> Outcome:
-        offsets = (TopicPartition(_CONSUMER_OFFSETS, request.offsets_partition),)
+        offsets = (TopicPartition(CONSUMER_OFFSETS, request.offsets_partition),)
 
         def operation(shard: TransactionShard) -> Outcome:
             outcome = shard.outcome()

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition

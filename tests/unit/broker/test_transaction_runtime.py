@@ -14,8 +14,8 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.cluster.image import TopicImage
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.decisions.configs import ResourceType, decide_alter_configs, decide_incremental_alter_configs
+from penstock.cluster.decisions.configs import (
+    ConfigResourceType,
+    decide_alter_configs,
+    decide_incremental_alter_configs,
+)
 from penstock.cluster.decisions.decision import FullChange, IncrementalChange, NewTopic, RequestedChange
 from penstock.cluster.decisions.topics import decide_create_topics
 from penstock.cluster.image import MetadataImage
@@ -13,7 +17,7 @@ from penstock.cluster.store.interface import CompareAndSet, Delete, check_operat
 from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import choices, cluster, config
 
-TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
 SESSION = "consumer.session.timeout.ms"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Keys = list[tuple[str, int, str | None]]

@@ -14,7 +14,7 @@ from penstock.cluster.decisions.decision import (
     RequestedChange,
     TopicSelector,
 )
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
+from penstock.cluster.decisions.internal_topics import internal_topic
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.metadata import Metadata
@@ -22,6 +22,7 @@ from penstock.cluster.store.interface import Operation, Result, Store, StoreErro
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, run
 

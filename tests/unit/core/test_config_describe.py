@@ -11,7 +11,7 @@ from penstock.core.config.describe import (
     describe_topic,
 )
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME
-from penstock.core.config.types import Kind
+from penstock.core.config.types import ConfigKind
 
 STATIC = BrokerConfig.parse({"log.retention.hours": "168", "offsets.topic.replication.factor": "1"})
 CONFIG = STATIC.with_dynamic({"log.retention.ms": "7", "min.insync.replicas": "1"}, {"log.retention.ms": "5000000"})
@@ -29,7 +29,7 @@ def one(entries: list[ConfigEntry]) -> ConfigEntry:
 def test_topic_override_comes_first_when_every_layer_has_a_value() -> None:
     entry = one(describe_topic(CONFIG, {"retention.ms": "77"}, ["retention.ms", "no.such.key"]))
     assert (entry.value, entry.source, entry.read_only, entry.is_sensitive) == ("77", 1, False, False)
-    assert entry.kind is Kind.LONG
+    assert entry.kind is ConfigKind.LONG
     assert synonyms(entry) == [
         ("retention.ms", "77", 1),
         ("log.retention.ms", "5000000", 2),
@@ -83,7 +83,7 @@ def test_broker_key_shows_its_layers_when_described() -> None:
     assert (hours.value, int(hours.source), hours.read_only) == ("168", 4, True)
     assert synonyms(hours) == [("log.retention.hours", "168", 4), ("log.retention.hours", "168", 5)]
     factor = entries["offsets.topic.replication.factor"]
-    assert factor.kind is Kind.SHORT
+    assert factor.kind is ConfigKind.SHORT
     assert synonyms(factor) == [
         ("offsets.topic.replication.factor", "1", 4),
         ("offsets.topic.replication.factor", "3", 5),
@@ -95,7 +95,7 @@ def test_broker_key_shows_its_layers_when_described() -> None:
 def test_unknown_key_is_hidden_when_it_might_be_a_misspelt_password() -> None:
     config = BrokerConfig.parse({"ssl.keystore.pasword": "secret"})
     entry = one(describe_broker(config, ["ssl.keystore.pasword"]))
-    assert (entry.value, entry.is_sensitive, entry.kind, int(entry.source)) == (None, True, Kind.UNKNOWN, 4)
+    assert (entry.value, entry.is_sensitive, entry.kind, int(entry.source)) == (None, True, ConfigKind.UNKNOWN, 4)
     assert "secret" not in repr(entry)
 
 

@@ -2,57 +2,57 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue, Kind, format_number, format_value
+from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, ConfigValue, format_number, format_value
 
 
-def key(kind: Kind) -> ConfigKey:
+def key(kind: ConfigKind) -> ConfigKey:
     return ConfigKey("some.key", kind, None, "Text.")
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        (Kind.INT, " 5 ", 5),
-        (Kind.INT, "+5", 5),
-        (Kind.INT, "-2147483648", -(2**31)),
-        (Kind.SHORT, "32767", 32767),
-        (Kind.LONG, "9223372036854775807", 2**63 - 1),
-        (Kind.DOUBLE, "1d", 1.0),
-        (Kind.DOUBLE, ".5", 0.5),
-        (Kind.DOUBLE, "5e-1", 0.5),
-        (Kind.BOOLEAN, "True", True),
-        (Kind.LIST, "", ()),
-        (Kind.LIST, " a , b,a ", ("a", "b")),
-        (Kind.STRING, " x ", "x"),
-        (Kind.PASSWORD, "secret", "secret"),
-        (Kind.CLASS, "a.B", "a.B"),
+        (ConfigKind.INT, " 5 ", 5),
+        (ConfigKind.INT, "+5", 5),
+        (ConfigKind.INT, "-2147483648", -(2**31)),
+        (ConfigKind.SHORT, "32767", 32767),
+        (ConfigKind.LONG, "9223372036854775807", 2**63 - 1),
+        (ConfigKind.DOUBLE, "1d", 1.0),
+        (ConfigKind.DOUBLE, ".5", 0.5),
+        (ConfigKind.DOUBLE, "5e-1", 0.5),
+        (ConfigKind.BOOLEAN, "True", True),
+        (ConfigKind.LIST, "", ()),
+        (ConfigKind.LIST, " a , b,a ", ("a", "b")),
+        (ConfigKind.STRING, " x ", "x"),
+        (ConfigKind.PASSWORD, "secret", "secret"),
+        (ConfigKind.CLASS, "a.B", "a.B"),
     ],
 )
-def test_text_becomes_a_value_when_it_fits_the_kind(kind: Kind, text: str, value: ConfigValue) -> None:
+def test_text_becomes_a_value_when_it_fits_the_kind(kind: ConfigKind, text: str, value: ConfigValue) -> None:
     assert key(kind).parse(text) == value
 
 
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (Kind.INT, ""),
-        (Kind.INT, "1_000"),
-        (Kind.INT, "0x10"),
-        (Kind.INT, "2147483648"),
-        (Kind.INT, "9" * 5000),
-        (Kind.INT, "1.0"),
-        (Kind.SHORT, "32768"),
-        (Kind.LONG, "9223372036854775808"),
-        (Kind.DOUBLE, "NaN"),
-        (Kind.DOUBLE, "Infinity"),
-        (Kind.DOUBLE, "1e999"),
-        (Kind.DOUBLE, "one"),
-        (Kind.BOOLEAN, "1"),
-        (Kind.LIST, "a,,b"),
-        (Kind.LIST, ","),
+        (ConfigKind.INT, ""),
+        (ConfigKind.INT, "1_000"),
+        (ConfigKind.INT, "0x10"),
+        (ConfigKind.INT, "2147483648"),
+        (ConfigKind.INT, "9" * 5000),
+        (ConfigKind.INT, "1.0"),
+        (ConfigKind.SHORT, "32768"),
+        (ConfigKind.LONG, "9223372036854775808"),
+        (ConfigKind.DOUBLE, "NaN"),
+        (ConfigKind.DOUBLE, "Infinity"),
+        (ConfigKind.DOUBLE, "1e999"),
+        (ConfigKind.DOUBLE, "one"),
+        (ConfigKind.BOOLEAN, "1"),
+        (ConfigKind.LIST, "a,,b"),
+        (ConfigKind.LIST, ","),
     ],
 )
-def test_text_is_refused_with_the_key_when_it_does_not_fit(kind: Kind, text: str) -> None:
+def test_text_is_refused_with_the_key_when_it_does_not_fit(kind: ConfigKind, text: str) -> None:
     with pytest.raises(ConfigError, match=r"some\.key") as refused:
         key(kind).parse(text)
     assert refused.value.key == "some.key"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, TopicCounters
-from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Kind, Metric, render_reference
+from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Metric, MetricKind, render_reference
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 COUNTED = [metric for metric in METRICS if metric.source and metric.source != PROCESS_SOURCE]
@@ -135,7 +135,7 @@ class TestTable:
         assert all(name == name.lower() and name.replace("_", "").isalnum() for name in names)
 
     def test_counters_end_in_total_and_nothing_else_does(self) -> None:
-        assert [m.name for m in METRICS if m.name.endswith("_total") != (m.kind is Kind.COUNTER)] == []
+        assert [m.name for m in METRICS if m.name.endswith("_total") != (m.kind is MetricKind.COUNTER)] == []
 
     @pytest.mark.parametrize("metric", COUNTED, ids=lambda metric: metric.name)
     def test_source_gives_samples_that_fit_the_row_when_something_was_counted(self, metric: Metric) -> None:
@@ -144,7 +144,7 @@ class TestTable:
         assert samples
         for labels, value in samples:
             assert len(labels) == len(metric.labels)
-            assert isinstance(value, Histogram) == (metric.kind is Kind.HISTOGRAM)
+            assert isinstance(value, Histogram) == (metric.kind is MetricKind.HISTOGRAM)
 
     def test_page_is_current_when_the_table_changes(self) -> None:
         assert REFERENCE.read_text() == render_reference(), (

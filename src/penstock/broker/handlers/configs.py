@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation
-from penstock.broker.authorizer import ResourceType as Resource
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.cluster.decisions.configs import ResourceType
+from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.core.config.describe import (
@@ -39,22 +38,22 @@ from penstock.protocol.messages.list_config_resources import (
 Change = TypeVar("Change", FullChange, IncrementalChange)
 
 _LISTABLE = (
-    ResourceType.TOPIC,
-    ResourceType.BROKER,
-    ResourceType.BROKER_LOGGER,
-    ResourceType.CLIENT_METRICS,
-    ResourceType.GROUP,
+    ConfigResourceType.TOPIC,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.GROUP,
 )
 
 
 def _may(broker: Broker, context: RequestContext, operation: Operation, resource_type: int, name: str) -> ErrorCode:
-    if resource_type == ResourceType.TOPIC:
-        allowed = broker.authorizer.is_allowed(context, operation, Resource.TOPIC, name)
+    if resource_type == ConfigResourceType.TOPIC:
+        allowed = broker.authorizer.is_allowed(context, operation, ResourceType.TOPIC, name)
         return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if resource_type == ResourceType.GROUP:
-        allowed = broker.authorizer.is_allowed(context, operation, Resource.GROUP, name)
+    if resource_type == ConfigResourceType.GROUP:
+        allowed = broker.authorizer.is_allowed(context, operation, ResourceType.GROUP, name)
         return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
-    allowed = broker.authorizer.is_allowed(context, operation, Resource.CLUSTER, CLUSTER_NAME)
+    allowed = broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
     return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -89,20 +88,20 @@ def _describe(
 
 def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     name, keys = resource.resource_name, resource.configuration_keys
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         check_topic_name(name)
         topic = broker.metadata.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(broker.config, topic.configs, keys)
-    if resource.resource_type == ResourceType.BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         if not name:
             return describe_default_broker(broker.config, keys)
         if name != str(broker.node_id):
             text = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             raise ApiError(ErrorCode.INVALID_REQUEST, text)
         return describe_broker(broker.config, keys)
-    if resource.resource_type == ResourceType.GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(broker.config, broker.metadata.image.group_configs.get(name, {}), keys)
@@ -187,7 +186,7 @@ def _partition(
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.api_version == 0:  # version 0 lists client metrics, and nothing else
         return ListConfigResourcesResponse()
@@ -197,11 +196,11 @@ def list_config_resources(
     image = broker.metadata.image
     nodes = [str(node_id) for node_id in image.brokers]
     names = {
-        ResourceType.TOPIC: list(image.topics),
-        ResourceType.BROKER: nodes,
-        ResourceType.BROKER_LOGGER: nodes,
-        ResourceType.CLIENT_METRICS: [],
-        ResourceType.GROUP: list(image.group_configs),
+        ConfigResourceType.TOPIC: list(image.topics),
+        ConfigResourceType.BROKER: nodes,
+        ConfigResourceType.BROKER_LOGGER: nodes,
+        ConfigResourceType.CLIENT_METRICS: [],
+        ConfigResourceType.GROUP: list(image.group_configs),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -13,7 +13,7 @@ from penstock.broker.authorizer import (
 )
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups import requests, results
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -8,7 +8,7 @@ from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.broker.transaction_admission import Admission, admit
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.groups import requests, results
 from penstock.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import describe_transactions as described

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterator
 
 from penstock.broker.partitions.partition import Partition
-from penstock.cluster.image import INTERNAL_TOPICS, ImageDelta, MetadataImage, TopicImage
+from penstock.cluster.image import ImageDelta, MetadataImage, TopicImage
 from penstock.core.clock import Clock
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicCounters
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition

@@ -18,9 +18,9 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_log import replay_log, split_records
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket, release_all
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
 from penstock.cluster.image import TopicImage
 from penstock.core.clock import Clock
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.metrics.counters import GroupMetrics
 from penstock.core.types import NO_PRODUCER_ID
 from penstock.groups.classic.group import GroupState

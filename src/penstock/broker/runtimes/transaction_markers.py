@@ -13,8 +13,8 @@ from typing import NamedTuple
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.cluster.decisions.internal_topics import CONSUMER_OFFSETS
 from penstock.core.clock import Clock
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions.outcome import Markers

@@ -21,8 +21,8 @@ from penstock.broker.runtimes.coordinator_log import replay_log, split_records
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket, release_all
 from penstock.broker.runtimes.transaction_markers import MarkerWriter, WrittenMarkers
-from penstock.cluster.decisions.internal_topics import TRANSACTION_STATE
 from penstock.core.clock import Clock
+from penstock.core.internal_topics import TRANSACTION_STATE
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import Origin
 from penstock.protocol.batch import BatchHeader

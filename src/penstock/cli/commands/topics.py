@@ -23,7 +23,6 @@ from penstock.cli.options import AsJson, Yes, confirm, on_cluster
 from penstock.cli.text import parse_pairs, plural
 from penstock.cli.times import TIME_FORMS, format_time
 from penstock.cli.views.topics import (
-    INTERNAL_TOPICS,
     PartitionView,
     TopicView,
     partition_table,
@@ -32,6 +31,7 @@ from penstock.cli.views.topics import (
     topic_fields,
     topic_list_table,
 )
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.types import TopicPartition
 
 if TYPE_CHECKING:

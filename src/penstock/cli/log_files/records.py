@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import format_topic_id
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import ApiError
@@ -27,7 +28,7 @@ _KINDS: dict[int, tuple[str, type[Message], type[Message]]] = {
 
 def decode_coordinator_record(directory: str, record: Record) -> dict[str, Any] | None:
     """None for other topics, and for records of kinds that are not in the table."""
-    if not directory.startswith("__consumer_offsets-") or record.key is None or len(record.key) < _VERSION.size:
+    if not directory.startswith(f"{CONSUMER_OFFSETS}-") or record.key is None or len(record.key) < _VERSION.size:
         return None
     (key_version,) = _VERSION.unpack_from(record.key)
     kind = _KINDS.get(key_version)

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 from penstock.cli.output import Table
 
-# The topics Kafka itself marks as internal.
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
 
 class PartitionView(NamedTuple):
     partition: int

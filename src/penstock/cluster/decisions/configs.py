@@ -33,7 +33,7 @@ from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
-class ResourceType(enum.IntEnum):
+class ConfigResourceType(enum.IntEnum):
     """The numbers of DescribeConfigs and AlterConfigs."""
 
     UNKNOWN = 0
@@ -45,9 +45,9 @@ class ResourceType(enum.IntEnum):
 
 
 _KEYS: dict[int, Mapping[str, ConfigKey]] = {
-    ResourceType.TOPIC: TOPIC_KEYS_BY_NAME,
-    ResourceType.BROKER: BROKER_KEYS,
-    ResourceType.GROUP: GROUP_KEYS_BY_NAME,
+    ConfigResourceType.TOPIC: TOPIC_KEYS_BY_NAME,
+    ConfigResourceType.BROKER: BROKER_KEYS,
+    ConfigResourceType.GROUP: GROUP_KEYS_BY_NAME,
 }
 
 Change = TypeVar("Change", IncrementalChange, FullChange)
@@ -110,7 +110,7 @@ def _incremental_transform(change: IncrementalChange) -> Transform:
             changes.append(ConfigChange(name, ConfigOperation(operation), value))
         except ValueError:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}") from None
-    is_broker = change.resource_type == ResourceType.BROKER
+    is_broker = change.resource_type == ConfigResourceType.BROKER
     keys = _KEYS.get(change.resource_type, {})
 
     def transform(before: Settings) -> Mapping[str, str]:
@@ -142,11 +142,11 @@ def _check_nulls(names: Iterable[str]) -> None:
 def _alter(
     image: MetadataImage, config: BrokerConfig, resource_type: int, resource_name: str, transform: Transform
 ) -> tuple[list[Operation], MetadataImage]:
-    if resource_type == ResourceType.TOPIC:
+    if resource_type == ConfigResourceType.TOPIC:
         return _alter_topic(image, config, resource_name, transform)
-    if resource_type == ResourceType.BROKER:
+    if resource_type == ConfigResourceType.BROKER:
         return _alter_broker(image, config, resource_name, transform)
-    if resource_type == ResourceType.GROUP:
+    if resource_type == ConfigResourceType.GROUP:
         return _alter_group(image, config, resource_name, transform)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 

@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 from penstock.cluster.decisions.decision import NewTopic
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
 # What `segment.bytes` allows; the two keys below allow less, from before KIP-1030 raised it.
 _LEAST_SEGMENT_BYTES = 1_048_576
+
+
+def is_created_on_demand(name: str) -> bool:
+    """Whether `internal_topic` knows the topic's settings. Any other name is created with the broker's defaults."""
+    return name in _TOPICS
 
 
 def internal_topic(name: str, config: BrokerConfig, broker_count: int) -> NewTopic:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.table import BROKER_KEYS
-from penstock.core.config.types import ConfigError, ConfigKey, Kind, UpdateMode, format_value
+from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, UpdateMode, format_value
 
 
 class ConfigOperation(enum.IntEnum):
@@ -38,7 +38,7 @@ def apply_changes(
             result[name] = value
             continue
         key = keys.get(name)
-        if key is None or key.kind is not Kind.LIST:
+        if key is None or key.kind is not ConfigKind.LIST:
             raise ConfigError(f"Can't {operation.name} to key {name} because its type is not LIST.", key=name)
         present = _split(result[name] if name in result else format_value(key.default) or "")
         elements = value.split(",")
@@ -56,7 +56,7 @@ def check_broker_list_changes(changes: Iterable[ConfigChange]) -> None:
         if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             if name not in BROKER_KEYS:
                 raise ConfigError(f"Unknown config name: {name}", key=name)
-            if BROKER_KEYS[name].kind is not Kind.LIST:
+            if BROKER_KEYS[name].kind is not ConfigKind.LIST:
                 word = operation.name.lower()
                 raise ConfigError(f"Config value {word} is not allowed for config key: {name}", key=name)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.group import stored_group_config
 from penstock.core.config.table import BROKER_KEYS, BROKER_SYNONYMS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
-from penstock.core.config.types import ConfigKey, ConfigValue, Kind, UpdateMode, format_value
+from penstock.core.config.types import ConfigKey, ConfigKind, ConfigValue, UpdateMode, format_value
 
 
 class ConfigSource(enum.IntEnum):
@@ -40,7 +40,7 @@ class ConfigEntry(NamedTuple):
     read_only: bool
     is_sensitive: bool
     synonyms: tuple[ConfigSynonym, ...]
-    kind: Kind
+    kind: ConfigKind
     documentation: str | None
 
 
@@ -107,7 +107,7 @@ def _broker_entry(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym
     key = BROKER_KEYS.get(name)
     if key is None:
         # A key nobody knows may be a password with a typing error in its name, so its value is never shown.
-        return ConfigEntry(name, None, source, True, True, synonyms, Kind.UNKNOWN, None)
+        return ConfigEntry(name, None, source, True, True, synonyms, ConfigKind.UNKNOWN, None)
     value = None if key.is_sensitive else _shown_value(config, key, synonyms)
     read_only = key.mode is UpdateMode.READ_ONLY
     return ConfigEntry(name, value, source, read_only, key.is_sensitive, synonyms, key.kind, key.documentation)

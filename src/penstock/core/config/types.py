@@ -27,7 +27,7 @@ class ConfigError(Exception):
         return cls(f"Invalid value {value} for configuration {key}: {reason}", key=key)
 
 
-class Kind(enum.IntEnum):
+class ConfigKind(enum.IntEnum):
     """The value is the type code that DescribeConfigs carries."""
 
     UNKNOWN = 0
@@ -153,7 +153,7 @@ class Synonym(NamedTuple):
 
 class ConfigKey(NamedTuple):
     name: str
-    kind: Kind
+    kind: ConfigKind
     default: ConfigValue
     documentation: str
     rule: Rule | None = None
@@ -163,7 +163,7 @@ class ConfigKey(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.kind is ConfigKind.PASSWORD
 
     @property
     def attribute(self) -> str:
@@ -215,7 +215,7 @@ _REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _COMMA = re.compile(r"\s*,\s*")
-_INTEGER_BITS = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
+_INTEGER_BITS = {ConfigKind.SHORT: 15, ConfigKind.INT: 31, ConfigKind.LONG: 63}
 
 
 def _parse_boolean(key: str, text: str, given: str) -> bool:
@@ -224,7 +224,7 @@ def _parse_boolean(key: str, text: str, given: str) -> bool:
     raise ConfigError.of_value(key, given, "Expected value to be either true or false")
 
 
-def _parse_integer(kind: Kind, key: str, text: str, given: str) -> int:
+def _parse_integer(kind: ConfigKind, key: str, text: str, given: str) -> int:
     limit = 1 << _INTEGER_BITS[kind]
     # The length is checked first: turning a text of a million digits into a number takes minutes.
     if _INTEGER.fullmatch(text) and len(text) <= 40 and -limit <= int(text) < limit:
@@ -253,14 +253,14 @@ def _parse_text(_key: str, text: str, _given: str) -> str:
     return text
 
 
-_PARSERS: dict[Kind, Callable[[str, str, str], ConfigValue]] = {
-    Kind.BOOLEAN: _parse_boolean,
-    Kind.STRING: _parse_text,
-    Kind.INT: lambda key, text, given: _parse_integer(Kind.INT, key, text, given),
-    Kind.SHORT: lambda key, text, given: _parse_integer(Kind.SHORT, key, text, given),
-    Kind.LONG: lambda key, text, given: _parse_integer(Kind.LONG, key, text, given),
-    Kind.DOUBLE: _parse_double,
-    Kind.LIST: _parse_list,
-    Kind.CLASS: _parse_text,
-    Kind.PASSWORD: _parse_text,
+_PARSERS: dict[ConfigKind, Callable[[str, str, str], ConfigValue]] = {
+    ConfigKind.BOOLEAN: _parse_boolean,
+    ConfigKind.STRING: _parse_text,
+    ConfigKind.INT: lambda key, text, given: _parse_integer(ConfigKind.INT, key, text, given),
+    ConfigKind.SHORT: lambda key, text, given: _parse_integer(ConfigKind.SHORT, key, text, given),
+    ConfigKind.LONG: lambda key, text, given: _parse_integer(ConfigKind.LONG, key, text, given),
+    ConfigKind.DOUBLE: _parse_double,
+    ConfigKind.LIST: _parse_list,
+    ConfigKind.CLASS: _parse_text,
+    ConfigKind.PASSWORD: _parse_text,
 }

@@ -10,7 +10,7 @@ import enum
 from typing import NamedTuple
 
 
-class Kind(enum.StrEnum):
+class MetricKind(enum.StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -18,15 +18,15 @@ class Kind(enum.StrEnum):
 
 class Metric(NamedTuple):
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     unit: str
     source: str  # "<counter set of BrokerMetrics>.<attribute>"; empty for a gauge, whose source is registered by name
     doc: str
 
 
-_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
-_Row = tuple[str, Kind, str, str, str]  # name with its labels in braces, kind, unit, source, doc
+_C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
+_Row = tuple[str, MetricKind, str, str, str]  # name with its labels in braces, kind, unit, source, doc
 
 
 def _section(prefix: str, *rows: _Row) -> list[Metric]:

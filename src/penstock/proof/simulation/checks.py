@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.broker.broker import Broker
-from penstock.cluster.decisions.internal_topics import TRANSACTION_STATE
+from penstock.core.internal_topics import TRANSACTION_STATE
 from penstock.log.partition_log import PartitionLog
 from penstock.proof.simulation.notebook import CommitAttempt, KeyedSend, Notebook, Partition
 from penstock.proof.simulation.plan import Mode

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.metrics.counters import BrokerMetrics, Histogram, Sample
-from penstock.core.metrics.table import BY_NAME, METRICS, PROCESS_SOURCE, Kind, Metric
+from penstock.core.metrics.table import BY_NAME, METRICS, PROCESS_SOURCE, Metric, MetricKind
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
@@ -80,13 +80,13 @@ def _build_family(reading: Reading) -> Family:
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     metric, samples = reading
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         histograms = HistogramMetricFamily(metric.name, metric.doc, labels=metric.labels)
         for labels, value in samples:
             assert isinstance(value, Histogram), f"{metric.name} is a histogram in the table only"
             histograms.add_metric(labels, _cumulative_buckets(value), value.total)
         return histograms
-    build = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    build = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
     family = build(metric.name, metric.doc, labels=metric.labels)
     for labels, value in samples:
         assert not isinstance(value, Histogram), f"{metric.name} is not a histogram in the table"

@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
-from penstock.core.config.types import ConfigKey, Importance, Kind, OneOf, Range, UpdateMode
+from penstock.core.config.types import ConfigKey, ConfigKind, Importance, OneOf, Range, UpdateMode
 
 _HIGH = Importance.HIGH
 _LOW = Importance.LOW
 _DYNAMIC = UpdateMode.CLUSTER_WIDE
 
 GROUP_KEYS: tuple[ConfigKey, ...] = (
-    ConfigKey("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session timeout a member may ask for."),
-    ConfigKey("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session timeout a member may ask for."),
+    ConfigKey(
+        "group.min.session.timeout.ms", ConfigKind.INT, 6000, "The shortest session timeout a member may ask for."
+    ),
+    ConfigKey(
+        "group.max.session.timeout.ms", ConfigKind.INT, 1_800_000, "The longest session timeout a member may ask for."
+    ),
     ConfigKey(
         "group.initial.rebalance.delay.ms",
-        Kind.INT,
+        ConfigKind.INT,
         3000,
         "How long an empty group waits for further members before its first rebalance. 0 suits tests.",
     ),
     ConfigKey(
         "group.max.size",
-        Kind.INT,
+        ConfigKind.INT,
         2**31 - 1,
         "How many members a group may have.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.session.timeout.ms",
-        Kind.INT,
+        ConfigKind.INT,
         45_000,
         "How long a member of a KIP-848 group may be silent. A group's own `consumer.session.timeout.ms` comes first.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.min.session.timeout.ms",
-        Kind.INT,
+        ConfigKind.INT,
         45_000,
         "The shortest session timeout that a KIP-848 group may be given.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.max.session.timeout.ms",
-        Kind.INT,
+        ConfigKind.INT,
         60_000,
         "The longest session timeout that a KIP-848 group may be given.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.heartbeat.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         5000,
         "How often members of KIP-848 groups are told to send heartbeats. A group's own "
         "`consumer.heartbeat.interval.ms` comes first.",
@@ -55,35 +59,35 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "group.consumer.min.heartbeat.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         5000,
         "The shortest heartbeat interval that a KIP-848 group may be given.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.max.heartbeat.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         15_000,
         "The longest heartbeat interval that a KIP-848 group may be given.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.max.size",
-        Kind.INT,
+        ConfigKind.INT,
         2**31 - 1,
         "How many members a KIP-848 group may have.",
         rule=Range(1),
     ),
     ConfigKey(
         "group.consumer.assignors",
-        Kind.LIST,
+        ConfigKind.LIST,
         ("uniform", "range"),
         "The assignors that members of KIP-848 groups may choose from; the first is the default.",
         rule=OneOf(("uniform", "range")),
     ),
     ConfigKey(
         "group.consumer.migration.policy",
-        Kind.STRING,
+        ConfigKind.STRING,
         "bidirectional",
         "Whether a group with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or "
         "both.",
@@ -91,7 +95,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "group.consumer.assignment.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         1000,
         "At least this long between two assignments of a KIP-848 group, so that many members that join at once are "
         "assigned once. A group's own `consumer.assignment.interval.ms` comes first.",
@@ -100,35 +104,35 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "group.consumer.min.assignment.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         0,
         "The shortest assignment interval that a KIP-848 group may be given.",
         rule=Range(0),
     ),
     ConfigKey(
         "group.consumer.max.assignment.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         15_000,
         "The longest assignment interval that a KIP-848 group may be given.",
         rule=Range(0),
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         600_000,
         "How often the topics that regular expressions of KIP-848 groups stand for are looked up at the latest.",
         rule=Range(10_000),
     ),
     ConfigKey(
         "offset.metadata.max.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         4096,
         "The largest metadata text of a committed offset.",
         importance=_HIGH,
     ),
     ConfigKey(
         "offsets.commit.timeout.ms",
-        Kind.INT,
+        ConfigKind.INT,
         5000,
         "How long an offset commit may wait for its replicas.",
         rule=Range(1),
@@ -136,7 +140,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "offsets.retention.minutes",
-        Kind.INT,
+        ConfigKind.INT,
         10_080,
         "How long committed offsets are kept after their group has become empty.",
         rule=Range(1),
@@ -144,7 +148,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "offsets.retention.check.interval.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         600_000,
         "How often expired offsets are looked for.",
         rule=Range(1),
@@ -152,7 +156,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "offsets.topic.num.partitions",
-        Kind.INT,
+        ConfigKind.INT,
         50,
         "Partitions of `__consumer_offsets`. Not to be changed once the topic exists.",
         rule=Range(1),
@@ -160,7 +164,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "offsets.topic.replication.factor",
-        Kind.SHORT,
+        ConfigKind.SHORT,
         3,
         "Replicas of `__consumer_offsets`. With fewer brokers than that, there are as many replicas as brokers; Kafka "
         "would refuse to create the topic.",
@@ -169,7 +173,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "offsets.topic.segment.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         104_857_600,
         "Segment size of `__consumer_offsets`; small segments load quickly.",
         rule=Range(1),
@@ -180,7 +184,7 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
 TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "transaction.state.log.num.partitions",
-        Kind.INT,
+        ConfigKind.INT,
         50,
         "Partitions of `__transaction_state`. Not to be changed once the topic exists.",
         rule=Range(1),
@@ -188,7 +192,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transaction.state.log.replication.factor",
-        Kind.SHORT,
+        ConfigKind.SHORT,
         3,
         "Replicas of `__transaction_state`; as many as brokers where there are fewer.",
         rule=Range(1),
@@ -196,7 +200,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transaction.state.log.min.isr",
-        Kind.INT,
+        ConfigKind.INT,
         2,
         "`min.insync.replicas` of `__transaction_state`, at most its number of replicas.",
         rule=Range(1),
@@ -204,7 +208,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transaction.state.log.segment.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         104_857_600,
         "Segment size of `__transaction_state`.",
         rule=Range(1),
@@ -212,7 +216,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transaction.max.timeout.ms",
-        Kind.INT,
+        ConfigKind.INT,
         900_000,
         "The longest transaction timeout a producer may ask for.",
         rule=Range(1),
@@ -220,7 +224,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transactional.id.expiration.ms",
-        Kind.INT,
+        ConfigKind.INT,
         604_800_000,
         "How long an idle transactional id is remembered.",
         rule=Range(1),
@@ -228,7 +232,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         3_600_000,
         "How often expired transactional ids are looked for.",
         rule=Range(1),
@@ -236,7 +240,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "transaction.partition.verification.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         True,
         "Whether a transactional write is refused unless its transaction is known to be open (KIP-890).",
         importance=_LOW,
@@ -244,7 +248,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "add.partitions.to.txn.retry.backoff.ms",
-        Kind.INT,
+        ConfigKind.INT,
         20,
         "How long a write that begins a transaction waits, while the producer's former one is being ended, before it "
         "is tried again.",
@@ -253,7 +257,7 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "add.partitions.to.txn.retry.backoff.max.ms",
-        Kind.INT,
+        ConfigKind.INT,
         100,
         "For how long such a write is tried again before the producer is told to do that itself.",
         rule=Range(0),
@@ -264,53 +268,57 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
 REPLICATION_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "replica.lag.time.max.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         30_000,
         "A follower that has not caught up for this long leaves the in-sync set.",
         importance=_HIGH,
     ),
     ConfigKey(
-        "replica.fetch.max.bytes", Kind.INT, 1_048_576, "The most a follower fetches per partition.", rule=Range(0)
+        "replica.fetch.max.bytes",
+        ConfigKind.INT,
+        1_048_576,
+        "The most a follower fetches per partition.",
+        rule=Range(0),
     ),
     ConfigKey(
         "replica.fetch.response.max.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         10_485_760,
         "The most a follower fetches at once.",
         rule=Range(0),
     ),
     ConfigKey(
         "replica.fetch.wait.max.ms",
-        Kind.INT,
+        ConfigKind.INT,
         500,
         "How long a follower's fetch waits for data.",
         importance=_HIGH,
     ),
-    ConfigKey("replica.fetch.min.bytes", Kind.INT, 1, "What a follower's fetch waits for.", importance=_HIGH),
+    ConfigKey("replica.fetch.min.bytes", ConfigKind.INT, 1, "What a follower's fetch waits for.", importance=_HIGH),
     ConfigKey(
         "replica.fetch.backoff.ms",
-        Kind.INT,
+        ConfigKind.INT,
         1000,
         "How long a follower waits after a failed fetch.",
         rule=Range(0),
     ),
     ConfigKey(
         "replica.socket.timeout.ms",
-        Kind.INT,
+        ConfigKind.INT,
         30_000,
         "How long a follower waits for an answer.",
         importance=_HIGH,
     ),
     ConfigKey(
         "replica.socket.receive.buffer.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         65_536,
         "SO_RCVBUF of a follower's connections.",
         importance=_HIGH,
     ),
     ConfigKey(
         "num.replica.fetchers",
-        Kind.INT,
+        ConfigKind.INT,
         1,
         "Connections a follower opens to each leader.",
         rule=Range(1),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.core.config.types import ConfigKey, Kind, Range, Synonym, UpdateMode
+from penstock.core.config.types import ConfigKey, ConfigKind, Range, Synonym, UpdateMode
 
 
 class Bounds(NamedTuple):
@@ -33,7 +33,7 @@ BOUNDS = (HEARTBEAT_INTERVAL, SESSION_TIMEOUT, ASSIGNMENT_INTERVAL)  # in the or
 def _key(bounds: Bounds, default: int, rule: Range, documentation: str) -> ConfigKey:
     synonyms = (Synonym(bounds.default),)
     mode = UpdateMode.CLUSTER_WIDE
-    return ConfigKey(bounds.key, Kind.INT, default, documentation, rule, mode=mode, synonyms=synonyms)
+    return ConfigKey(bounds.key, ConfigKind.INT, default, documentation, rule, mode=mode, synonyms=synonyms)
 
 
 GROUP_RESOURCE_KEYS: tuple[ConfigKey, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.config.types import ConfigKey, Importance, Kind, OneOf, Pattern, Range, UpdateMode
+from penstock.core.config.types import ConfigKey, ConfigKind, Importance, OneOf, Pattern, Range, UpdateMode
 
 _HIGH = Importance.HIGH
 _LOW = Importance.LOW
@@ -12,7 +12,7 @@ _INT_MAX = 2**31 - 1
 IDENTITY_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "node.id",
-        Kind.INT,
+        ConfigKind.INT,
         1,
         "The number of this broker in its cluster. Kafka demands it; here it is 1 unless given.",
         rule=Range(0),
@@ -20,15 +20,17 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "broker.id",
-        Kind.INT,
+        ConfigKind.INT,
         -1,
         "The older name of `node.id`; when both are given they must agree.",
         importance=_HIGH,
     ),
-    ConfigKey("broker.rack", Kind.STRING, None, "The rack or zone of this broker; replicas are spread over racks."),
+    ConfigKey(
+        "broker.rack", ConfigKind.STRING, None, "The rack or zone of this broker; replicas are spread over racks."
+    ),
     ConfigKey(
         "penstock.cluster.id",
-        Kind.STRING,
+        ConfigKind.STRING,
         "",
         "The id to give a cluster when it is created; empty makes one up. An existing cluster keeps its id.",
         rule=Pattern(r"[A-Za-z0-9_-]{1,64}", "letters, digits, - and _"),
@@ -36,7 +38,7 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "penstock.metrics.listen",
-        Kind.STRING,
+        ConfigKind.STRING,
         "",
         "HOST:PORT where /metrics and /healthz are served over HTTP; empty serves none.",
         rule=Pattern(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT"),
@@ -44,7 +46,7 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "penstock.log.format",
-        Kind.STRING,
+        ConfigKind.STRING,
         "text",
         "How the broker's own log lines look: `text` for people, `json` for programs.",
         rule=OneOf(("text", "json")),
@@ -52,7 +54,7 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "penstock.log.level",
-        Kind.STRING,
+        ConfigKind.STRING,
         "info",
         "From which level on the broker's own log lines are written.",
         rule=OneOf(("debug", "info", "warning", "error")),
@@ -63,7 +65,7 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
 LISTENER_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "listeners",
-        Kind.LIST,
+        ConfigKind.LIST,
         ("PLAINTEXT://:9092",),
         "Where the broker listens, as NAME://HOST:PORT. An empty host is every address; port 0 is any free port. Takes "
         "effect at the next start.",
@@ -71,7 +73,7 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "advertised.listeners",
-        Kind.LIST,
+        ConfigKind.LIST,
         None,
         "What clients are told to connect to, per listener name; by default the listener's own address, with this "
         "machine's name for an empty host.",
@@ -79,20 +81,20 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "listener.security.protocol.map",
-        Kind.STRING,
+        ConfigKind.STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name. Only PLAINTEXT is served yet.",
         importance=_LOW,
     ),
     ConfigKey(
         "inter.broker.listener.name",
-        Kind.STRING,
+        ConfigKind.STRING,
         None,
         "The listener that brokers use among themselves; by default the one named PLAINTEXT, or else the first.",
     ),
     ConfigKey(
         "controller.listener.names",
-        Kind.LIST,
+        ConfigKind.LIST,
         (),
         "Listeners that Kafka reserves for its KRaft controllers. They are left out of `listeners` here, because the "
         "controller needs none.",
@@ -103,21 +105,21 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
 CONNECTION_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "socket.send.buffer.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         102_400,
         "SO_SNDBUF of client connections; -1 leaves it to the operating system.",
         importance=_HIGH,
     ),
     ConfigKey(
         "socket.receive.buffer.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         102_400,
         "SO_RCVBUF of client connections; -1 leaves it to the operating system.",
         importance=_HIGH,
     ),
     ConfigKey(
         "socket.request.max.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         104_857_600,
         "The largest request. A larger one closes the connection before any memory is taken for it.",
         rule=Range(1),
@@ -125,14 +127,14 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "socket.listen.backlog.size",
-        Kind.INT,
+        ConfigKind.INT,
         50,
         "How many connections may wait to be accepted.",
         rule=Range(1),
     ),
     ConfigKey(
         "max.connections",
-        Kind.INT,
+        ConfigKind.INT,
         _INT_MAX,
         "How many connections the broker holds at once; further ones are closed.",
         rule=Range(0),
@@ -140,7 +142,7 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "max.connections.per.ip",
-        Kind.INT,
+        ConfigKind.INT,
         _INT_MAX,
         "How many connections one address may hold at once.",
         rule=Range(0),
@@ -148,7 +150,7 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "max.connections.per.ip.overrides",
-        Kind.STRING,
+        ConfigKind.STRING,
         "",
         "Exceptions from `max.connections.per.ip`, as HOST:COUNT,HOST:COUNT.",
         rule=Pattern(r"\s*[^,]+:[0-9]{1,10}\s*(,\s*[^,]+:[0-9]{1,10}\s*)*", "HOST:COUNT,HOST:COUNT"),
@@ -156,13 +158,13 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "connections.max.idle.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         600_000,
         "A connection that sends nothing for this long is closed; -1 never closes one.",
     ),
     ConfigKey(
         "queued.max.requests",
-        Kind.INT,
+        ConfigKind.INT,
         500,
         "How many requests may be in work at once over all connections before the broker stops reading.",
         rule=Range(1),
@@ -170,7 +172,7 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "queued.max.request.bytes",
-        Kind.LONG,
+        ConfigKind.LONG,
         -1,
         "How many bytes of requests may be in memory at once before the broker stops reading; -1 is no limit.",
     ),
@@ -179,55 +181,55 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
 REQUEST_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "fetch.max.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         57_671_680,
         "The most that one fetch response carries, whatever the client asks for.",
         rule=Range(1024),
     ),
     ConfigKey(
         "max.incremental.fetch.session.cache.slots",
-        Kind.INT,
+        ConfigKind.INT,
         1000,
         "How many incremental fetch sessions (KIP-227) are kept; clients beyond that send full fetches.",
         rule=Range(0),
     ),
     ConfigKey(
         "max.request.partition.size.limit",
-        Kind.INT,
+        ConfigKind.INT,
         2000,
         "How many partitions one DescribeTopicPartitions response carries.",
         rule=Range(1),
     ),
     ConfigKey(
         "auto.create.topics.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         True,
         "Whether a topic is created when a client first asks for it.",
         importance=_HIGH,
     ),
     ConfigKey(
         "delete.topic.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         True,
         "Whether topics can be deleted.",
         importance=_HIGH,
     ),
     ConfigKey(
         "num.partitions",
-        Kind.INT,
+        ConfigKind.INT,
         1,
         "Partitions of a topic that is created without a number.",
         rule=Range(1),
     ),
     ConfigKey(
         "default.replication.factor",
-        Kind.INT,
+        ConfigKind.INT,
         1,
         "Replicas of a topic that is created without a number.",
     ),
     ConfigKey(
         "controlled.shutdown.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         True,
         "Whether leadership moves to other brokers before this one stops.",
     ),

@@ -11,7 +11,7 @@ from penstock.core.config.keys.topic import (
     TIMESTAMP_TYPES,
     ZSTD_LEVELS,
 )
-from penstock.core.config.types import ConfigKey, Importance, Kind, Range, UpdateMode
+from penstock.core.config.types import ConfigKey, ConfigKind, Importance, Range, UpdateMode
 
 _HIGH = Importance.HIGH
 _LOW = Importance.LOW
@@ -20,7 +20,7 @@ _DYNAMIC = UpdateMode.CLUSTER_WIDE
 DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "log.dir",
-        Kind.LIST,
+        ConfigKind.LIST,
         ("penstock-data",),
         "The data directory, used when `log.dirs` is not given. Kafka's default, /tmp/kafka-logs, does not survive a "
         "reboot on many systems, so ours is another.",
@@ -28,14 +28,14 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.dirs",
-        Kind.LIST,
+        ConfigKind.LIST,
         None,
         "The data directories; new partitions go to the one with the fewest.",
         importance=_HIGH,
     ),
     ConfigKey(
         "num.recovery.threads.per.data.dir",
-        Kind.INT,
+        ConfigKind.INT,
         2,
         "Threads per data directory that recover logs after a crash.",
         rule=Range(1),
@@ -44,14 +44,14 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.retention.check.interval.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         300_000,
         "How often the broker looks for segments that retention may delete.",
         rule=Range(1),
     ),
     ConfigKey(
         "log.flush.offset.checkpoint.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         60_000,
         "How often the recovery points are written to disk.",
         rule=Range(0),
@@ -59,7 +59,7 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.flush.start.offset.checkpoint.interval.ms",
-        Kind.INT,
+        ConfigKind.INT,
         60_000,
         "How often the log start offsets are written to disk.",
         rule=Range(0),
@@ -67,21 +67,21 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         5000,
         "How often the high watermarks are written to disk.",
         importance=_HIGH,
     ),
     ConfigKey(
         "log.flush.scheduler.interval.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "How often the broker looks for logs that `flush.ms` asks to flush; default of `log.flush.interval.ms`.",
         importance=_HIGH,
     ),
     ConfigKey(
         "producer.id.expiration.ms",
-        Kind.INT,
+        ConfigKind.INT,
         86_400_000,
         "How long an idle idempotent producer is remembered; a retry after that is no longer known as a duplicate.",
         rule=Range(1),
@@ -93,13 +93,13 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
 CLEANER_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "log.cleaner.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         True,
         "Whether topics with `cleanup.policy=compact` are compacted; otherwise they, and the offsets topic, only grow.",
     ),
     ConfigKey(
         "log.cleaner.backoff.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         15_000,
         "How long the cleaner rests when no log is worth cleaning.",
         rule=Range(0),
@@ -107,21 +107,21 @@ CLEANER_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleaner.dedupe.buffer.size",
-        Kind.LONG,
+        ConfigKind.LONG,
         134_217_728,
         "Memory for the map of keys. A key takes 192 bytes, so the default remembers 629,000 keys a round.",
         mode=_DYNAMIC,
     ),
     ConfigKey(
         "log.cleaner.io.buffer.load.factor",
-        Kind.DOUBLE,
+        ConfigKind.DOUBLE,
         0.9,
         "How full the map of keys may become before the rest of the log is left for the next round.",
         mode=_DYNAMIC,
     ),
     ConfigKey(
         "log.cleaner.io.buffer.size",
-        Kind.INT,
+        ConfigKind.INT,
         524_288,
         "Bytes that the cleaner reads at a time.",
         rule=Range(0),
@@ -129,7 +129,7 @@ CLEANER_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleaner.io.max.bytes.per.second",
-        Kind.DOUBLE,
+        ConfigKind.DOUBLE,
         1.7976931348623157e308,
         "How much the cleaner may read and write a second. It also yields to requests, whatever this says.",
         mode=_DYNAMIC,
@@ -139,7 +139,7 @@ CLEANER_KEYS: tuple[ConfigKey, ...] = (
 LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "message.max.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         1_048_588,
         "Default of `max.message.bytes`.",
         rule=Range(0),
@@ -148,7 +148,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "min.insync.replicas",
-        Kind.INT,
+        ConfigKind.INT,
         1,
         "Default of the topic key of the same name.",
         rule=Range(1),
@@ -157,7 +157,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "unclean.leader.election.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         False,
         "Default of the topic key of the same name.",
         importance=_HIGH,
@@ -165,7 +165,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.type",
-        Kind.STRING,
+        ConfigKind.STRING,
         "producer",
         "Default of the topic key of the same name.",
         rule=COMPRESSION_TYPES,
@@ -174,7 +174,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.gzip.level",
-        Kind.INT,
+        ConfigKind.INT,
         -1,
         "Default of the topic key of the same name.",
         rule=GZIP_LEVELS,
@@ -182,7 +182,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.lz4.level",
-        Kind.INT,
+        ConfigKind.INT,
         9,
         "Default of the topic key of the same name.",
         rule=LZ4_LEVELS,
@@ -190,7 +190,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.zstd.level",
-        Kind.INT,
+        ConfigKind.INT,
         3,
         "Default of the topic key of the same name.",
         rule=ZSTD_LEVELS,
@@ -198,7 +198,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleanup.policy",
-        Kind.LIST,
+        ConfigKind.LIST,
         ("delete",),
         "Default of `cleanup.policy`.",
         rule=CLEANUP_POLICIES,
@@ -206,28 +206,28 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.segment.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         1_073_741_824,
         "Default of `segment.bytes`.",
         rule=Range(1_048_576),
         importance=_HIGH,
         mode=_DYNAMIC,
     ),
-    ConfigKey("log.roll.ms", Kind.LONG, None, "Default of `segment.ms`.", importance=_HIGH, mode=_DYNAMIC),
+    ConfigKey("log.roll.ms", ConfigKind.LONG, None, "Default of `segment.ms`.", importance=_HIGH, mode=_DYNAMIC),
     ConfigKey(
         "log.roll.hours",
-        Kind.INT,
+        ConfigKind.INT,
         168,
         "Default of `segment.ms` in hours, when `log.roll.ms` is not given.",
         rule=Range(1),
         importance=_HIGH,
     ),
     ConfigKey(
-        "log.roll.jitter.ms", Kind.LONG, None, "Default of `segment.jitter.ms`.", importance=_HIGH, mode=_DYNAMIC
+        "log.roll.jitter.ms", ConfigKind.LONG, None, "Default of `segment.jitter.ms`.", importance=_HIGH, mode=_DYNAMIC
     ),
     ConfigKey(
         "log.roll.jitter.hours",
-        Kind.INT,
+        ConfigKind.INT,
         0,
         "Default of `segment.jitter.ms` in hours, when `log.roll.jitter.ms` is not given.",
         rule=Range(0),
@@ -235,7 +235,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.retention.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         None,
         "Default of `retention.ms`; -1 keeps everything.",
         importance=_HIGH,
@@ -243,22 +243,24 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.retention.minutes",
-        Kind.INT,
+        ConfigKind.INT,
         None,
         "Default of `retention.ms` in minutes, when `log.retention.ms` is not given.",
         importance=_HIGH,
     ),
     ConfigKey(
         "log.retention.hours",
-        Kind.INT,
+        ConfigKind.INT,
         168,
         "Default of `retention.ms` in hours, when neither milliseconds nor minutes are given.",
         importance=_HIGH,
     ),
-    ConfigKey("log.retention.bytes", Kind.LONG, -1, "Default of `retention.bytes`.", importance=_HIGH, mode=_DYNAMIC),
+    ConfigKey(
+        "log.retention.bytes", ConfigKind.LONG, -1, "Default of `retention.bytes`.", importance=_HIGH, mode=_DYNAMIC
+    ),
     ConfigKey(
         "log.index.size.max.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         10_485_760,
         "Default of `segment.index.bytes`.",
         rule=Range(4),
@@ -266,7 +268,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.index.interval.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         4096,
         "Default of `index.interval.bytes`.",
         rule=Range(0),
@@ -274,27 +276,29 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.flush.interval.messages",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "Default of `flush.messages`.",
         rule=Range(1),
         importance=_HIGH,
         mode=_DYNAMIC,
     ),
-    ConfigKey("log.flush.interval.ms", Kind.LONG, None, "Default of `flush.ms`.", importance=_HIGH, mode=_DYNAMIC),
+    ConfigKey(
+        "log.flush.interval.ms", ConfigKind.LONG, None, "Default of `flush.ms`.", importance=_HIGH, mode=_DYNAMIC
+    ),
     ConfigKey(
         "log.segment.delete.delay.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         60_000,
         "Default of `file.delete.delay.ms`.",
         rule=Range(0),
         importance=_HIGH,
         mode=_DYNAMIC,
     ),
-    ConfigKey("log.preallocate", Kind.BOOLEAN, False, "Default of `preallocate`.", mode=_DYNAMIC),
+    ConfigKey("log.preallocate", ConfigKind.BOOLEAN, False, "Default of `preallocate`.", mode=_DYNAMIC),
     ConfigKey(
         "log.message.timestamp.type",
-        Kind.STRING,
+        ConfigKind.STRING,
         "CreateTime",
         "Default of `message.timestamp.type`.",
         rule=TIMESTAMP_TYPES,
@@ -302,7 +306,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.message.timestamp.before.max.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "Default of `message.timestamp.before.max.ms`.",
         rule=Range(0),
@@ -310,7 +314,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.message.timestamp.after.max.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         3_600_000,
         "Default of `message.timestamp.after.max.ms`.",
         rule=Range(0),
@@ -318,7 +322,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         86_400_000,
         "Default of `delete.retention.ms`.",
         rule=Range(0),
@@ -326,7 +330,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleaner.min.compaction.lag.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         0,
         "Default of `min.compaction.lag.ms`.",
         rule=Range(0),
@@ -334,7 +338,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleaner.max.compaction.lag.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "Default of `max.compaction.lag.ms`.",
         rule=Range(1),
@@ -342,7 +346,7 @@ LOG_DEFAULT_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "log.cleaner.min.cleanable.ratio",
-        Kind.DOUBLE,
+        ConfigKind.DOUBLE,
         0.5,
         "Default of `min.cleanable.dirty.ratio`.",
         rule=Range(0, 1),

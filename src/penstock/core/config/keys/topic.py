@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.config.types import ConfigKey, Kind, OneOf, Range, RangeOr, Synonym, ThrottledReplicas
+from penstock.core.config.types import ConfigKey, ConfigKind, OneOf, Range, RangeOr, Synonym, ThrottledReplicas
 
 LONG_MAX = 2**63 - 1
 _MINUTE_MS = 60_000
@@ -18,7 +18,7 @@ ZSTD_LEVELS = Range(-131072, 22)
 TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "cleanup.policy",
-        Kind.LIST,
+        ConfigKind.LIST,
         ("delete",),
         "What happens to old segments: `delete` removes them by retention time and size, `compact` keeps the last "
         "record of every key; both may be given. Empty keeps everything.",
@@ -27,7 +27,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.gzip.level",
-        Kind.INT,
+        ConfigKind.INT,
         -1,
         "Level used when `compression.type` is gzip; -1 is the library's default.",
         rule=GZIP_LEVELS,
@@ -35,7 +35,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.lz4.level",
-        Kind.INT,
+        ConfigKind.INT,
         9,
         "Level used when `compression.type` is lz4.",
         rule=LZ4_LEVELS,
@@ -43,7 +43,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.type",
-        Kind.STRING,
+        ConfigKind.STRING,
         "producer",
         "How batches are stored. `producer` keeps whatever the producer sent and is the fastest; any other value makes "
         "the broker recompress batches that come in another form.",
@@ -52,7 +52,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "compression.zstd.level",
-        Kind.INT,
+        ConfigKind.INT,
         3,
         "Level used when `compression.type` is zstd.",
         rule=ZSTD_LEVELS,
@@ -60,7 +60,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "delete.retention.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         86_400_000,
         "How long a compacted topic keeps a tombstone, so that a consumer that reads from the beginning within this "
         "time sees every deletion.",
@@ -69,7 +69,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "file.delete.delay.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         60_000,
         "How long the files of a deleted segment or topic stay on disk under a `.deleted` or `-delete` name.",
         rule=Range(0),
@@ -77,7 +77,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "flush.messages",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "Force an fsync after this many records. 1 makes every acknowledged batch survive a power loss; the writes of "
         "many producers share one fsync. The default leaves it to the operating system and to replication.",
@@ -86,7 +86,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "flush.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "Force an fsync when data has been unflushed for this long.",
         rule=Range(0),
@@ -94,14 +94,14 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "follower.replication.throttled.replicas",
-        Kind.LIST,
+        ConfigKind.LIST,
         (),
         "Replicas whose fetching from the leader is throttled.",
         rule=ThrottledReplicas(),
     ),
     ConfigKey(
         "index.interval.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         4096,
         "Bytes of records between two entries of the offset index. Smaller finds an offset sooner and makes the index "
         "larger.",
@@ -110,14 +110,14 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "leader.replication.throttled.replicas",
-        Kind.LIST,
+        ConfigKind.LIST,
         (),
         "Replicas to which the leader's sending is throttled.",
         rule=ThrottledReplicas(),
     ),
     ConfigKey(
         "max.compaction.lag.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "The longest that a record of a compacted topic may stay uncompacted.",
         rule=Range(1),
@@ -125,7 +125,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "max.message.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         1_048_588,
         "The largest batch accepted, compressed, with its header.",
         rule=Range(0),
@@ -133,7 +133,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "message.timestamp.after.max.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         3_600_000,
         "How far a record's timestamp may lie in the future of the broker's clock. Not used with LogAppendTime.",
         rule=Range(0),
@@ -141,7 +141,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "message.timestamp.before.max.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         LONG_MAX,
         "How far a record's timestamp may lie in the past of the broker's clock. Not used with LogAppendTime.",
         rule=Range(0),
@@ -149,7 +149,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "message.timestamp.type",
-        Kind.STRING,
+        ConfigKind.STRING,
         "CreateTime",
         "Whether a record keeps the timestamp its producer gave it or gets that of the append.",
         rule=TIMESTAMP_TYPES,
@@ -157,7 +157,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "min.cleanable.dirty.ratio",
-        Kind.DOUBLE,
+        ConfigKind.DOUBLE,
         0.5,
         "The share of uncompacted bytes in a log from which on it is compacted.",
         rule=Range(0, 1),
@@ -165,7 +165,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "min.compaction.lag.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         0,
         "The shortest time that a record of a compacted topic stays uncompacted.",
         rule=Range(0),
@@ -173,7 +173,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "min.insync.replicas",
-        Kind.INT,
+        ConfigKind.INT,
         1,
         "How many replicas must be in sync for a produce with acks=all to be accepted.",
         rule=Range(1),
@@ -181,21 +181,21 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "preallocate",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         False,
         "Whether a new segment file gets its full size at once.",
         synonyms=(Synonym("log.preallocate"),),
     ),
     ConfigKey(
         "retention.bytes",
-        Kind.LONG,
+        ConfigKind.LONG,
         -1,
         "The size per partition from which on its oldest segments are deleted; -1 is no limit.",
         synonyms=(Synonym("log.retention.bytes"),),
     ),
     ConfigKey(
         "retention.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         604_800_000,
         "The age from which on segments are deleted; -1 keeps them for ever.",
         rule=Range(-1),
@@ -207,7 +207,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "segment.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         1_073_741_824,
         "The size of a segment file. Retention and compaction work on whole segments.",
         rule=Range(1_048_576),
@@ -215,7 +215,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "segment.index.bytes",
-        Kind.INT,
+        ConfigKind.INT,
         10_485_760,
         "The size of an index file; a full index begins a new segment.",
         rule=Range(4),
@@ -223,7 +223,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "segment.jitter.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         0,
         "The most that is taken at random from `segment.ms`, so that many partitions do not roll at the same moment.",
         rule=Range(0),
@@ -231,7 +231,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "segment.ms",
-        Kind.LONG,
+        ConfigKind.LONG,
         604_800_000,
         "The age at which a segment that is not full is closed all the same, so that retention can delete it.",
         rule=Range(1),
@@ -239,7 +239,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "unclean.leader.election.enable",
-        Kind.BOOLEAN,
+        ConfigKind.BOOLEAN,
         False,
         "Whether a replica that is not in sync may become leader when no other is left, at the price of lost records.",
         synonyms=(Synonym("unclean.leader.election.enable"),),

@@ -1,0 +1,15 @@
+"""The topics that brokers write for themselves. Kafka marks them internal: clients see them and may not write to them.
+
+Only the first two are created and written here. `__share_group_state` is Kafka's for share groups: in a directory that
+Kafka has written, and in Kafka's answers, the topic is internal like the others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
