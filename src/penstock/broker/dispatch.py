@@ -13,8 +13,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError
+from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError, shorten
 from penstock.core.metrics.counters import ApiMetrics, RequestMetrics
+from penstock.protocol.api_names import name_api
 from penstock.protocol.codec import decode_prefix, encode_chunks
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header
@@ -67,10 +68,11 @@ class Dispatcher:
             header = decode_request_header(frame)
             api = self._apis.get(header.api_key)
             if api is None:
-                raise UnanswerableError("api key", f"unknown api key {header.api_key}")
+                reason = f"{name_api(header.api_key)} is not served, asked by {_name_client(frame)}"
+                raise UnanswerableError("api key", reason)
             version = header.api_version
             if not api.min_version <= version <= api.max_version:
-                return self._refuse_version(header, api)
+                return self._refuse_version(header, api, frame)
             if api.shortcut is not None:
                 answer = api.shortcut(self._broker, session, frame, header)
                 if answer is not None:
@@ -129,9 +131,11 @@ class Dispatcher:
         metrics.count_error(ErrorCode.NONE)
         metrics.total_time_ms.observe((time.perf_counter() - started) * 1000)
 
-    def _refuse_version(self, header: RequestHeader, api: Api) -> Reply:
+    def _refuse_version(self, header: RequestHeader, api: Api, frame: Buffer) -> Reply:
         if header.api_key != ApiVersionsRequest.API_KEY:
-            raise UnanswerableError("api version", f"{api.name} version {header.api_version} is not served")
+            served = f"{api.min_version} to {api.max_version} are"
+            reason = f"{name_api(header.api_key)} version {header.api_version} is not served ({served})"
+            raise UnanswerableError("api version", f"{reason}, asked by {_name_client(frame)}")
         response = api_versions_response({header.api_key: api})
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
         return _encode_reply(header, response, 0)
@@ -153,6 +157,18 @@ class Dispatcher:
             response.error_message = message
         failed: Message = response
         return failed
+
+
+def _name_client(frame: Buffer) -> str:
+    """The client id of a refused request, for the log. The connection's address is in the log line already.
+
+    Every header that clients send has the client id in the same place, so the id can be read without knowing the API.
+    """
+    try:
+        client_id, _ = decode_client_id(frame, flexible=False)
+    except ApiError:
+        return "a client whose id cannot be read"
+    return "a client without an id" if client_id is None else f"client id {shorten(client_id)!r}"
 
 
 def _has_error_code(response: type[Message], version: int) -> bool:

@@ -15,6 +15,11 @@ Reply = list[Chunk] | None
 _SHOWN_CHARACTERS = 50
 
 
+def shorten(name: str) -> str:
+    """What a log line shows of a name that a client gave itself."""
+    return name[:_SHOWN_CHARACTERS]
+
+
 class UnanswerableError(Exception):
     """The client cannot be answered in a way it would understand.
 
@@ -47,7 +52,7 @@ class Session:
     client_software_version: str = "unknown"
 
     def __str__(self) -> str:
-        return f"{self.connection_id} ({self.principal}, {self.client_software_name[:_SHOWN_CHARACTERS]})"
+        return f"{self.connection_id} ({self.principal}, {shorten(self.client_software_name)})"
 
 
 class RequestContext(NamedTuple):

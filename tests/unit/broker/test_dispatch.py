@@ -12,6 +12,7 @@ from penstock.broker.apis import APIS
 from penstock.broker.dispatch import Api, Dispatcher, Handler, api_versions_response
 from penstock.broker.session import RequestContext, Session, UnanswerableError
 from penstock.core.metrics.counters import RequestMetrics
+from penstock.protocol.api_names import API_NAMES
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header
@@ -163,7 +164,29 @@ class TestRefusing:
     def test_connection_ends_when_the_version_is_not_served(self, rig: Rig, version: int) -> None:
         error = self.refusal(rig, frame(12, version))
         assert error.kind == "api version"
-        assert str(error) == f"Heartbeat version {version} is not served"
+        served = "is not served (0 to 4 are), asked by client id 'me'"
+        assert str(error) == f"Heartbeat (12) version {version} {served}"
+
+    def test_refusal_names_the_api_and_the_client_when_kafka_has_it_and_we_do_not(self, rig: Rig) -> None:
+        assert str(self.refusal(rig, frame(43, 2))) == "ElectLeaders (43) is not served, asked by client id 'me'"
+        assert str(self.refusal(rig, frame(999, 0))) == "API 999 is not served, asked by client id 'me'"
+
+    @pytest.mark.parametrize(
+        ("client_id", "shown"),
+        [
+            (struct.pack(">h", -1), "a client without an id"),
+            (struct.pack(">h", 0), "client id ''"),
+            (struct.pack(">h", 1000) + b"x" * 1000, f"client id '{'x' * 50}'"),
+            (struct.pack(">h", 7) + b"a\nERROR", r"client id 'a\nERROR'"),
+            (struct.pack(">h", 2) + b"\xff\xfe", "a client whose id cannot be read"),
+            (struct.pack(">h", 1000) + b"x", "a client whose id cannot be read"),
+            (b"", "a client whose id cannot be read"),
+        ],
+    )
+    def test_refusal_is_one_short_line_when_the_client_id_is_odd(self, rig: Rig, client_id: bytes, shown: str) -> None:
+        error = self.refusal(rig, struct.pack(">hhi", 43, 2, 5) + client_id)
+        assert error.kind == "api key"
+        assert str(error) == f"ElectLeaders (43) is not served, asked by {shown}"
 
     @pytest.mark.parametrize("version", [5, 99, -1])
     @pytest.mark.parametrize("body", [b"", b"\xff" * 20])
@@ -290,6 +313,10 @@ class TestFailures:
 
 
 class TestTable:
+    @pytest.mark.parametrize("api_key", sorted(APIS))
+    def test_names_agree_when_an_api_is_served(self, api_key: int) -> None:
+        assert APIS[api_key].name == API_NAMES[api_key]
+
     @pytest.mark.parametrize("api_key", sorted(APIS))
     def test_served_versions_exist_in_the_protocol_when_an_api_is_in_the_table(self, api_key: int) -> None:
         api = APIS[api_key]
