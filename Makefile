@@ -12,6 +12,8 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
+# One folder of tests/interop, as in `make interop AREA=tools`; empty: all of them.
+AREA ?=
 # Seconds of traffic in the demo; 0: until it is interrupted.
 DURATION ?= 60
 
@@ -49,12 +51,12 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff check --fix $(CODE)
 
 .PHONY: test
-test: $(STAMP) java ## the tests; Spark's need Java 17, none needs a network
-	$(BIN)/python tools/run_tests.py $(ARGS)
+test: $(STAMP) java servers ## the tests; Spark's need Java 17, none needs a network
+	$(BIN)/python tools/run_tests.py test $(ARGS)
 
 .PHONY: interop
-interop: $(STAMP) jdk ## Kafka's own tools and Java client, Spark's connector, HDFS and YARN (needs Java 17; fetches jars)
-	$(BIN)/python -m pytest tests/interop -o addopts="--strict-markers --strict-config --import-mode=importlib -m 'not soak' -ra" -o timeout=300 $(ARGS)
+interop: $(STAMP) jdk ## Kafka's tools and Java clients, Spark's connector, HDFS and YARN (fetches jars); AREA=tools alone
+	$(BIN)/python tools/run_tests.py interop $(if $(AREA),tests/interop/$(AREA)) $(ARGS)
 
 .PHONY: bench
 bench: $(STAMP) jdk ## us and Apache Kafka, same client, alternating rounds (needs Java 17); ARGS='--quick'
@@ -67,6 +69,10 @@ soak: $(STAMP) ## the long tests: crashes, failing disks, damaged files, mutated
 .PHONY: demo
 demo: $(STAMP) java ## fraud in a live stream of access logs, on a broker and Spark of its own; DURATION=0 until Ctrl-C
 	$(BIN)/python tools/demo.py --duration $(DURATION) $(ARGS)
+
+.PHONY: servers
+servers:
+	@tools/ensure_servers broker databases
 
 .PHONY: java
 java:

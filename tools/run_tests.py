@@ -1,6 +1,7 @@
-"""`make test`: in parts beside each other, since those of the pipelines spend half of their time waiting for Spark.
+"""`make test` and `make interop`: in parts beside each other, since tests with Java spend half of their time waiting.
 
-With arguments it is plain pytest: `make test ARGS='tests/unit -k batch'`.
+`run_tests.py test` and `run_tests.py interop` run every part; with arguments behind they are plain pytest:
+`make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 PIPELINES = "tests/pipelines"
@@ -18,32 +20,56 @@ OWN_SPARK = (
     f"{PIPELINES}/test_pipeline_cli.py",
     f"{PIPELINES}/test_pipeline_rounds.py",
 )
-MEANWHILE = {
-    "the tests of the pipelines": (PIPELINES, *(f"--ignore={path}" for path in OWN_SPARK)),
-    "the tests of pipelines with a Spark of their own": OWN_SPARK,
+# Kafka's own software needs longer for a test, and lies outside of what pytest collects by itself.
+INTEROP_OPTIONS = (
+    "-o",
+    "addopts=--strict-markers --strict-config --import-mode=importlib -m 'not soak' -ra",
+    "-o",
+    "timeout=300",
+)
+# The parts of a run, by name. The first one's output is seen as it comes, that of the others when they have ended.
+PARTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "test": {
+        "the broker": (f"--ignore={PIPELINES}",),
+        "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in OWN_SPARK)),
+        "pipelines with a Spark of their own": OWN_SPARK,
+    },
+    "interop": {
+        "Kafka's tools": ("tests/interop/tools",),
+        "Java clients and Kafka's files": ("tests/interop/clients", "tests/interop/storage"),
+        "Spark and Hadoop": ("tests/interop/spark", "tests/interop/hadoop"),
+    },
 }
+OPTIONS: dict[str, tuple[str, ...]] = {"test": (), "interop": INTEROP_OPTIONS}
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(run: str, arguments: Sequence[str]) -> int:
     if arguments:
-        return subprocess.call(pytest(*arguments))
+        return subprocess.call(pytest(*OPTIONS[run], *arguments))
+    return run_parts({name: (*OPTIONS[run], *chosen) for name, chosen in PARTS[run].items()})
+
+
+def run_parts(parts: Mapping[str, Sequence[str]]) -> int:
+    started = time.monotonic()
+    (_, first), *others = parts.items()
     with ExitStack() as stack:
-        parts = [stack.enter_context(running(name, chosen)) for name, chosen in MEANWHILE.items()]
-        codes = [subprocess.call(pytest(f"--ignore={PIPELINES}"))]
-        codes += [finish() for finish in parts]
+        running = [stack.enter_context(run_meanwhile(name, chosen)) for name, chosen in others]
+        codes = [subprocess.call(pytest(*first)), *(finish() for finish in running)]
+    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    print(f"all parts together: {minutes} min {seconds} s")
     return int(any(codes))
 
 
 @contextmanager
-def running(name: str, chosen: Sequence[str]) -> Iterator[Callable[[], int]]:
-    """One that runs meanwhile; what is given waits for it, tells what came of it, and returns its exit code."""
+def run_meanwhile(name: str, chosen: Sequence[str]) -> Iterator[Callable[[], int]]:
+    """A part that runs meanwhile. The callable waits for its end, shows its output and returns its exit code."""
     with (
         tempfile.TemporaryFile() as output,
         subprocess.Popen(pytest(*chosen), stdout=output, stderr=subprocess.STDOUT) as process,
     ):
 
         def finish() -> int:
-            print(f"{name}, which ran meanwhile:", flush=True)
+            print(f"{name}, tested meanwhile:", flush=True)
             code = process.wait()
             output.seek(0)
             sys.stdout.buffer.write(output.read())
@@ -61,4 +87,4 @@ def pytest(*arguments: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -25,6 +25,7 @@ from tests.clients.support import eventually
 from tests.integration.conftest import StartBroker
 from tests.integration.served import served
 from tests.integration.test_damaged_files import flip
+from tests.servers import give_up_without
 
 SMALL_DISK_BYTES = 4 * 1024 * 1024
 
@@ -59,7 +60,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no mount command")
+        give_up_without("mount", "broker")
     if done.returncode:
         pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
     yield path

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from penstock.testing.processes import ServerProcess, find_free_port
+from tests.servers import give_up_without
 
 _PREPARE_TIMEOUT_S = 100.0
 PASSWORD = "hush"
@@ -37,7 +36,7 @@ class PostgresProcess(DatabaseProcess):
 def postgresql() -> Iterator[tuple[DatabaseProcess, str]]:
     homes = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not homes:
-        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+        give_up_without("PostgreSQL", "databases")
     with _directory("postgres") as (home, as_user):
         data, port = home / "data", find_free_port()
         (home / "password").write_text(PASSWORD)
@@ -53,7 +52,7 @@ def postgresql() -> Iterator[tuple[DatabaseProcess, str]]:
 def mariadb() -> Iterator[tuple[DatabaseProcess, str]]:
     daemon = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if daemon is None or shutil.which("mariadb-install-db") is None:
-        pytest.skip("MariaDB is not installed (Debian: apt-get install mariadb-server)")
+        give_up_without("MariaDB", "databases")
     with _directory("mysql") as (home, as_user):
         data, port = home / "data", find_free_port()
         _run(
@@ -88,7 +87,7 @@ def mariadb() -> Iterator[tuple[DatabaseProcess, str]]:
 def redis() -> Iterator[tuple[DatabaseProcess, str]]:
     daemon = shutil.which("redis-server")
     if daemon is None:
-        pytest.skip("Redis is not installed (Debian: apt-get install redis-server)")
+        give_up_without("Redis", "databases")
     with tempfile.TemporaryDirectory(prefix="penstock-redis-") as home:
         port = find_free_port()
         options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", home, "--save", "", "--requirepass", PASSWORD]

@@ -94,7 +94,7 @@ class Dispatcher:
                 return self._reply(header, response, metrics, started)
         except UnanswerableError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # counted, logged, answered
             return self._reply(header, self._error_response(api, context, error), metrics, started)
         return self._wait(response, header, api, context, metrics, started)
 
@@ -111,7 +111,7 @@ class Dispatcher:
             return self._reply(header, await waiting, metrics, started)
         except UnanswerableError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # counted, logged, answered
             return self._reply(header, self._error_response(api, context, error), metrics, started)
 
     def _reply(self, header: RequestHeader, response: Message | None, metrics: ApiMetrics, started: float) -> Reply:

@@ -128,7 +128,7 @@ class FetchSessions:
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._metrics = metrics
-        self._random = choose_id or random.Random()
+        self._random = choose_id or random.SystemRandom()
         self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.partition_count = 0

@@ -31,7 +31,7 @@ def call_within(call: Callable[[], T], seconds: float) -> T:
     def run() -> None:
         try:
             outcomes.put(_Outcome(call(), None))
-        except BaseException as error:  # handed to the caller's thread
+        except BaseException as error:  # noqa: BLE001  # handed to the caller's thread
             outcomes.put(_Outcome(None, error))
 
     threading.Thread(target=run, name="penstock-bounded-call", daemon=True).start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from random import Random
+from random import SystemRandom
 from typing import TypeVar
 
 from penstock.cluster.decisions.configs import decide_alter_configs, decide_incremental_alter_configs
@@ -99,7 +99,7 @@ class Metadata:
         if decision.operations and registration.is_controller:
             await store.transaction([registration.fence, *decision.operations])
             image = decision.image
-        return cls(store, config, registration, image, choices or Choices(Random(), new_topic_id))
+        return cls(store, config, registration, image, choices or Choices(SystemRandom(), new_topic_id))
 
     @property
     def is_controller(self) -> bool:

@@ -15,7 +15,7 @@ SERVED_PROTOCOLS = ("PLAINTEXT",)
 _ENDPOINT = re.compile(
     r"(?P<name>[^:/\s]+)://(?:\[(?P<ip6>[0-9A-Za-z:.%]+)\]|(?P<host>[0-9A-Za-z._%-]*)):(?P<port>[0-9]{1,5})"
 )
-_ANY_ADDRESS = ("", "0.0.0.0", "::")
+_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104  # recognised, not bound
 
 
 class Endpoint(NamedTuple):

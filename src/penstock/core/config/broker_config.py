@@ -279,7 +279,7 @@ def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[E
     given = parse_endpoints("advertised.listeners", values["advertised.listeners"], protocols)
     advertised = tuple(endpoint for endpoint in given if endpoint.name not in reserved)
     for endpoint in advertised:
-        if endpoint.host == "0.0.0.0":
+        if endpoint.host == "0.0.0.0":  # noqa: S104  # refused here
             reason = "cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
             raise ConfigError.of_value("advertised.listeners", endpoint, reason)
         if endpoint.name not in names:

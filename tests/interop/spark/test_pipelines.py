@@ -16,7 +16,7 @@ from apache_kafka.cluster import ApacheKafkaCluster
 from apache_kafka.node import ApacheKafkaNode
 from penstock.proof.pipeline.rounds import Broker, PipelineRounds
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 FILES = (
     "test_source_batch.py",
     "test_source_stream.py",

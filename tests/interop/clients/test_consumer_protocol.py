@@ -12,7 +12,7 @@ from apache_kafka.commands import COMMANDS
 from apache_kafka.jars import TOOL_OPTIONS, java_command
 from penstock.testing.processes import ServerProcess
 from tests.interop.conftest import KafkaTool, MakeTopic
-from tests.interop.test_configs_tool import alter, describe
+from tests.interop.tools.test_configs_tool import alter, describe
 
 CONSUMER = ("--command-property", "group.protocol=consumer")
 
