@@ -37,7 +37,7 @@ def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
     or the end of the producer's former transaction.
     """
     unknown = tuple(where for where in asked.partitions if not _is_open(broker, where, asked))
-    if not unknown or not (asked.adds or broker.config.transaction_partition_verification_enable):
+    if not unknown or not (asked.adds or broker.config.transactions.transaction_partition_verification_enable):
         return {}
     request = AddPartitionsRequest(
         transactional_id=asked.transactional_id,
@@ -73,8 +73,8 @@ async def _patiently(broker: Broker, request: AddPartitionsRequest, asked: Refus
     """Most often the markers of the producer's former transaction are just being written. To wait for that here costs
     less than to have the producer send its records again, which it does only after a pause of its own.
     """
-    backoff_ms: int = broker.config.add_partitions_to_txn_retry_backoff_ms
-    remaining_ms: int = broker.config.add_partitions_to_txn_retry_backoff_max_ms
+    backoff_ms = broker.config.transactions.add_partitions_to_txn_retry_backoff_ms
+    remaining_ms = broker.config.transactions.add_partitions_to_txn_retry_backoff_max_ms
     refusals = asked if isinstance(asked, dict) else await asked
     while _is_ending(refusals) and remaining_ms > 0:
         await asyncio.sleep(backoff_ms / 1000)

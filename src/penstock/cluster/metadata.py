@@ -93,9 +93,9 @@ class Metadata:
         `endpoints` are what clients are told. `was_clean_shutdown` says that the logs were closed properly the last
         time; see `decide_start`. `cluster_id` is for a new cluster alone. Raises StoreError.
         """
-        registration = await register(store, config, endpoints, clock.now_ms(), cluster_id)
+        registration = await register(store, config.identity, endpoints, clock.now_ms(), cluster_id)
         image = await load_image(store)
-        decision = decide_start(image, config.node_id, was_clean_shutdown=was_clean_shutdown)
+        decision = decide_start(image, config.identity.node_id, was_clean_shutdown=was_clean_shutdown)
         if decision.operations and registration.is_controller:
             await store.transaction([registration.fence, *decision.operations])
             image = decision.image
@@ -126,7 +126,7 @@ class Metadata:
         )
 
     async def delete_topics(self, selectors: Sequence[TopicSelector]) -> tuple[DeleteTopicResult, ...]:
-        return await self._change(lambda: decide_delete_topics(self.image, self.config, selectors))
+        return await self._change(lambda: decide_delete_topics(self.image, self.config.topics, selectors))
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
@@ -151,7 +151,7 @@ class Metadata:
 
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
-        return await _answered(allocate_producer_id_block(self._store, self.config.node_id))
+        return await _answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
 
     async def close(self) -> None:
         """Waits for changes under way. The store is closed by who opened it, after this."""
@@ -196,7 +196,7 @@ def effective_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig
     is left out with a warning, because a broker that cannot start cannot be corrected either.
     """
     default = dict(image.default_broker_config)
-    own = dict(image.broker_configs.get(config.node_id, {}))
+    own = dict(image.broker_configs.get(config.identity.node_id, {}))
     while True:
         try:
             return config.with_dynamic(default, own)

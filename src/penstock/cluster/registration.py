@@ -23,7 +23,7 @@ from penstock.cluster.store.interface import (
     StoreErrorKind,
     path_and_parents,
 )
-from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.sections import IdentitySection
 from penstock.core.listeners import Endpoint
 
 
@@ -38,35 +38,36 @@ class Registration(NamedTuple):
 
 
 async def register(
-    store: Store, config: BrokerConfig, endpoints: tuple[Endpoint, ...], now_ms: int, cluster_id: str | None
+    store: Store, identity: IdentitySection, endpoints: tuple[Endpoint, ...], now_ms: int, cluster_id: str | None
 ) -> Registration:
     sequence, epoch, controller = await store.read_many(
         [znodes.BROKER_SEQUENCE, znodes.CONTROLLER_EPOCH, znodes.CONTROLLER]
     )
-    operations = await _missing_nodes(store, config, cluster_id)
+    operations = await _missing_nodes(store, identity, cluster_id)
     sequence_version = FIRST_VERSION if sequence is None else sequence.version
-    broker = BrokerRegistration(config.node_id, endpoints, config.broker_rack, sequence_version + 1)
+    broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, sequence_version + 1)
     operations.append(CompareAndSet(znodes.BROKER_SEQUENCE, b"", sequence_version))
     operations.append(Create(znodes.broker_path(broker.node_id), znodes.encode_broker(broker, now_ms), ephemeral=True))
     if controller is None:
-        operations += _election(config.node_id, epoch, now_ms)
+        operations += _election(identity.node_id, epoch, now_ms)
     try:
         await store.transaction(operations)
     except StoreError as error:
-        if error.kind is StoreErrorKind.NODE_EXISTS and error.path == znodes.broker_path(config.node_id):
-            detail = f"a broker with node.id {config.node_id} is already running in this cluster"
+        if error.kind is StoreErrorKind.NODE_EXISTS and error.path == znodes.broker_path(identity.node_id):
+            detail = f"a broker with node.id {identity.node_id} is already running in this cluster"
             raise StoreError(error.kind, error.path, detail) from error
         raise
     version = FIRST_VERSION if epoch is None else epoch.version
     return Registration(controller is None, version + (controller is None))
 
 
-async def _missing_nodes(store: Store, config: BrokerConfig, cluster_id: str | None) -> list[Operation]:
-    configs = [znodes.broker_config_path(None), znodes.broker_config_path(config.node_id)]
+async def _missing_nodes(store: Store, identity: IdentitySection, cluster_id: str | None) -> list[Operation]:
+    configs = [znodes.broker_config_path(None), znodes.broker_config_path(identity.node_id)]
     paths = dict.fromkeys(each for path in znodes.PERSISTENT_PATHS for each in path_and_parents(path))
     wanted = dict.fromkeys(paths, b"")
     wanted |= {path: znodes.encode_settings({}) for path in configs}
-    wanted[znodes.CLUSTER_ID] = znodes.encode_cluster_id(config.penstock_cluster_id or cluster_id or _new_cluster_id())
+    cluster_id = identity.penstock_cluster_id or cluster_id or _new_cluster_id()
+    wanted[znodes.CLUSTER_ID] = znodes.encode_cluster_id(cluster_id)
     wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(0)
     found = await store.read_many(list(wanted))
     return [Create(path, data) for (path, data), node in zip(wanted.items(), found, strict=True) if node is None]

@@ -222,10 +222,10 @@ class BrokerServer:
 
 def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
     return ConnectionLimits(
-        max_frame_size=config.socket_request_max_bytes,
-        max_connections=config.max_connections,
-        max_connections_per_address=config.max_connections_per_ip,
-        max_idle_ms=config.connections_max_idle_ms,
+        max_frame_size=config.network.socket_request_max_bytes,
+        max_connections=config.network.max_connections,
+        max_connections_per_address=config.network.max_connections_per_ip,
+        max_idle_ms=config.network.connections_max_idle_ms,
         send_buffer_size=_explicit(config, "socket.send.buffer.bytes"),
         receive_buffer_size=_explicit(config, "socket.receive.buffer.bytes"),
     )
@@ -280,7 +280,7 @@ async def _open_metadata(
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:
     return LogDirectories.open(
         [Path(path) for path in config.log_directories],
-        node_id=config.node_id,
+        node_id=config.identity.node_id,
         cluster_id=metadata.image.cluster_id,
         settings_for=metadata.log_settings,
         clock=clock,
@@ -290,13 +290,13 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
 
 def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, around: Surroundings) -> Broker:
     config, clock, chance = metadata.config, around.clock, around.chance
-    partitions = Partitions(config.node_id, directories, metadata.log_settings, metrics.topics, clock)
+    partitions = Partitions(config.identity.node_id, directories, metadata.log_settings, metrics.topics, clock)
     flusher = Flusher(metrics.logs, clock)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     groups = GroupRuntime(
         GroupCoordinator(
             _group_settings(config),
-            config.offsets_topic_num_partitions,
+            config.offsets_topic.offsets_topic_num_partitions,
             lambda: str(uuid.UUID(bytes=chance.randbytes(16), version=4)),
         ),
         partitions,
@@ -306,7 +306,9 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
     )
     transactions = TransactionRuntime(
         TransactionCoordinator(
-            _transaction_settings(config), config.transaction_state_log_num_partitions, producer_ids.take
+            _transaction_settings(config),
+            config.transaction_topic.transaction_state_log_num_partitions,
+            producer_ids.take,
         ),
         partitions,
         MarkerWriter(partitions, lambda where: metadata.image.partition(*where) is not None, groups, clock),
@@ -314,7 +316,7 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         clock,
     )
     return Broker(
-        node_id=config.node_id,
+        node_id=config.identity.node_id,
         config=config,
         clock=clock,
         metrics=metrics,
@@ -325,7 +327,10 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         partitions=partitions,
         flusher=flusher,
         fetch_sessions=FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance
+            config.requests.max_incremental_fetch_session_cache_slots,
+            _FETCH_SESSION_EVICTION_MS,
+            metrics.purgatory,
+            chance,
         ),
         producer_ids=producer_ids,
         groups=groups,
@@ -340,19 +345,19 @@ _FETCH_SESSION_EVICTION_MS = 120_000
 
 def _group_settings(config: BrokerConfig) -> GroupSettings:
     return GroupSettings(
-        min_session_timeout_ms=config.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.group_max_session_timeout_ms,
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        max_size=config.group_max_size,
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=config.group_consumer_max_size,
-        consumer_assignors=config.group_consumer_assignors,
-        consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
-        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        min_session_timeout_ms=config.groups.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.groups.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.groups.group_initial_rebalance_delay_ms,
+        max_size=config.groups.group_max_size,
+        offset_metadata_max_bytes=config.groups.offset_metadata_max_bytes,
+        offsets_retention_ms=config.groups.offsets_retention_minutes * 60_000,
+        consumer_session_timeout_ms=config.groups.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.groups.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.groups.group_consumer_max_size,
+        consumer_assignors=config.groups.group_consumer_assignors,
+        consumer_migration_policy=MigrationPolicy(config.groups.group_consumer_migration_policy),
+        consumer_assignment_interval_ms=config.groups.group_consumer_assignment_interval_ms,
+        consumer_regex_refresh_interval_ms=config.groups.group_consumer_regex_refresh_interval_ms,
     )
 
 
@@ -371,8 +376,8 @@ def _settings_by_group(config: BrokerConfig, image: MetadataImage) -> dict[str, 
 
 def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
     return TransactionSettings(
-        max_timeout_ms=config.transaction_max_timeout_ms,
-        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+        max_timeout_ms=config.transactions.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactions.transactional_id_expiration_ms,
     )
 
 

@@ -35,7 +35,7 @@ def run_broker(properties: Mapping[str, str]) -> int:
     except ConfigError as error:
         print(f"penstock: {error.message}", file=sys.stderr)
         return 2
-    logs.configure(config.penstock_log_format, config.penstock_log_level)
+    logs.configure(config.process.penstock_log_format, config.process.penstock_log_level)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(config))
@@ -55,12 +55,13 @@ async def _serve(config: BrokerConfig) -> int:
         monitoring = await _start_monitoring(config, server)
     except OSError as error:
         print(
-            f"penstock: cannot serve metrics on {config.penstock_metrics_listen}: {_describe(error)}", file=sys.stderr
+            f"penstock: cannot serve metrics on {config.process.penstock_metrics_listen}: {_describe(error)}",
+            file=sys.stderr,
         )
         await server.stop()
         return 1
     _spare_the_collector()
-    print(f"penstock broker {config.node_id} is ready at {server.bootstrap_servers}", flush=True)
+    print(f"penstock broker {config.identity.node_id} is ready at {server.bootstrap_servers}", flush=True)
     await stopping.wait()
     logger.info("shutting down")
     await server.stop()
@@ -80,11 +81,11 @@ def _spare_the_collector() -> None:
 
 
 async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> MonitoringServer | None:
-    if not config.penstock_metrics_listen:
+    if not config.process.penstock_metrics_listen:
         return None
     from importlib.metadata import version  # 30 ms that a broker nobody monitors does not spend
 
-    host, _, port = config.penstock_metrics_listen.rpartition(":")
+    host, _, port = config.process.penstock_metrics_listen.rpartition(":")
     if int(port) > _MAX_PORT:  # the event loop would take the remainder
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"))

@@ -28,7 +28,7 @@ class Rig:
         self.is_stopping = False
         self.compaction = Compaction(
             lambda: [partition.log for partition in self.host.partitions],
-            lambda: self.config,
+            lambda: self.config.cleaner,
             self.host.clock,
             self.metrics,
             lambda: self.is_stopping,

@@ -167,7 +167,7 @@ def test_last_value_wins_when_a_setting_is_given_twice() -> None:
 def test_topics_are_deleted_by_name_and_by_id_when_they_exist() -> None:
     image = with_topics(cluster(), NewTopic("a", 2, 1), NewTopic("b", 1, 1), NewTopic("c", 1, 1))
     a, b = image.topics["a"], image.topics["b"]
-    decision = decide_delete_topics(image, config(), [TopicSelector("a"), TopicSelector(None, b.topic_id)])
+    decision = decide_delete_topics(image, config().topics, [TopicSelector("a"), TopicSelector(None, b.topic_id)])
     assert decision.results == (("a", a.topic_id, 0, None), ("b", b.topic_id, 0, None))
     assert decision.image.topics.keys() == {"c"}
     assert b.topic_id not in decision.image.topics_by_id
@@ -185,7 +185,7 @@ def test_deletion_is_refused_as_by_kafka_when_the_request_is_wrong() -> None:
         TopicSelector("b"),
         TopicSelector("b"),
     ]
-    decision = decide_delete_topics(image, config(), selectors)
+    decision = decide_delete_topics(image, config().topics, selectors)
     assert [(result.name, int(result.code)) for result in decision.results] == [
         ("nope", 3),
         (None, 100),
@@ -199,14 +199,14 @@ def test_deletion_is_refused_as_by_kafka_when_the_request_is_wrong() -> None:
         "Duplicate topic name.",
     ]
     assert decision.image is image
-    (by_id,) = decide_delete_topics(image, config(), [TopicSelector(None, b)] * 2).results
+    (by_id,) = decide_delete_topics(image, config().topics, [TopicSelector(None, b)] * 2).results
     assert by_id.message == "Duplicate topic id."
 
 
 def test_topic_goes_once_when_named_by_id_and_by_name() -> None:
     image = with_topics(cluster(), NewTopic("a", 1, 1))
     topic_id = image.topics["a"].topic_id
-    decision = decide_delete_topics(image, config(), [TopicSelector(None, topic_id), TopicSelector("a")])
+    decision = decide_delete_topics(image, config().topics, [TopicSelector(None, topic_id), TopicSelector("a")])
     assert [int(result.code) for result in decision.results] == [0, 42]
     assert decision.results[1].message == "The provided topic name maps to an ID that was already supplied."
     assert len(decision.operations) == 5
@@ -214,7 +214,7 @@ def test_topic_goes_once_when_named_by_id_and_by_name() -> None:
 
 def test_no_topic_is_deleted_when_deletion_is_disabled() -> None:
     image = with_topics(cluster(), NewTopic("a", 1, 1))
-    decision = decide_delete_topics(image, config(delete_topic_enable="false"), [TopicSelector("a")])
+    decision = decide_delete_topics(image, config(delete_topic_enable="false").topics, [TopicSelector("a")])
     assert decision.results == (("a", ZERO_TOPIC_ID, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."),)
     assert decision.image is image
 

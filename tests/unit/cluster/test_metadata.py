@@ -156,7 +156,7 @@ def test_config_in_effect_follows_when_a_dynamic_setting_changes() -> None:
     async def test(metadata: Metadata, _store: Store) -> None:
         await metadata.create_topics([NewTopic("a", 1, 1, configs=(("segment.ms", "9"),))])
         heard: list[object] = []
-        metadata.subscribe(lambda _old, _new: heard.append(metadata.config.message_max_bytes))
+        metadata.subscribe(lambda _old, _new: heard.append(metadata.config.get("message.max.bytes")))
         await metadata.alter_configs([FullChange(4, "1", (("message.max.bytes", "1000"),))])
         await metadata.alter_configs([FullChange(4, "", (("message.max.bytes", "2000"),))])
         assert heard == [1000, 1000]
@@ -164,7 +164,7 @@ def test_config_in_effect_follows_when_a_dynamic_setting_changes() -> None:
         assert (settings.max_message_bytes, settings.segment_ms) == (1000, 9)
         assert metadata.log_settings("no-such-topic").max_message_bytes == 1000
         await metadata.alter_configs([FullChange(4, "1", ())])
-        assert metadata.config.message_max_bytes == 2000
+        assert metadata.config.get("message.max.bytes") == 2000
         await metadata.alter_configs([FullChange(2, "a", ())])
         assert metadata.log_settings("a").segment_ms == 604_800_000
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import fields
+from typing import NamedTuple
 
 import pytest
 
 from penstock.core.config.broker_config import BrokerConfig, ConfigError, log_settings
+from penstock.core.config.sections import SECTIONS, misfits, read_section
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
 from penstock.core.log_settings import LogSettings
 
@@ -41,21 +43,21 @@ def test_kafkas_own_server_properties_is_accepted_when_given_unchanged() -> None
     assert [str(endpoint) for endpoint in config.endpoints] == ["PLAINTEXT://:9092"]
     assert [str(endpoint) for endpoint in config.advertised_endpoints({}, "ignored")] == ["PLAINTEXT://localhost:9092"]
     assert config.log_directories == ("/tmp/kraft-combined-logs",)
-    assert config.node_id == 1
+    assert config.identity.node_id == 1
     assert len(config.warnings) == 3  # KRaft, threads, share groups: one line each
     assert not any("unknown" in line for line in config.warnings)
 
 
 def test_attributes_and_get_agree_when_a_key_is_read() -> None:
     config = BrokerConfig.parse({"num.partitions": "7", "auto.create.topics.enable": "FALSE"})
-    assert config.num_partitions == config.get("num.partitions") == 7
-    assert config.auto_create_topics_enable is False
-    assert config.group_initial_rebalance_delay_ms == 3000
+    assert config.topics.num_partitions == config.get("num.partitions") == 7
+    assert config.topics.auto_create_topics_enable is False
+    assert config.groups.group_initial_rebalance_delay_ms == 3000
 
 
-def test_attribute_error_names_the_key_when_it_is_not_in_the_table() -> None:
-    with pytest.raises(AttributeError, match=r"num\.partitionz"):
-        _ = BrokerConfig.parse({}).num_partitionz
+def test_attribute_error_names_the_field_when_no_section_has_it() -> None:
+    with pytest.raises(AttributeError, match="num_partitionz"):
+        _ = BrokerConfig.parse({}).topics.num_partitionz  # type: ignore[attr-defined]
 
 
 def test_config_is_frozen_when_somebody_assigns() -> None:
@@ -127,8 +129,8 @@ def test_start_is_refused_with_what_is_accepted_when_a_value_is_bad(properties: 
 
 def test_broker_id_gives_the_node_id_when_only_the_older_name_is_set() -> None:
     config = BrokerConfig.parse({"broker.id": "5"})
-    assert (config.node_id, config.broker_id) == (5, 5)
-    assert BrokerConfig.parse({"broker.id": "-1"}).node_id == 1
+    assert (config.identity.node_id, config.get("broker.id")) == (5, 5)
+    assert BrokerConfig.parse({"broker.id": "-1"}).identity.node_id == 1
 
 
 @pytest.mark.parametrize(
@@ -199,13 +201,32 @@ def test_log_settings_carry_topic_and_broker_keys_when_both_are_set() -> None:
 
 
 def test_section_is_filled_by_field_names_when_a_component_asks_for_one() -> None:
-    @dataclass(frozen=True)
-    class Sessions:
+    class Sessions(NamedTuple):
         group_min_session_timeout_ms: int
         group_max_size: int
 
     config = BrokerConfig.parse({"group.max.size": "3"})
-    assert config.section(Sessions) == Sessions(6000, 3)
+    assert read_section(Sessions, config.values) == Sessions(6000, 3)
+
+
+def test_section_is_refused_when_a_field_is_not_a_key_or_has_another_type() -> None:
+    class Mistaken(NamedTuple):
+        group_max_sise: int
+        num_partitions: str
+        broker_rack: str
+        node_id: int
+
+    assert misfits(Mistaken) == [
+        "Mistaken.group_max_sise: there is no key group.max.sise",
+        "Mistaken.num_partitions: num.partitions is int, not str",
+        "Mistaken.broker_rack: broker.rack is str | None, not str",
+    ]
+
+
+def test_every_section_fits_the_table_when_the_configuration_is_parsed() -> None:
+    sections = {type(getattr(BrokerConfig.parse({}), each.name)) for each in fields(BrokerConfig)} & set(SECTIONS)
+    assert sections == set(SECTIONS)
+    assert [line for section in SECTIONS for line in misfits(section)] == []
 
 
 def test_advertised_address_is_complete_when_host_and_port_are_left_open() -> None:

@@ -47,7 +47,7 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     # As much as the answer may hold is enough; waiting for more would be waiting for ever.
-    request.min_bytes = min(request.min_bytes, request.max_bytes, broker.config.fetch_max_bytes)
+    request.min_bytes = min(request.min_bytes, request.max_bytes, broker.config.requests.fetch_max_bytes)
     read = _read(broker, context, request, plan.targets)
     if _is_complete(request, read, plan):
         return _respond(plan, read)
@@ -84,7 +84,7 @@ def _read(broker: Broker, context: RequestContext, request: FetchRequest, target
     """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
-    read = _Read(min(request.max_bytes, broker.config.fetch_max_bytes))
+    read = _Read(min(request.max_bytes, broker.config.requests.fetch_max_bytes))
     is_read_committed = request.isolation_level == _READ_COMMITTED
     for target in targets:
         data = PartitionData(partition_index=target.partition, high_watermark=-1, records=b"")

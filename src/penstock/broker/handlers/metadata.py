@@ -100,7 +100,11 @@ def _refuse(topic: MetadataRequestTopic) -> MetadataResponseTopic:
 
 
 def _topics_to_create(broker: Broker, context: RequestContext, request: MetadataRequest) -> list[str]:
-    if not request.allow_auto_topic_creation or not request.topics or not broker.config.auto_create_topics_enable:
+    if (
+        not request.allow_auto_topic_creation
+        or not request.topics
+        or not broker.config.topics.auto_create_topics_enable
+    ):
         return []
     known = broker.metadata.image.topics
     return [
@@ -246,7 +250,7 @@ def describe_topic_partitions(
         asked = [name for name in asked if name >= request.cursor.topic_name]
         if asked and asked[0] == request.cursor.topic_name:
             first = request.cursor.partition_index
-    room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
+    room = max(1, min(request.response_partition_limit, broker.config.requests.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name in asked:
         if room <= 0:

@@ -23,7 +23,7 @@ from penstock.broker.upkeep.compaction_pacing import (
     decide_lateness,
 )
 from penstock.core.clock import Clock
-from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.sections import CleanerSection
 from penstock.core.metrics.counters import CleanerMetrics
 from penstock.core.types import TopicPartition
 from penstock.log.compaction.cleaned_segment import Replacement
@@ -56,14 +56,14 @@ class Compaction:
     def __init__(
         self,
         logs: Callable[[], Iterable[PartitionLog]],
-        config: Callable[[], BrokerConfig],
+        settings: Callable[[], CleanerSection],
         clock: Clock,
         metrics: CleanerMetrics,
         is_stopping: Callable[[], bool],
         stopwatch: Stopwatch = REAL_TIME,
     ) -> None:
         self._logs = logs
-        self._config = config
+        self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._is_stopping = is_stopping
@@ -77,8 +77,8 @@ class Compaction:
         """Clean whatever is worth it, the dirtiest first, until nothing is. A log whose disk refuses is left for the
         next time.
         """
-        config = self._config()
-        if not config.log_cleaner_enable:
+        settings = self._settings()
+        if not settings.log_cleaner_enable:
             return
         refused: set[PartitionLog] = set()
         while not self._is_stopping():
@@ -156,11 +156,11 @@ class Compaction:
         return self._apply_retention(log)
 
     def _limits(self) -> CleanerLimits:
-        config = self._config()
+        settings = self._settings()
         return CleanerLimits(
-            config.log_cleaner_dedupe_buffer_size,
-            config.log_cleaner_io_buffer_load_factor,
-            max(config.log_cleaner_io_buffer_size, 1),
+            settings.log_cleaner_dedupe_buffer_size,
+            settings.log_cleaner_io_buffer_load_factor,
+            max(settings.log_cleaner_io_buffer_size, 1),
         )
 
     async def _work(self, log: PartitionLog, cleaning: Cleaning) -> bool:
@@ -182,7 +182,7 @@ class Compaction:
                 pause = self._pacing.pause_after(
                     Slice(progress.passed, progress.used, progress.size),
                     self._load.busy,
-                    self._config().log_cleaner_io_max_bytes_per_second,
+                    self._settings().log_cleaner_io_max_bytes_per_second,
                 )
                 await self._load.rest(pause)
             return False

@@ -40,26 +40,30 @@ class Housekeeping:
         config = broker.config
         self.compaction = Compaction(
             lambda: [partition.log for partition in broker.partitions],
-            lambda: broker.config,
+            lambda: broker.config.cleaner,
             broker.clock,
             broker.metrics.cleaner,
             self._stopping.is_set,
             stopwatch,
         )
         self.chores: tuple[Chore, ...] = (
-            Chore("retention", lambda: broker.config.log_retention_check_interval_ms, self._apply_retention),
+            Chore("retention", lambda: broker.config.upkeep.log_retention_check_interval_ms, self._apply_retention),
             # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes what has
             # changed.
-            Chore("checkpoints", lambda: config.replica_high_watermark_checkpoint_interval_ms, self._write_checkpoints),
-            Chore("offset expiry", lambda: config.offsets_retention_check_interval_ms, self._expire_offsets),
+            Chore(
+                "checkpoints",
+                lambda: config.upkeep.replica_high_watermark_checkpoint_interval_ms,
+                self._write_checkpoints,
+            ),
+            Chore("offset expiry", lambda: config.groups.offsets_retention_check_interval_ms, self._expire_offsets),
             Chore(
                 "transactional id expiry",
-                lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                lambda: config.transactions.transaction_remove_expired_transaction_cleanup_interval_ms,
                 self._expire_transactional_ids,
             ),
             Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
             Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
-            Chore("compaction", lambda: max(broker.config.log_cleaner_backoff_ms, 1), self.compaction.run),
+            Chore("compaction", lambda: max(broker.config.cleaner.log_cleaner_backoff_ms, 1), self.compaction.run),
             Chore("flush", self._flush_interval_ms, self._flush_old),
         )
 

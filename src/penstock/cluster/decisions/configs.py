@@ -172,7 +172,7 @@ def _alter_topic(
 def _alter_broker(
     image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
 ) -> tuple[list[Operation], MetadataImage]:
-    node_id = _broker_id(name, config.node_id) if name else None
+    node_id = _broker_id(name, config.identity.node_id) if name else None
     before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
     try:
         settings = transform(before)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.cluster.decisions.decision import NewTopic
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.sections import OffsetsTopicSection, TransactionTopicSection
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 # What `segment.bytes` allows; the two keys below allow less, from before KIP-1030 raised it.
@@ -26,36 +27,36 @@ def internal_topic(name: str, config: BrokerConfig, broker_count: int) -> NewTop
     return _TOPICS[name](config, broker_count)
 
 
-def _consumer_offsets(config: BrokerConfig, broker_count: int) -> NewTopic:
+def _consumer_offsets(section: OffsetsTopicSection, broker_count: int) -> NewTopic:
     return NewTopic(
         CONSUMER_OFFSETS,
-        config.offsets_topic_num_partitions,
-        min(config.offsets_topic_replication_factor, broker_count),
+        section.offsets_topic_num_partitions,
+        min(section.offsets_topic_replication_factor, broker_count),
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
-            ("segment.bytes", str(max(config.offsets_topic_segment_bytes, _LEAST_SEGMENT_BYTES))),
+            ("segment.bytes", str(max(section.offsets_topic_segment_bytes, _LEAST_SEGMENT_BYTES))),
         ),
     )
 
 
-def _transaction_state(config: BrokerConfig, broker_count: int) -> NewTopic:
-    replication_factor = min(config.transaction_state_log_replication_factor, broker_count)
+def _transaction_state(section: TransactionTopicSection, broker_count: int) -> NewTopic:
+    replication_factor = min(section.transaction_state_log_replication_factor, broker_count)
     return NewTopic(
         TRANSACTION_STATE,
-        config.transaction_state_log_num_partitions,
+        section.transaction_state_log_num_partitions,
         replication_factor,
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "uncompressed"),
-            ("min.insync.replicas", str(min(config.transaction_state_log_min_isr, replication_factor))),
-            ("segment.bytes", str(max(config.transaction_state_log_segment_bytes, _LEAST_SEGMENT_BYTES))),
+            ("min.insync.replicas", str(min(section.transaction_state_log_min_isr, replication_factor))),
+            ("segment.bytes", str(max(section.transaction_state_log_segment_bytes, _LEAST_SEGMENT_BYTES))),
             ("unclean.leader.election.enable", "false"),
         ),
     )
 
 
 _TOPICS: dict[str, Callable[[BrokerConfig, int], NewTopic]] = {
-    CONSUMER_OFFSETS: _consumer_offsets,
-    TRANSACTION_STATE: _transaction_state,
+    CONSUMER_OFFSETS: lambda config, broker_count: _consumer_offsets(config.offsets_topic, broker_count),
+    TRANSACTION_STATE: lambda config, broker_count: _transaction_state(config.transaction_topic, broker_count),
 }

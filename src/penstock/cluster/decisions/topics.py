@@ -27,6 +27,7 @@ from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, Top
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import CompareAndSet, Operation
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.sections import TopicSection
 from penstock.core.config.types import ConfigError
 from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST
 from penstock.core.types import ZERO_TOPIC_ID, TopicId
@@ -54,7 +55,7 @@ def decide_create_topics(
 ) -> Decision[CreateTopicResult]:
     """One result per distinct name, in the order of the request."""
     counts = Counter(topic.name for topic in requested)
-    if sum(_partition_count(topic, config) for topic in requested) > MAX_PARTITIONS_PER_REQUEST:
+    if sum(_partition_count(topic, config.topics) for topic in requested) > MAX_PARTITIONS_PER_REQUEST:
         code = ErrorCode.POLICY_VIOLATION
         return Decision(tuple(CreateTopicResult(name, code, _TOO_MANY_PARTITIONS) for name in counts), (), image)
     results: list[CreateTopicResult] = []
@@ -77,9 +78,9 @@ def decide_create_topics(
 
 
 def decide_delete_topics(
-    image: MetadataImage, config: BrokerConfig, selectors: Sequence[TopicSelector]
+    image: MetadataImage, settings: TopicSection, selectors: Sequence[TopicSelector]
 ) -> Decision[DeleteTopicResult]:
-    if not config.delete_topic_enable:
+    if not settings.delete_topic_enable:
         code, message = ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
         return Decision(tuple(DeleteTopicResult(*selector, code, message) for selector in selectors), (), image)
     counts = Counter(selectors)
@@ -166,10 +167,10 @@ def _restarted(state: PartitionState, node_id: int, was_clean_shutdown: bool) ->
     return state
 
 
-def _partition_count(topic: NewTopic, config: BrokerConfig) -> int:
+def _partition_count(topic: NewTopic, settings: TopicSection) -> int:
     if topic.assignments:
         return len(topic.assignments)
-    return int(config.num_partitions) if topic.partition_count == -1 else max(topic.partition_count, 0)
+    return settings.num_partitions if topic.partition_count == -1 else max(topic.partition_count, 0)
 
 
 def _new_topic(image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices) -> TopicImage:
@@ -181,7 +182,9 @@ def _new_topic(image: MetadataImage, config: BrokerConfig, topic: NewTopic, choi
     check_topic_name(topic.name)
     check_collision(topic.name, image.colliding_names)
     configs = _checked_settings(config, topic.configs)
-    replicas = _manual_replicas(image, topic) if topic.assignments else _placed_replicas(image, config, topic, choices)
+    replicas = (
+        _manual_replicas(image, topic) if topic.assignments else _placed_replicas(image, config.topics, topic, choices)
+    )
     partitions = tuple(_new_state(image, index, nodes) for index, nodes in enumerate(replicas))
     return TopicImage(topic.name, choices.new_topic_id(), partitions, configs)
 
@@ -200,7 +203,7 @@ def _checked_settings(config: BrokerConfig, given: Sequence[tuple[str, str | Non
 
 
 def _placed_replicas(
-    image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices
+    image: MetadataImage, settings: TopicSection, topic: NewTopic, choices: Choices
 ) -> list[tuple[int, ...]]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -208,8 +211,8 @@ def _placed_replicas(
     if topic.partition_count < -1 or topic.partition_count == 0:
         message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    return place_replicas(image.brokers.values(), _partition_count(topic, config), factor, choices.random)
+    factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    return place_replicas(image.brokers.values(), _partition_count(topic, settings), factor, choices.random)
 
 
 def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:

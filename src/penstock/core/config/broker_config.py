@@ -11,9 +11,23 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.core.config.keys.group import BOUNDS, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from penstock.core.config.sections import (
+    CleanerSection,
+    GroupSection,
+    IdentitySection,
+    NetworkSection,
+    OffsetsTopicSection,
+    ProcessSection,
+    RequestSection,
+    TopicSection,
+    TransactionSection,
+    TransactionTopicSection,
+    UpkeepSection,
+    read_section,
+)
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME, reason_ignored
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
@@ -22,7 +36,6 @@ from penstock.core.log_settings import LogSettings
 
 __all__ = ["BrokerConfig", "ConfigError", "log_settings"]
 
-Section = TypeVar("Section")
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 # A broker key that a partition's log needs beside the topic's own.
 _PRODUCER_EXPIRATION = "producer.id.expiration.ms"
@@ -30,8 +43,19 @@ _PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Values by Kafka's name with `get`, or as attributes in snake case: `config.num_partitions`."""
+    """Typed values in sections, `config.topics.num_partitions`; any value by Kafka's name with `get`."""
 
+    identity: IdentitySection
+    process: ProcessSection
+    network: NetworkSection
+    requests: RequestSection
+    topics: TopicSection
+    offsets_topic: OffsetsTopicSection
+    transaction_topic: TransactionTopicSection
+    groups: GroupSection
+    transactions: TransactionSection
+    upkeep: UpkeepSection
+    cleaner: CleanerSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     dynamic_broker: Mapping[str, str]
@@ -62,6 +86,17 @@ class BrokerConfig:
             check(values)
         endpoints, advertised = _listeners(values)
         return cls(
+            identity=read_section(IdentitySection, values),
+            process=read_section(ProcessSection, values),
+            network=read_section(NetworkSection, values),
+            requests=read_section(RequestSection, values),
+            topics=read_section(TopicSection, values),
+            offsets_topic=read_section(OffsetsTopicSection, values),
+            transaction_topic=read_section(TransactionTopicSection, values),
+            groups=read_section(GroupSection, values),
+            transactions=read_section(TransactionSection, values),
+            upkeep=read_section(UpkeepSection, values),
+            cleaner=read_section(CleanerSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),
@@ -79,17 +114,6 @@ class BrokerConfig:
     def get(self, name: str) -> ConfigValue:
         """The value in effect of a key of the table. KeyError for a key that is not there: a mistake of ours."""
         return self.values[name]
-
-    def __getattr__(self, attribute: str) -> Any:
-        try:
-            return self.values[attribute.replace("_", ".")]
-        except KeyError:
-            raise AttributeError(f"there is no configuration key {attribute.replace('_', '.')!r}") from None
-
-    def section(self, section: type[Section]) -> Section:
-        """A frozen dataclass whose fields are keys in snake case, filled: what a component is handed."""
-        names = [each.name for each in fields(section)]  # type: ignore[arg-type]  # any dataclass
-        return section(**{name: self.values[name.replace("_", ".")] for name in names})
 
     def topic_config(self, overrides: Mapping[str, str]) -> Mapping[str, ConfigValue]:
         """Every topic key's value in effect for a topic with these overrides. Raises ConfigError for a bad one."""

@@ -1,0 +1,190 @@
+"""The broker's settings as typed values, one frozen section for each component that reads them.
+
+A field is a key of the table with underscores for the dots, so `max_connections_per_ip` is `max.connections.per.ip`.
+The type of a field follows from the kind of its key. The last line of this module compares all fields with the table:
+a misspelt field, or a field of the wrong type, stops the import.
+
+Keys that no section names are described, validated and stored like the others.
+
+The sections are named tuples because every start pays for them: eleven frozen dataclasses took 10 ms, these take 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from penstock.core.config.table import BROKER_KEYS
+from penstock.core.config.types import ConfigKey, ConfigKind, ConfigValue
+
+Section = TypeVar("Section")
+
+
+class IdentitySection(NamedTuple):
+    """Which broker this is, of which cluster, and where it stands."""
+
+    node_id: int
+    broker_rack: str | None
+    penstock_cluster_id: str
+
+
+class ProcessSection(NamedTuple):
+    """What an operator sees of the process: log lines and metrics."""
+
+    penstock_log_format: str
+    penstock_log_level: str
+    penstock_metrics_listen: str
+
+
+class NetworkSection(NamedTuple):
+    """What a listener allows its connections."""
+
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    max_connections: int
+    max_connections_per_ip: int
+    connections_max_idle_ms: int
+
+
+class RequestSection(NamedTuple):
+    """How much a single request gets."""
+
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+
+
+class TopicSection(NamedTuple):
+    """How topics come and go."""
+
+    num_partitions: int
+    default_replication_factor: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+
+
+class OffsetsTopicSection(NamedTuple):
+    """The shape of `__consumer_offsets`."""
+
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+
+
+class TransactionTopicSection(NamedTuple):
+    """The shape of `__transaction_state`."""
+
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+
+
+class GroupSection(NamedTuple):
+    """What the group coordinator allows and for how long it remembers."""
+
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
+    group_consumer_assignment_interval_ms: int
+    group_consumer_regex_refresh_interval_ms: int
+    offset_metadata_max_bytes: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+
+
+class TransactionSection(NamedTuple):
+    """What the transaction coordinator allows, and how a partition's leader asks the coordinator."""
+
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+
+
+class UpkeepSection(NamedTuple):
+    """How often the logs are looked after."""
+
+    log_retention_check_interval_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+
+
+class CleanerSection(NamedTuple):
+    """How compaction runs."""
+
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+
+
+SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
+    IdentitySection,
+    ProcessSection,
+    NetworkSection,
+    RequestSection,
+    TopicSection,
+    OffsetsTopicSection,
+    TransactionTopicSection,
+    GroupSection,
+    TransactionSection,
+    UpkeepSection,
+    CleanerSection,
+)
+
+# A field's annotation by the kind of its key.
+_ANNOTATIONS = {
+    ConfigKind.BOOLEAN: "bool",
+    ConfigKind.STRING: "str",
+    ConfigKind.INT: "int",
+    ConfigKind.SHORT: "int",
+    ConfigKind.LONG: "int",
+    ConfigKind.DOUBLE: "float",
+    ConfigKind.LIST: "tuple[str, ...]",
+    ConfigKind.CLASS: "str",
+    ConfigKind.PASSWORD: "str",
+}
+
+
+def read_section(section: type[Section], values: Mapping[str, ConfigValue]) -> Section:
+    """The section with the values in effect, which are given by Kafka's names."""
+    return section(**{field: values[_key_name(field)] for field in section.__annotations__})
+
+
+def misfits(section: type[tuple[Any, ...]]) -> list[str]:
+    """What is wrong with a section's fields, in words: names that no key has, and types that the key's values lack."""
+    wrong = []
+    for field, annotation in section.__annotations__.items():
+        key = BROKER_KEYS.get(_key_name(field))
+        if key is None:
+            wrong.append(f"{section.__name__}.{field}: there is no key {_key_name(field)}")
+        elif annotation.__forward_arg__ != _annotation(key):
+            wrong.append(
+                f"{section.__name__}.{field}: {key.name} is {_annotation(key)}, not {annotation.__forward_arg__}"
+            )
+    return wrong
+
+
+def _key_name(field: str) -> str:
+    return field.replace("_", ".")
+
+
+def _annotation(key: ConfigKey) -> str:
+    """Only a key whose default is None can be without a value: no text is parsed to None."""
+    annotation = _ANNOTATIONS[key.kind]
+    return annotation if key.default is not None else f"{annotation} | None"
+
+
+_wrong = [line for section in SECTIONS for line in misfits(section)]
+assert not _wrong, "; ".join(_wrong)
