@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.access.raw_client import choose_version
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.views.cluster import (
     BrokerView,
@@ -44,7 +43,6 @@ from penstock.protocol.messages.api_versions import (
 )
 from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
@@ -200,22 +198,6 @@ def test_finalized_level_is_shown_when_feature_has_one() -> None:
         ("a", 1),
         ("b", None),
     ]
-
-
-def test_highest_common_version_is_chosen_when_both_sides_have_one() -> None:
-    served = ApiVersion(api_key=DescribeLogDirsRequest.API_KEY, min_version=1, max_version=4)
-    assert choose_version(DescribeLogDirsRequest, ApiVersionsResponse(api_keys=[served])) == 4
-    served.max_version = 99
-    assert (
-        choose_version(DescribeLogDirsRequest, ApiVersionsResponse(api_keys=[served]))
-        == DescribeLogDirsRequest.MAX_VERSION
-    )
-
-
-@pytest.mark.parametrize("served", [[], [ApiVersion(api_key=35, min_version=90, max_version=99)]])
-def test_error_names_the_api_when_no_version_is_common(served: list[ApiVersion]) -> None:
-    with pytest.raises(CliError, match="DescribeLogDirs"):
-        choose_version(DescribeLogDirsRequest, ApiVersionsResponse(api_keys=served))
 
 
 def directories() -> list[tuple[int, list[DescribeLogDirsResult]]]:

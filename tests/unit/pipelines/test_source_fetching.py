@@ -63,7 +63,7 @@ class FakeBroker:
         self.asked.append(request.topics[0].partitions[0].fetch_offset)
         return len(self.asked)
 
-    def receive(self, request_id: int, timeout_s: float) -> FetchResponse:
+    def receive(self, request_id: int, response: type[FetchResponse], *, timeout_s: float) -> FetchResponse:
         answer = next(self._answers, b"")
         if isinstance(answer, OSError):
             raise answer

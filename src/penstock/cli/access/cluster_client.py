@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception
 from penstock.client import addresses
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -30,6 +31,7 @@ REQUEST_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 5.0
 # A topic made by auto-creation, or the first lookup of a group, takes a moment to be seen by every request.
 SETTLE_SECONDS = 5.0
+_SETTLING_POLICY = RetryPolicy(SETTLE_SECONDS, 0.1, 0.1)
 _SETTLING = frozenset(
     {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE"}
 )
@@ -108,15 +110,15 @@ def wait(request: Callable[[], Future[Result]], subject: str = "") -> Result:
     """The answer to `request`, sent again while the cluster is still settling."""
     from confluent_kafka import KafkaException
 
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while True:
-        try:
-            return request().result(REQUEST_TIMEOUT_SECONDS + 5)
-        except KafkaException as error:
-            explained = explain_exception(error, subject)
-            if explained.name not in _SETTLING or time.monotonic() >= deadline:
-                raise explained from error
-            time.sleep(0.1)
+    def judge(error: Exception) -> Outlook:
+        return Outlook.PASSING if error.args[0].name() in _SETTLING else Outlook.FINAL
+
+    try:
+        return Retrying(_SETTLING_POLICY).run(
+            lambda: request().result(REQUEST_TIMEOUT_SECONDS + 5), KafkaException, judge
+        )
+    except KafkaException as error:
+        raise explain_exception(error, subject) from error
 
 
 def wait_each(futures: Mapping[Key, Future[Result]]) -> tuple[dict[Key, Result], dict[Key, CliError]]:

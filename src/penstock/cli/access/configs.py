@@ -74,11 +74,15 @@ def alter_settings(cluster: Cluster, resource: Resource, changes: list[Change], 
 
 def _read_broker_defaults(cluster: Cluster) -> list[Setting]:
     from penstock.cli.access.raw_client import check_error, open_broker
-    from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+    from penstock.protocol.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+        DescribeConfigsResponse,
+    )
 
     resource = DescribeConfigsResource(resource_type=4, resource_name="", configuration_keys=None)
     with open_broker(cluster) as broker:
-        result = broker.request(DescribeConfigsRequest(resources=[resource])).results[0]
+        result = broker.request(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse).results[0]
     check_error(result.error_code, "broker defaults", result.error_message)
     return [
         Setting(config.name, config.value, config.config_source, config.read_only, config.is_sensitive)
@@ -92,6 +96,7 @@ def _alter_broker_defaults(cluster: Cluster, changes: list[Change], validate_onl
         AlterableConfig,
         AlterConfigsResource,
         IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
     )
 
     configs = [
@@ -101,5 +106,5 @@ def _alter_broker_defaults(cluster: Cluster, changes: list[Change], validate_onl
     resource = AlterConfigsResource(resource_type=4, resource_name="", configs=configs)
     with open_broker(cluster) as broker:
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        result = broker.request(request).responses[0]
+        result = broker.request(request, IncrementalAlterConfigsResponse).responses[0]
     check_error(result.error_code, "broker defaults", result.error_message)

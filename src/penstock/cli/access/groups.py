@@ -98,6 +98,7 @@ def delete_offsets(cluster: Cluster, group: str, keys: list[TopicPartition]) -> 
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
         OffsetDeleteRequestTopic,
+        OffsetDeleteResponse,
     )
 
     by_topic: dict[str, list[int]] = {}
@@ -110,7 +111,7 @@ def delete_offsets(cluster: Cluster, group: str, keys: list[TopicPartition]) -> 
         for topic, numbers in by_topic.items()
     ]
     with open_broker(cluster, find_group_coordinator(cluster, group)) as broker:
-        response = broker.request(OffsetDeleteRequest(group_id=group, topics=topics))
+        response = broker.request(OffsetDeleteRequest(group_id=group, topics=topics), OffsetDeleteResponse)
     check_error(response.error_code, f"group {group}")
     return {
         TopicPartition(topic.name, partition.partition_index): explain(

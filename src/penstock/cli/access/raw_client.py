@@ -4,90 +4,63 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from penstock.cli.access.cluster_client import Cluster, parse_servers
 from penstock.cli.errors import CliError, ExitCode, UsageError
-from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.protocol.errors import ErrorCode, describe
-from penstock.protocol.message import Message
-from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.client.addresses import Address
+from penstock.client.connection import ConnectionClosedError
+from penstock.client.versioned import UnservedApiError, VersionedClient
+from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP_KEY = 0
-_UNSUPPORTED_VERSION = 35
-
-
-class RawBroker:
-    """One broker, and the versions it serves."""
-
-    def __init__(self, connection: BlockingConnection) -> None:
-        self._connection = connection
-        self.versions = _ask_versions(connection)
-
-    def request(self, message: Message) -> Any:
-        return self._connection.request(message, choose_version(type(message), self.versions))
+_CLIENT_ID = "penstock-cli"
+_VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
 @contextlib.contextmanager
-def open_broker(cluster: Cluster, address: tuple[str, int] | None = None) -> Iterator[RawBroker]:
-    """The broker at `address`, or the first of the bootstrap servers that answers."""
+def open_broker(cluster: Cluster, address: Address | None = None) -> Iterator[VersionedClient]:
+    """The broker at `address`, or the first of the bootstrap servers that answers. Failures inside become CliErrors."""
     candidates = parse_servers(cluster.bootstrap_servers) if address is None else [address]
-    tls = _tls_context(cluster)
+    with _open_first(candidates, _tls_context(cluster)) as client:
+        host, port = client.address
+        try:
+            yield client
+        except (ConnectionClosedError, TimeoutError) as error:
+            raise CliError(f"{host}:{port}: {error}", "Its log may say why.", ExitCode.UNREACHABLE) from error
+        except UnservedApiError as error:
+            raise CliError(f"{host}:{port}: {error.message}", _VERSIONS_HINT) from error
+
+
+def _open_first(candidates: Sequence[Address], tls: ssl.SSLContext | None) -> VersionedClient:
     failures = []
     for host, port in candidates:
         try:
-            connection = BlockingConnection(host, port, client_id="penstock-cli", tls=tls)
+            return VersionedClient.open((host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, tls=tls)
         except OSError as error:
             failures.append(f"{host}:{port} ({error.strerror or error})")
-            continue
-        with connection:
-            try:
-                yield RawBroker(connection)
-            except (ConnectionClosedError, TimeoutError) as error:
-                raise CliError(f"{host}:{port}: {error}", "Its log may say why.", ExitCode.UNREACHABLE) from error
-        return
+        except ApiError as error:
+            raise CliError(f"{host}:{port} does not tell its versions: {error.message}") from error
     raise CliError(f"no broker answers at {', '.join(failures)}", "Check --bootstrap-server.", ExitCode.UNREACHABLE)
 
 
-def find_group_coordinator(cluster: Cluster, group: str) -> tuple[str, int]:
+def find_group_coordinator(cluster: Cluster, group: str) -> Address:
     return find_coordinator(cluster, _GROUP_KEY, group)
 
 
-def find_coordinator(cluster: Cluster, key_type: int, key: str) -> tuple[str, int]:
+def find_coordinator(cluster: Cluster, key_type: int, key: str) -> Address:
     request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
     with open_broker(cluster) as broker:
-        response = broker.request(request)
-    found = response.coordinators[0] if response.coordinators else response
-    check_error(found.error_code, f"group {key}" if key_type == _GROUP_KEY else f"transactional id {key}")
-    return found.host, found.port
+        response = broker.request(request, FindCoordinatorResponse)
+    coordinator = response.coordinators[0] if response.coordinators else response
+    check_error(coordinator.error_code, f"group {key}" if key_type == _GROUP_KEY else f"transactional id {key}")
+    return coordinator.host, coordinator.port
 
 
 def check_error(code: int, subject: str, message: str | None = None) -> None:
     if code != ErrorCode.NONE:
         raise CliError(f"{subject}: {message or describe(ErrorCode(code))}")
-
-
-def choose_version(message: type[Message], versions: ApiVersionsResponse) -> int:
-    """The highest version both sides know; CliError when there is none."""
-    for api in versions.api_keys:
-        if api.api_key == message.API_KEY:
-            version = min(api.max_version, message.MAX_VERSION)
-            if version >= max(api.min_version, message.MIN_VERSION):
-                return version
-            break
-    name = message.__name__.removesuffix("Request")
-    raise CliError(f"the broker does not serve {name}", "`penstock cluster api-versions` shows what it serves.")
-
-
-def _ask_versions(connection: BlockingConnection) -> ApiVersionsResponse:
-    request = ApiVersionsRequest(client_software_name="penstock-cli", client_software_version="1")
-    response: ApiVersionsResponse = connection.request(request, ApiVersionsRequest.MAX_VERSION)
-    if response.error_code == _UNSUPPORTED_VERSION:  # an older broker; version 0 is served by all of them
-        response = connection.request(request, 0)
-    check_error(response.error_code, "ApiVersions")
-    return response
 
 
 def _tls_context(cluster: Cluster) -> ssl.SSLContext | None:

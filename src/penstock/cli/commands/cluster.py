@@ -47,7 +47,7 @@ def describe(cluster: Cluster, as_json: AsJson = False) -> None:
     cluster_id, controller, brokers = _read_brokers(cluster)
     try:
         with open_broker(cluster) as broker:
-            versions = broker.versions
+            versions = broker.served
     except UsageError:  # a login that our own connection does not know; the rest can still be told
         versions = ApiVersionsResponse()
     if as_json:
@@ -83,8 +83,8 @@ def api_versions(cluster: Cluster, broker: BrokerIds = None, as_json: AsJson = F
     if broker is not None:
         addresses = [(view.host, view.port) for view in choose_brokers(_read_brokers(cluster)[2], broker)]
     for address in addresses:
-        with open_broker(cluster, address) as raw:
-            versions = raw.versions
+        with open_broker(cluster, address) as client:
+            versions = client.served
         if as_json:
             output.print_json(api_documents(versions))
         else:
@@ -101,12 +101,12 @@ def log_directories(
     as_json: AsJson = False,
 ) -> None:
     """Show the brokers' data directories and what fills them."""
-    from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+    from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
     found = []
     for view in choose_brokers(_read_brokers(cluster)[2], broker):
-        with open_broker(cluster, (view.host, view.port)) as raw:
-            response = raw.request(DescribeLogDirsRequest(topics=None))
+        with open_broker(cluster, (view.host, view.port)) as client:
+            response = client.request(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
         check_error(response.error_code, f"broker {view.id}")
         found.append((view.id, response.results))
     wanted = frozenset(topic) if topic else None

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+
 logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
@@ -31,9 +33,13 @@ _AWAY = STALE_LEADER | frozenset(
 )  # fmt: skip
 
 
-def is_away(error: KafkaException | FutureTimeoutError) -> bool:
+def is_away(error: Exception) -> bool:
     """Whether the same request may be answered once a broker is back."""
     return not isinstance(error, KafkaException) or error.args[0].name() in _AWAY
+
+
+def _judge(error: Exception) -> Outlook:
+    return Outlook.PASSING if is_away(error) else Outlook.FINAL
 
 
 def ask_patiently(
@@ -44,13 +50,11 @@ def ask_patiently(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _Result:
-    """Again while brokers are away. What fails otherwise, or for too long, is the caller's."""
-    began = clock()
-    while True:
-        try:
-            return ask()
-        except (KafkaException, FutureTimeoutError) as error:
-            if not is_away(error) or clock() - began >= patience_s:
-                raise
-            logger.warning("%s failed, trying again: %s", doing, error)
-        sleep(PAUSE_S)
+    """Asks again while brokers are away. A failure of another kind, or one that lasts too long, is raised as it is."""
+    retrying = Retrying(RetryPolicy(patience_s, PAUSE_S, PAUSE_S), clock, sleep)
+    return retrying.run(
+        ask,
+        (KafkaException, FutureTimeoutError),
+        _judge,
+        lambda error: logger.warning("%s failed, trying again: %s", doing, error),
+    )

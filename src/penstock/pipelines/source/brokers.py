@@ -3,61 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from penstock.client.addresses import Address, parse_servers
-from penstock.client.connection import BlockingConnection
+from penstock.client.versioned import VersionedClient
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import refuse_value
 from penstock.pipelines.source.offsets import EARLIEST, LATEST
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.message import Message
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-CONNECT_TIMEOUT_S = 10.0
-REQUEST_TIMEOUT_S = 30.0
+_SOFTWARE = "penstock-spark"
 # The last versions that name topics rather than number them: ids would have to be looked up and kept for nothing here.
-_LAST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
-
-
-class BrokerConnection:
-    """One broker, and the versions it serves."""
-
-    def __init__(self, address: Address, client_id: str) -> None:
-        self.address = address
-        self._connection = BlockingConnection(*address, client_id=client_id, timeout_s=CONNECT_TIMEOUT_S)
-        self._versions = self._ask_versions()
-
-    @property
-    def is_open(self) -> bool:
-        return self._connection.is_open
-
-    def send(self, message: Message) -> int:
-        return self._connection.send(message, self._choose_version(message))
-
-    def receive(self, request_id: int, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
-        return self._connection.receive(request_id, timeout_s=timeout_s)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        request = ApiVersionsRequest(client_software_name="penstock-spark", client_software_version="1")
-        answer = self._connection.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=REQUEST_TIMEOUT_S)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older broker; version 0 is served by all of them
-            answer = self._connection.request(request, 0, timeout_s=REQUEST_TIMEOUT_S)
-        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-
-    def _choose_version(self, message: Message) -> int:
-        least, most = self._versions.get(message.API_KEY, (0, -1))
-        version = min(most, message.MAX_VERSION, _LAST_VERSIONS[message.API_KEY])
-        if version < max(least, message.MIN_VERSION):
-            name = type(message).__name__
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"the broker serves no version of {name} that is known here")
-        return version
+_NEWEST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
 
 
 class Brokers:
@@ -70,10 +34,10 @@ class Brokers:
             accepted = "HOST:PORT, several separated by commas"
             raise refuse_value("kafka.bootstrap.servers", bootstrap_servers, accepted) from None
         self._client_id = client_id
-        self._connections: dict[Address, BrokerConnection] = {}
+        self._connections: dict[Address, VersionedClient] = {}
         self._leaders: dict[TopicPartition, Address] = {}
 
-    def leader(self, partition: TopicPartition) -> BrokerConnection:
+    def leader(self, partition: TopicPartition) -> VersionedClient:
         if partition not in self._leaders:
             self._find_leaders(partition)
         return self._connect(self._leaders[partition])
@@ -81,24 +45,24 @@ class Brokers:
     def find_bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """The first offset that is there, and the one behind the last."""
         connection = self.leader(partition)
-        found = []
+        bounds = []
         for position in (EARLIEST, LATEST):
             asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=position)
             topic = ListOffsetsTopic(name=partition.topic, partitions=[asked])
             try:
-                answer = connection.receive(connection.send(ListOffsetsRequest(replica_id=-1, topics=[topic])))
+                answer = connection.request(ListOffsetsRequest(replica_id=-1, topics=[topic]), ListOffsetsResponse)
             except OSError:
                 self.drop(connection)
                 raise
             answered = answer.topics[0].partitions[0]
             _raise_for(answered.error_code, str(partition))
-            found.append(answered.offset)
-        return found[0], found[1]
+            bounds.append(answered.offset)
+        return bounds[0], bounds[1]
 
     def forget_leader(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)
 
-    def drop(self, connection: BrokerConnection) -> None:
+    def drop(self, connection: VersionedClient) -> None:
         """For a connection that failed, or that still owes an answer nobody will take."""
         connection.close()
         self._connections.pop(connection.address, None)
@@ -108,10 +72,12 @@ class Brokers:
             connection.close()
         self._connections.clear()
 
-    def _connect(self, address: Address) -> BrokerConnection:
+    def _connect(self, address: Address) -> VersionedClient:
         known = self._connections.get(address)
         if known is None or not known.is_open:
-            known = self._connections[address] = BrokerConnection(address, self._client_id)
+            known = self._connections[address] = VersionedClient.open(
+                address, client_id=self._client_id, software=_SOFTWARE, newest=_NEWEST_VERSIONS
+            )
         return known
 
     def _find_leaders(self, wanted: TopicPartition) -> None:
@@ -119,7 +85,7 @@ class Brokers:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=wanted.topic)], allow_auto_topic_creation=False)
         connection = self._connect_any()
         try:
-            answer = connection.receive(connection.send(request))
+            answer = connection.request(request, MetadataResponse)
         except OSError:
             self.drop(connection)
             raise
@@ -134,7 +100,7 @@ class Brokers:
         if wanted not in self._leaders:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{wanted} has no leader")
 
-    def _connect_any(self) -> BrokerConnection:
+    def _connect_any(self) -> VersionedClient:
         failures = []
         for address in dict.fromkeys((*self._connections, *self._bootstrap)):
             try:

@@ -19,6 +19,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec, TopicDescription
 
 from penstock.client.bounded_call import StuckCallError
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.waiting import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
 from penstock.pipelines.options import OptionError
@@ -152,23 +153,29 @@ class Cluster:
         return self._retry("looking up offsets", ask)
 
     def _retry(self, doing: str, ask: Callable[[], _Result]) -> _Result:
-        attempt, began = 0, time.monotonic()
-        pause_s = self._lookup.retry_interval_ms / 1000
-        while True:
-            attempt += 1
-            try:
-                return ask()
-            except (KafkaException, FutureTimeoutError) as error:
-                is_restarting = is_away(error) and time.monotonic() - began < PATIENCE_S and self._lookup.retries > 0
-                if (attempt > self._lookup.retries and not is_restarting) or _name(error) in _FINAL:
-                    raise ClusterError(
-                        f"{doing} failed after {attempt} tries: {_explain(error)}. Check"
-                        f" kafka.bootstrap.servers={self._servers}"
-                        " and the broker's log; fetchOffset.numRetries allows for more tries"
-                    ) from error
-                logger.warning("%s failed, trying again: %s", doing, _explain(error))
-                pause_s = max(pause_s, PAUSE_S) if is_restarting else pause_s
-            time.sleep(pause_s)
+        """For fetchOffset.numRetries, and where a broker is away for a minute at least, unless no retry is wanted."""
+        retries, pause_s = self._lookup.retries, self._lookup.retry_interval_ms / 1000
+        patience_s = PATIENCE_S if retries else 0.0
+        retrying = Retrying(RetryPolicy(patience_s, pause_s, max(pause_s, PAUSE_S), attempts=retries + 1))
+        try:
+            return retrying.run(
+                ask,
+                (KafkaException, FutureTimeoutError),
+                _judge,
+                lambda error: logger.warning("%s failed, trying again: %s", doing, _explain(error)),
+            )
+        except (KafkaException, FutureTimeoutError) as error:
+            raise ClusterError(
+                f"{doing} failed after {retrying.attempts} tries: {_explain(error)}. Check"
+                f" kafka.bootstrap.servers={self._servers}"
+                " and the broker's log; fetchOffset.numRetries allows for more tries"
+            ) from error
+
+
+def _judge(error: Exception) -> Outlook:
+    if _name(error) in _FINAL:
+        return Outlook.FINAL
+    return Outlook.PASSING if is_away(error) else Outlook.DOUBTFUL
 
 
 def _open_admin(settings: Mapping[str, str]) -> AdminClient:
@@ -207,9 +214,9 @@ def offset_of(answer: ListOffsetsResultInfo) -> int:
     return answer.offset
 
 
-def _name(error: KafkaException | FutureTimeoutError) -> str:
+def _name(error: Exception) -> str:
     return str(error.args[0].name()) if isinstance(error, KafkaException) else "_TIMED_OUT"
 
 
-def _explain(error: KafkaException | TimeoutError) -> str:
+def _explain(error: Exception) -> str:
     return str(error.args[0].str()) if isinstance(error, KafkaException) else "no answer in time"

@@ -14,14 +14,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.pipelines.source.brokers import REQUEST_TIMEOUT_S, BrokerConnection, Brokers
+from penstock.client.connection import REQUEST_TIMEOUT_S
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.versioned import VersionedClient
+from penstock.pipelines.source.brokers import Brokers
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
 from penstock.pipelines.source.decoding import Section, decode_sections
 from penstock.pipelines.source.fetched import AbortedTransactions, FoundBatch, find_batches, open_sections
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 # What is decoded at once: large enough to share numpy's cost per call, small enough to stay in the processor's cache.
 DECODED_BYTES = 1024 * 1024
@@ -76,7 +79,7 @@ def bound_rows(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class _Request:
-    connection: BrokerConnection
+    connection: VersionedClient
     id: int
     offset: int
 
@@ -96,12 +99,12 @@ class DirectFetch:
         self._part = part
         self._options = options
         self._brokers = brokers
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
+        policy = RetryPolicy(options.poll_timeout_ms / 1000, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._retrying = Retrying(policy, clock, sleep)  # since the last records
         self._offset = part.start
         self._record_bytes: float | None = None
         self._outstanding: _Request | None = None
-        self._pause_s = _FIRST_PAUSE_S
-        self._progress_at = clock()
         self._unknown_since = math.inf
         self._most_bytes = options.max_bytes
 
@@ -158,15 +161,14 @@ class DirectFetch:
         self._outstanding = request
         timeout_s = min(REQUEST_TIMEOUT_S, self._options.poll_timeout_ms / 1000) + self._options.max_wait_ms / 1000
         try:
-            answer = request.connection.receive(request.id, timeout_s)
+            answer = request.connection.receive(request.id, FetchResponse, timeout_s=timeout_s)
         except OSError:
             self._drop_outstanding()
             raise
         self._outstanding = None
         if answer.error_code != ErrorCode.NONE:
             raise ApiError(ErrorCode(answer.error_code))
-        received: PartitionData = answer.responses[0].partitions[0]
-        return received
+        return answer.responses[0].partitions[0]
 
     def _send(self, offset: int) -> _Request:
         part, options = self._part, self._options
@@ -203,7 +205,7 @@ class DirectFetch:
             return
         start, self._offset = self._offset, max(self._offset, found[-1].header.next_offset)
         self._record_bytes = len(data) / max(1, self._offset - found[0].header.base_offset)
-        self._progress_at, self._pause_s = self._clock(), _FIRST_PAUSE_S
+        self._retrying.restart()
         self._send_ahead()
         aborted = None
         if self._options.is_read_committed:
@@ -248,16 +250,13 @@ class DirectFetch:
         self._offset = min(first, part.end) if first > self._offset else part.end
 
     def _wait(self, why: str) -> None:
-        waited_ms = int((self._clock() - self._progress_at) * 1000)
-        if waited_ms >= self._options.poll_timeout_ms:
+        if not self._retrying.may_go_on(Outlook.PASSING):
             raise FetchError(
                 f"{self._part.partition}: no records from offset {self._offset} (up to {self._part.end - 1} are"
-                " wanted) for"
-                f" {waited_ms} ms, the limit is kafkaConsumer.pollTimeoutMs={self._options.poll_timeout_ms}; the"
-                f" last reason: {why}"
+                f" wanted) for {int(self._retrying.elapsed_s * 1000)} ms, the limit is"
+                f" kafkaConsumer.pollTimeoutMs={self._options.poll_timeout_ms}; the last reason: {why}"
             )
-        self._sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._retrying.pause()
 
 
 def group_sections(sections: Iterable[Section]) -> Iterator[list[Section]]:

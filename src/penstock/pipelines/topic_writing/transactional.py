@@ -17,7 +17,6 @@ EndTxn; two more than a plain write.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.client.bounded_call import StuckCallError, call_within
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.pipelines.topic_writing import clients
 from penstock.pipelines.topic_writing.clients import TransactionalSender
 from penstock.pipelines.topic_writing.delivery import Sender
@@ -135,21 +135,19 @@ def _abort(sender: Sender) -> None:
 
 
 def _patiently(request: Callable[[float], object]) -> None:
-    """librdkafka's rule: what is retriable is asked again with the same call, everything else is the caller's."""
-    deadline = time.monotonic() + _ALL_REQUESTS_S
-    while True:
-        try:
-            call_within(lambda: request(_REQUEST_S), _STUCK_AFTER_S)
-        except StuckCallError as error:
-            raise WriteError(
-                f"the client library has not come back from a request of {_REQUEST_S:.0f} s after {_STUCK_AFTER_S:.0f}"
-                " s, which a broker that goes away in its middle can cause; the producer is given up"
-            ) from error
-        except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline:
-                raise
-        else:
-            return
+    """librdkafka's rule: a retriable failure is followed by the same call, every other one is the caller's."""
+    retrying = Retrying(RetryPolicy(_ALL_REQUESTS_S, 0.0, 0.0))  # each request waits inside the library
+    try:
+        retrying.run(
+            lambda: call_within(lambda: request(_REQUEST_S), _STUCK_AFTER_S),
+            KafkaException,
+            lambda error: Outlook.PASSING if error.args[0].retriable() else Outlook.FINAL,
+        )
+    except StuckCallError as error:
+        raise WriteError(
+            f"the client library has not come back from a request of {_REQUEST_S:.0f} s after {_STUCK_AFTER_S:.0f}"
+            " s, which a broker that goes away in its middle can cause; the producer is given up"
+        ) from error
 
 
 _ADVICE = {

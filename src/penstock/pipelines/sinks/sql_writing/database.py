@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -46,23 +47,22 @@ class Database:
         return make_url(self.url).get_backend_name()
 
     def patiently(self, work: Callable[[], _Result], sleep: Callable[[float], None] = time.sleep) -> _Result:
-        """Again while the database is down, restarts or has chosen this transaction to end a deadlock."""
+        """Tries again while the database is down, restarts or has chosen this transaction to end a deadlock.
+
+        Only pauses count as waiting: a transaction may write for minutes before its connection is lost.
+        """
         from sqlalchemy.exc import DBAPIError
 
-        waited, pause = 0.0, FIRST_PAUSE_S
-        while True:
-            try:
-                return work()
-            except DBAPIError as error:
-                if not may_pass(error):
-                    raise PipelineError(f"{self.shown}: {said(error)}") from error
-                if waited >= self.wait_s:
-                    raise PipelineError(
-                        f"{self.shown} could not be written to for {waited:.0f} s: {said(error)}",
-                        "The batch is written when the pipeline is started again and the database is there.",
-                    ) from error
-            sleep(pause)
-            waited, pause = waited + pause, min(pause * 2, LONGEST_PAUSE_S)
+        retrying = Retrying(RetryPolicy(self.wait_s, FIRST_PAUSE_S, LONGEST_PAUSE_S), clock=None, sleep=sleep)
+        try:
+            return retrying.run(work, DBAPIError, _judge)
+        except DBAPIError as error:
+            if not may_pass(error):
+                raise PipelineError(f"{self.shown}: {text_of(error)}") from error
+            raise PipelineError(
+                f"{self.shown} could not be written to for {retrying.elapsed_s:.0f} s: {text_of(error)}",
+                "The batch is written when the pipeline is started again and the database is there.",
+            ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -102,9 +102,10 @@ _LASTING_WORDS = ("authentication failed", "no password supplied", "does not exi
 _PASSING_WORDS = ("database is locked", "database is busy", "unable to open database file", "disk i/o error")
 
 
-def may_pass(error: DBAPIError) -> bool:
-    from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
+def may_pass(error: Exception) -> bool:
+    from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
+    assert isinstance(error, DBAPIError)
     if error.connection_invalidated:
         return True
     if isinstance(error, IntegrityError):
@@ -124,7 +125,11 @@ def may_pass(error: DBAPIError) -> bool:
     return any(words in str(original).lower() for words in _PASSING_WORDS)
 
 
-def said(error: DBAPIError) -> str:
+def _judge(error: Exception) -> Outlook:
+    return Outlook.PASSING if may_pass(error) else Outlook.FINAL
+
+
+def text_of(error: DBAPIError) -> str:
     return " ".join(str(error.orig).split()) or type(error.orig).__name__
 
 

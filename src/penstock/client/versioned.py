@@ -1,0 +1,119 @@
+"""A client of one broker that sends every request at the highest version that both sides know.
+
+The broker is asked for its versions once, when the client is opened. Blocking, and for one thread.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from penstock.client.addresses import Address
+from penstock.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, BlockingConnection
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+Response = TypeVar("Response", bound=Message)
+
+_SOFTWARE_VERSION = "1"
+
+
+class UnservedApiError(ApiError):
+    """The broker serves no version of a request that is known here."""
+
+    def __init__(self, api: str) -> None:
+        super().__init__(ErrorCode.UNSUPPORTED_VERSION, f"the broker does not serve {api} in a version known here")
+        self.api = api
+
+
+def choose_version(request: type[Message], served: ApiVersionsResponse, newest: int | None = None) -> int:
+    """The highest version that both sides know, and not above `newest`; UnservedApiError when there is none."""
+    wanted = request.MAX_VERSION if newest is None else min(request.MAX_VERSION, newest)
+    for api in served.api_keys:
+        version = min(api.max_version, wanted)
+        if api.api_key == request.API_KEY and version >= max(api.min_version, request.MIN_VERSION):
+            return version
+    raise UnservedApiError(request.__name__.removesuffix("Request"))
+
+
+class VersionedClient:
+    """`newest` limits the versions of some requests, by API key. `software` is what the broker's metrics and logs call
+    this client: letters, digits, dots and dashes (KIP-511), where a client id may be anything.
+
+    Every method may raise OSError (the connection ended, or no answer came in time) and UnservedApiError.
+    """
+
+    def __init__(
+        self, connection: BlockingConnection, address: Address, software: str, newest: Mapping[int, int] | None = None
+    ) -> None:
+        self.address = address
+        self._connection = connection
+        self._newest = newest or {}
+        self.served = _ask_versions(connection, software)
+
+    @classmethod
+    def open(
+        cls,
+        address: Address,
+        *,
+        client_id: str,
+        software: str,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+        newest: Mapping[int, int] | None = None,
+    ) -> Self:
+        """OSError when nobody listens there, and ApiError when the broker does not tell its versions."""
+        connection = BlockingConnection(*address, client_id=client_id, timeout_s=timeout_s, tls=tls)
+        try:
+            return cls(connection, address, software, newest)
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection.is_open
+
+    def request(
+        self, message: Message, response: type[Response], *, timeout_s: float | None = REQUEST_TIMEOUT_S
+    ) -> Response:
+        return self.receive(self.send(message), response, timeout_s=timeout_s)
+
+    def send(self, message: Message) -> int:
+        """The number to `receive` the answer with: several requests may be on their way."""
+        version = choose_version(type(message), self.served, self._newest.get(message.API_KEY))
+        return self._connection.send(message, version)
+
+    def receive(
+        self, request_id: int, response: type[Response], *, timeout_s: float | None = REQUEST_TIMEOUT_S
+    ) -> Response:
+        answer = self._connection.receive(request_id, timeout_s=timeout_s)
+        assert isinstance(answer, response), f"a {response.__name__} is expected where {type(answer).__name__} comes"
+        return answer
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _ask_versions(connection: BlockingConnection, software: str) -> ApiVersionsResponse:
+    request = ApiVersionsRequest(client_software_name=software, client_software_version=_SOFTWARE_VERSION)
+    answer: ApiVersionsResponse = connection.request(request, ApiVersionsRequest.MAX_VERSION)
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older broker; all of them serve version 0
+        answer = connection.request(request, 0)
+    if answer.error_code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(answer.error_code))
+    return answer
