@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,30 @@ class TestChores:
             assert len(list(log.directory.glob("*.log*"))) == 1
 
         rig.run(scenario)
+
+    def test_files_go_in_another_thread_when_their_time_is_over(self, tmp_path: Path) -> None:
+        """A client waited 315 ms while the files of another topic were removed on the loop."""
+        files = FaultyFiles()
+        rig = Rig(tmp_path, files)
+
+        async def scenario() -> None:
+            rig.host.settings = {"a": SMALL, "b": SMALL}
+            rig.host.apply(topic_image("a"), topic_image("b"))
+            rig.fill("a")
+            rig.fill("b")
+            rig.host.clock.advance(2_000)
+            await rig.chore("retention").run()
+            rig.host.apply(topic_image("a"))
+            rig.host.clock.advance(SMALL.file_delete_delay_ms)
+            files.operations.clear()
+            await rig.chore("file removal").run()
+            removing = [each for each in files.operations if each.name in ("unlink", "remove_tree", "list")]
+            assert {each.name for each in removing} == {"unlink", "remove_tree", "list"}
+            assert threading.get_ident() not in {each.thread_id for each in removing}
+
+        rig.run(scenario)
+        assert not list(tmp_path.glob("**/*.deleted"))
+        assert not list(tmp_path.glob("*-delete"))
 
     def test_others_are_looked_after_when_one_partition_fails(self, tmp_path: Path) -> None:
         files = FaultyFiles()

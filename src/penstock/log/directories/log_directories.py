@@ -25,6 +25,7 @@ from penstock.log.storage.files import Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
 from penstock.log.storage.scan import CorruptLogError
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
+from penstock.log.upkeep.removal import Removal
 from penstock.protocol.errors import ApiError, ErrorCode
 
 __all__ = ["LogDirectories", "LogDirectoryError"]
@@ -202,7 +203,15 @@ class LogDirectories:
                 self.take_directory_offline(directory, f"deleting partitions failed: {error}")
         self._unsynced.clear()
 
+    def prepare_removal(self, now_ms: int) -> Removal | None:
+        """Files that are due; another thread may remove them. `settle_removal` must follow."""
+        return self._delayed_deletes.take_due(now_ms)
+
+    def settle_removal(self, removal: Removal) -> None:
+        self._delayed_deletes.settle(removal)
+
     def remove_stale_files(self, now_ms: int) -> None:
+        """Both steps in one, for callers that may block."""
         self._delayed_deletes.remove_due(now_ms)
 
     # ---- upkeep

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ class Operation:
     number: int  # counted from 1
     name: str  # the method: "write", "read", "open", ...
     path: str
+    thread_id: int  # the caller's: what may block must not be asked for on the event loop's
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class FaultyFiles(Files):
         self.faults.clear()
 
     def note(self, name: str, path: StrPath) -> Fault | None:
-        operation = Operation(len(self.operations) + 1, name, str(path))
+        operation = Operation(len(self.operations) + 1, name, str(path), threading.get_ident())
         self.operations.append(operation)
         for fault in self.faults:
             if fault.matches(operation):

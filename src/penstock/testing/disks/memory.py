@@ -324,6 +324,9 @@ class MemoryFile(OpenFile):
         self._files.note("sync", self.path)
         self._file.sync()
 
+    def is_shared(self) -> bool | None:
+        return None  # who else has the file open is not kept
+
     def close(self) -> None:
         if self._holds_lock:
             self._holds_lock = self._file.is_locked = False
