@@ -256,10 +256,10 @@ class PartitionLog(CleanableLog):
             segment.remove_files()
         self._aborted.forget([segment.base_offset for segment in gone])
         active = self._segments.active
-        active.truncate(offset, now_ms)
+        end_offset = active.truncate(offset, now_ms)
         if not self._aborted.truncate(active.base_offset, offset):
             self._snapshots.remove_after(active.base_offset)  # so that all of the segment is replayed
-        self._note_new_end(active.open_active(), now_ms)
+        self._note_new_end(end_offset, now_ms)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         for segment in self._segments:

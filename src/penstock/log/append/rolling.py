@@ -23,4 +23,4 @@ def should_roll(
         age_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
         if age_ms > settings.max_segment_ms - segment.roll_jitter_ms:
             return True
-    return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET or segment.are_indexes_full
+    return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET or segment.indexes.are_full

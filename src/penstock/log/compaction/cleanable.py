@@ -68,7 +68,7 @@ class CleanableLog(ReadableLog):
         segments = list(self._segments)
         return [
             SegmentDirt(
-                segment.base_offset, later.base_offset, segment.size, segment.largest_timestamp, segment.first_timestamp
+                segment.base_offset, later.base_offset, segment.size, segment.age_timestamp, segment.first_timestamp
             )
             for segment, later in pairwise(segments)
         ]

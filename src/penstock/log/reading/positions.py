@@ -67,7 +67,7 @@ def find_end_offset(segments: Segments, offset: int, found: FileSlice, log_end_o
     index = segments.index_of(offset)
     while (segment := segments.at(index)) is not None:
         if segment.log_file.path == found.file.path:
-            end = segment.offset_index().find_end_offset(found.position + found.size)
+            end = segment.find_end_offset(found.position + found.size)
             return segments.end_offset_of(index, log_end_offset) if end is None else end
         index += 1
     return log_end_offset
@@ -76,9 +76,9 @@ def find_end_offset(segments: Segments, offset: int, found: FileSlice, log_end_o
 def find_by_timestamp(segments: Segments, timestamp: int, log_start_offset: int) -> TimestampedOffset | None:
     """The first record at least as new as `timestamp`, not before the log start."""
     for segment in segments:
-        if segment.size == 0 or segment.max_record_timestamp() < timestamp:
+        if segment.size == 0 or segment.max_timestamp() < timestamp:
             continue
-        start = max(segment.time_index().lookup(timestamp), log_start_offset)
+        start = max(segment.find_offset_before(timestamp), log_start_offset)
         for position, header in segment.scan_from(start):
             if header.max_timestamp >= timestamp:
                 found = _find_in_batch(segment, position, header, timestamp, log_start_offset)
@@ -91,13 +91,13 @@ def find_max_timestamp(segments: Segments) -> TimestampedOffset | None:
     """The newest record; the first of them when several are."""
     newest: Segment | None = None
     for segment in segments:
-        timestamp = segment.max_record_timestamp()
-        if timestamp > (NO_TIMESTAMP if newest is None else newest.max_record_timestamp()):
+        timestamp = segment.max_timestamp()
+        if timestamp > (NO_TIMESTAMP if newest is None else newest.max_timestamp()):
             newest = segment
     if newest is None:
         return None
     for position, header in newest.scan_from(newest.offset_of_max_timestamp()):
-        if header.max_timestamp == newest.max_record_timestamp():
+        if header.max_timestamp == newest.max_timestamp():
             return _find_in_batch(newest, position, header, header.max_timestamp, 0)
     return None
 

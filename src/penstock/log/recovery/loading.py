@@ -232,7 +232,7 @@ def _recover(
             segments = segments[: index + 1]
             break
         if not is_last:
-            segment.write_indexes()
+            segment.seal(trim=False)
     return (segments[-1].open_active() if segments else request.log_start_offset), segments
 
 

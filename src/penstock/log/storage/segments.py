@@ -58,7 +58,7 @@ class Segments:
                 end_offset=self.end_offset_of(index, log_end_offset),
                 size=segment.size,
                 is_active=segment is self.active,
-                largest_timestamp=segment.largest_timestamp,
+                largest_timestamp=segment.age_timestamp,
             )
             for index, segment in enumerate(self._segments)
         ]

@@ -1,0 +1,242 @@
+"""The offset index and the time index of one segment: in memory, on disk, and borne out by the log.
+
+- The indexes of the active segment are writable: they stay in memory and go to their files when the segment is sealed.
+- The indexes of a sealed segment are read from their files when a search needs them. The index cache may evict them.
+- An index has no checksum. A file that is missing or cannot be right, and an entry that leads to no batch, cost a pass
+  over the headers of the log: the indexes are built anew and written.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.core.log_settings import LogSettings
+from penstock.core.types import NO_TIMESTAMP
+from penstock.log.formats import names
+from penstock.log.storage.indexes import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    CorruptIndexError,
+    OffsetIndex,
+    TimeIndex,
+)
+from penstock.log.storage.open_files import LogFile
+from penstock.log.storage.scan import CorruptLogError, parse_header, scan_headers
+from penstock.protocol.batch import HEADER_SIZE
+
+logger = logging.getLogger(__name__)
+
+
+class SegmentIndexes:
+    """Calls that may have to read the log take `log_size`, the number of its bytes that are batches."""
+
+    __slots__ = (
+        "_interval_bytes",
+        "_log_file",
+        "_max_offset_entries",
+        "_max_time_entries",
+        "_offset_index",
+        "_resources",
+        "_time_index",
+        "base_offset",
+        "bytes_since_entry",
+        "is_writable",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "recently_used",
+    )
+
+    def __init__(self, log_file: LogFile, base_offset: int, settings: LogSettings) -> None:
+        self.base_offset = base_offset
+        self.is_writable = False
+        self.recently_used = False
+        self.bytes_since_entry = 0
+        # The newest record so far. For a sealed segment the time index knows: see `newest`.
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self._log_file = log_file
+        self._resources = log_file.resources
+        self._interval_bytes = settings.index_interval_bytes
+        self._max_offset_entries = settings.segment_index_bytes // OFFSET_ENTRY_SIZE
+        self._max_time_entries = settings.segment_index_bytes // TIME_ENTRY_SIZE
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+
+    def _path(self, suffix: str) -> str:
+        return self._log_file.path.removesuffix(names.LOG) + suffix
+
+    # ---- grow
+
+    def start_empty(self) -> None:
+        """Writable, without any entry."""
+        self.is_writable = True
+        self._clear()
+
+    def _clear(self) -> None:
+        self.bytes_since_entry = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = self.base_offset
+        self._offset_index = OffsetIndex(self.base_offset)
+        self._time_index = TimeIndex(self.base_offset)
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Take in a batch that stands at `position`, after all that were noted before."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.bytes_since_entry > self._interval_bytes:
+            assert self._offset_index is not None
+            assert self._time_index is not None
+            self._offset_index.append(last_offset, position)
+            self._time_index.append(self.max_timestamp, self.offset_of_max_timestamp)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += size
+
+    def note_newest(self, max_timestamp: int, last_offset: int) -> None:
+        """Take in the time of a batch whose entry, if it has one, is in the index already."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, last_offset
+
+    def add_final_time_entry(self) -> None:
+        """The newest record gets an entry, so that the time index alone says how old the segment is."""
+        assert self._time_index is not None
+        self._time_index.append(self.max_timestamp, self.offset_of_max_timestamp)
+
+    @property
+    def are_full(self) -> bool:
+        """One slot of the time index is kept for the entry that sealing adds."""
+        return self._offset_index is not None and (
+            len(self._offset_index) >= self._max_offset_entries
+            or (self._time_index is not None and len(self._time_index) >= self._max_time_entries - 1)
+        )
+
+    # ---- find
+
+    def find_start(self, offset: int, log_size: int) -> int:
+        """The position of a batch that begins at or before `offset`.
+
+        What the entry leads to is looked at first (2 us): a damaged index would pass over records, or condemn a sound
+        log, and is built anew instead.
+        """
+        position = self.offset_index(log_size).lookup(offset)
+        if position and not self._is_batch_before(position, offset, log_size):
+            logger.warning(
+                "rebuilding the indexes of %s: the entry for offset %d is wrong", self._log_file.path, offset
+            )
+            self._rebuild(log_size)
+            position = self.offset_index(log_size).lookup(offset)
+        return position
+
+    def _is_batch_before(self, position: int, offset: int, log_size: int) -> bool:
+        if not 0 <= position < log_size:
+            return False
+        file = self._log_file.get()
+        try:
+            header = parse_header(file.read(position, HEADER_SIZE), 0, position, log_size, file.path)
+        except CorruptLogError:
+            return False
+        return self.base_offset <= header.base_offset <= offset
+
+    def offset_index(self, log_size: int) -> OffsetIndex:
+        self.recently_used = True
+        if self._offset_index is None:
+            self._load(log_size)
+        assert self._offset_index is not None
+        return self._offset_index
+
+    def time_index(self, log_size: int) -> TimeIndex:
+        self.recently_used = True
+        if self._time_index is None:
+            self._load(log_size)
+        assert self._time_index is not None
+        return self._time_index
+
+    def newest(self, log_size: int) -> tuple[int, int]:
+        """The newest record's timestamp and the last offset of its batch; (-1, base offset) when no record has one."""
+        if self.max_timestamp == NO_TIMESTAMP and not self.is_writable and log_size:
+            self.max_timestamp, self.offset_of_max_timestamp = self.time_index(log_size).last_entry()
+        return self.max_timestamp, self.offset_of_max_timestamp
+
+    # ---- files
+
+    def _load(self, log_size: int) -> None:
+        """From their files; from the log itself when a file is missing or cannot be right."""
+        files = self._resources.files
+        try:
+            self._offset_index = OffsetIndex.decode(
+                self.base_offset, files.read_file(self._path(names.OFFSET_INDEX)), log_size
+            )
+            self._time_index = TimeIndex.decode(self.base_offset, files.read_file(self._path(names.TIME_INDEX)))
+            if log_size and not len(self._time_index):
+                # Sealing adds the newest record's time, so only a log without any timestamp has none; searches by time
+                # and retention would otherwise pass over the segment.
+                raise CorruptIndexError("the time index is empty and the log is not")
+        except (FileNotFoundError, CorruptIndexError) as error:
+            logger.warning("rebuilding the indexes of %s: %s", self._log_file.path, error)
+            self._rebuild(log_size)
+        if not self.is_writable:
+            self._resources.indexes.add(self, self._size())
+
+    def _size(self) -> int:
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        return OFFSET_ENTRY_SIZE * len(self._offset_index) + TIME_ENTRY_SIZE * len(self._time_index)
+
+    def _rebuild(self, log_size: int) -> None:
+        """From headers only; the batches are taken to be sound."""
+        self._clear()
+        try:
+            for position, header in scan_headers(self._log_file.get(), 0, log_size):
+                self.note_batch(position, header.size, header.last_offset, header.max_timestamp)
+        except (OSError, CorruptLogError):
+            self.evict()  # half an index would pass over records
+            raise
+        self.add_final_time_entry()
+        if not self.is_writable:
+            self.write()
+
+    def write(self) -> None:
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        files = self._resources.files
+        files.write_file(self._path(names.OFFSET_INDEX), self._offset_index.encode())
+        files.write_file(self._path(names.TIME_INDEX), self._time_index.encode())
+
+    # ---- change hands
+
+    def open(self, log_size: int) -> int:
+        """Make them writable; the position of the last entry. Batches from there on are for `note_newest`."""
+        self.is_writable = True
+        self._resources.indexes.remove(self)
+        if log_size == 0:
+            self.start_empty()
+            return 0
+        start = self.offset_index(log_size).last_position()
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index(log_size).last_entry()
+        self.bytes_since_entry = log_size - start
+        return start
+
+    def truncate(self, offset: int, log_size: int) -> None:
+        """Drop the entries at and past `offset`. The log still has the `log_size` bytes that the entries speak of;
+        `open` must follow when it is cut.
+        """
+        offset_index, time_index = self.offset_index(log_size), self.time_index(log_size)
+        self.is_writable = True
+        self._resources.indexes.remove(self)
+        offset_index.truncate(offset)
+        time_index.truncate(offset)
+
+    def seal(self, log_size: int) -> None:
+        """No batch is noted any more: the indexes go to disk."""
+        self.newest(log_size)
+        self.add_final_time_entry()
+        self.write()
+        self.is_writable = False
+        self._resources.indexes.add(self, self._size())
+
+    def evict(self) -> None:
+        """Called by the index cache, which holds the indexes of sealed segments only."""
+        self._offset_index = self._time_index = None
+
+    def close(self) -> None:
+        self._resources.indexes.remove(self)
