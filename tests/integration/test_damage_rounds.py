@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.damage.rounds import DamageRounds, scratch_root
+from penstock.proof.damage.rounds import DamageRounds
+from penstock.proof.frame import memory_directory
 
 
 def run_cases(cases: int, seed: int, broker_share: float = 0.02) -> None:
     print(f"damage rounds with seed {seed}")  # shown by pytest when the test fails
-    with tempfile.TemporaryDirectory(prefix="penstock-damage-", dir=scratch_root()) as scratch:
+    with tempfile.TemporaryDirectory(prefix="penstock-damage-", dir=memory_directory()) as scratch:
         report = DamageRounds(Path(scratch), cases, seed, broker_share, say=print).run()
     print(report)
     assert report.is_sound, str(report)

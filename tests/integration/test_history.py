@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.history.run import BROKER_CONFIG, HistoryRun, check_file, main
+from penstock.proof.frame import main
+from penstock.proof.history.run import BROKER_CONFIG, HistoryRun, check_file
+from penstock.proof.kinds import KINDS
 from penstock.testing.history import Outcome, write_history
 from penstock.testing.processes import BrokerProcess
 
@@ -43,8 +45,8 @@ def test_command_succeeds_when_the_broker_is_somebody_elses(tmp_path: Path, caps
     saved = tmp_path / "history.jsonl"
     with BrokerProcess(tmp_path / "data", config=BROKER_CONFIG) as broker:
         arguments = ["--bootstrap", broker.bootstrap_servers, "--seconds", "1", "--seed", "7", "--out", str(saved)]
-        assert main(arguments) == 0
-    assert main(["--check", str(saved)]) == 0
+        assert main(KINDS, ["history", *arguments]) == 0
+    assert main(KINDS, ["history", "--check", str(saved)]) == 0
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "seed 7"
     assert second.startswith("history: seed 7, ")

@@ -83,7 +83,7 @@ def test_a_promise_that_is_broken_is_noticed_when_acknowledged_records_are_lost(
 
 def test_the_command_prints_seed_and_result_when_it_is_run() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "penstock.proof.simulation", "--schedules", "2", "--seed", "7"],
+        [sys.executable, "-m", "penstock.proof", "simulation", "--rounds", "2", "--seed", "7"],
         capture_output=True,
         text=True,
         check=True,

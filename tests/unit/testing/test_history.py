@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.proof.frame import main
 from penstock.proof.history.clients import Recorder, group_polls, read_value
-from penstock.proof.history.run import HistoryRunReport, check_file, main
+from penstock.proof.history.run import HistoryRunReport, check_file
+from penstock.proof.kinds import KINDS
 from penstock.testing.history import (
     Assign,
     Isolation,
@@ -74,7 +76,7 @@ def test_command_fails_and_names_the_anomaly_when_a_saved_history_has_one(
 ) -> None:
     history = [Operation(1, Outcome.OK, (Send("t", 0, 1, 5), Send("t", 0, 2, 4)))]
     write_history(tmp_path / "h", history)
-    assert main(["--check", str(tmp_path / "h")]) == 1
+    assert main(KINDS, ["history", "--check", str(tmp_path / "h")]) == 1
     anomaly, line = capsys.readouterr().out.splitlines()
     assert anomaly == "int-nonmonotonic-send: t-0: process 1 sent 2 to offset 4 after offset 5"
     assert line == f"history: 1 operations, 2 records sent, 0 polled: 1 int-nonmonotonic-send; first: {anomaly}"

@@ -1,7 +1,7 @@
 """Clients that keep a broker busy while it is killed, and remember what it promised them.
 
 Each runs in a thread of its own for the whole run, with one client object, so that what is tested is how a client goes
-on after a crash and not how it starts. Nothing here judges: `crash_check` does.
+on after a crash and not how it starts. Nothing here judges: `crash.check` does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Exactly once under kill -9: records are copied in transactions while broker and copier are killed.
 
-    python -m penstock.proof.crash.exactly_once --rounds 100 --seed 7
+    python -m penstock.proof exactly-once --rounds 100 --seed 7
 
 A feeder writes numbered records to the input. The copier, a process of its own, reads them, writes each to the same
 partition of the output and commits what it has read in the same transaction; now and then it aborts. Each round kills
@@ -10,34 +10,26 @@ the output: each record, once, in order, and no transaction left open behind the
 
 from __future__ import annotations
 
-import argparse
 import random
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.client.bounded_call import StuckCallError, call_within
+from penstock.proof.crash import copier
 from penstock.proof.crash.clients import PATIENT
+from penstock.proof.crash.copier import INPUT, OUTPUT, PARTITIONS
+from penstock.proof.frame import Say, Task, say_nothing
 from penstock.testing.processes import BrokerProcess
 
-INPUT, OUTPUT, GROUP = "exactly-once-input", "exactly-once-output", "exactly-once"
-PARTITIONS = 2
-# Small transactions, so that a kill meets every step of one; a few seconds until a dead copier's transaction ends.
-_BATCH = 20
-_ABORT_EVERY = 10
-_TRANSACTION_TIMEOUT_MS = 10_000
 _UPTIME_S = (0.1, 0.9)
 _RECORDS_PER_ROUND = 150
-_CALL_TIMEOUT_S = 10.0
-_STUCK_AFTER_S = 5.0  # a call that lasts longer is given up; see bounded_call
 _DEADLINE_S = 60.0
 _KILLS = (("broker",), ("broker",), ("copier",), ("broker", "copier"))
 _BROKER_CONFIG = {
@@ -63,91 +55,13 @@ class ExactlyOnceReport(NamedTuple):
         return f"exactly once: seed {self.seed}, {self.rounds} rounds, {self.records} records: {verdict}"
 
 
-# ---------------------------------------------------------------------------------------------------- the copier
-
-
-def copy(servers: str, seed: int) -> None:
-    """Until killed. Whatever fails is answered by starting over from what is committed, as after a crash."""
-    random_numbers = random.Random(seed)
-    while True:
-        try:
-            _copy_until_something_fails(servers, random_numbers)
-        except (KafkaException, StuckCallError) as error:
-            print(f"the copier starts over: {error}", flush=True)
-
-
-def _copy_until_something_fails(servers: str, random_numbers: random.Random) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            **PATIENT,
-            "transactional.id": "exactly-once-copier",
-            "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
-            "linger.ms": 1,
-        }
-    )
-    producer.init_transactions(_CALL_TIMEOUT_S)  # first: it ends what an earlier copier left open
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            **PATIENT,
-            "group.id": GROUP,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 50,
-        }
-    )
-    try:
-        _rewind(consumer)
-        while True:
-            messages = consumer.consume(_BATCH, 0.1)
-            if messages:
-                _copy_batch(producer, consumer, messages, is_commit=random_numbers.randrange(_ABORT_EVERY) > 0)
-    finally:
-        consumer.close()
-
-
-def _copy_batch(producer: Producer, consumer: Consumer, messages: Sequence[Any], is_commit: bool) -> None:
-    producer.begin_transaction()
-    next_offsets: dict[int, int] = {}
-    for message in messages:
-        if message.error() is not None:
-            raise KafkaException(message.error())
-        producer.produce(OUTPUT, message.value(), partition=message.partition())
-        next_offsets[message.partition()] = message.offset() + 1
-    offsets = [TopicPartition(INPUT, partition, offset) for partition, offset in next_offsets.items()]
-    group = consumer.consumer_group_metadata()
-    call_within(lambda: producer.send_offsets_to_transaction(offsets, group, _CALL_TIMEOUT_S), _STUCK_AFTER_S)
-    if is_commit:
-        try:
-            producer.commit_transaction(_CALL_TIMEOUT_S)
-            return
-        except KafkaException as error:
-            if not error.args[0].txn_requires_abort():
-                raise
-    producer.abort_transaction(_CALL_TIMEOUT_S)
-    _rewind(consumer)
-
-
-def _rewind(consumer: Consumer) -> None:
-    where = [TopicPartition(INPUT, partition) for partition in range(PARTITIONS)]
-    committed = consumer.committed(where, _CALL_TIMEOUT_S)
-    for found in committed:
-        found.offset = max(found.offset, 0)
-    consumer.assign(committed)
-
-
-# ---------------------------------------------------------------------------------------------------- the rounds
-
-
 @dataclass
 class ExactlyOnceRounds:
     data_dir: Path
     rounds: int
     seed: int
     config: Mapping[str, str] = field(default_factory=dict)
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
 
     def run(self) -> ExactlyOnceReport:
         self._random = random.Random(self.seed)
@@ -198,10 +112,10 @@ class ExactlyOnceRounds:
         feeder.poll(0)
 
     def _start_copier(self) -> None:
-        command = [sys.executable, "-m", __spec__.name, "--copy", self._broker.bootstrap_servers]
         seed = str(self._random.randrange(2**32))
+        command = [sys.executable, "-m", copier.__name__, self._broker.bootstrap_servers, seed]
         with self._broker.log_path.with_name("copier.log").open("ab") as log:
-            self._copier = subprocess.Popen([*command, "--seed", seed], stdout=log, stderr=subprocess.STDOUT)
+            self._copier = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _kill_copier(self) -> None:
         if self._copier is not None:
@@ -247,20 +161,5 @@ def _difference(written: list[bytes], found: list[bytes]) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="exactly_once", description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--copy", metavar="SERVERS", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.copy:
-        copy(options.copy, options.seed)
-        return 0
-    with tempfile.TemporaryDirectory() as directory:
-        report = ExactlyOnceRounds(Path(directory) / "data", options.rounds, options.seed, say=print).run()
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> ExactlyOnceReport:
+    return ExactlyOnceRounds(task.scratch / "data", task.rounds, task.seed, say=task.say).run()

@@ -1,21 +1,18 @@
 """Crash rounds: kill -9 at random moments under load, start again, repeat; then check that nothing promised is missing.
 
-    python -m penstock.proof.crash.rounds --rounds 100 --seed 7
+    python -m penstock.proof crash --rounds 100 --seed 7
 
 Idempotent and plain producers write (acks=all and acks=1), transactional ones commit, abort and vanish, one writes to a
 topic that is compacted all the while; consumers follow, a group commits, topics are made. After the last round
-everything is read back: see `crash_check` and `crash_transactions` for what is compared. The seed decides when each
+everything is read back: see `crash.check` and `crash.transactions` for what is compared. The seed decides when each
 kill comes; it cannot decide what the machine did at that moment, so a run with the same seed is alike and not the same.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -40,6 +37,8 @@ from penstock.proof.crash.clients import (
     read_committed,
 )
 from penstock.proof.crash.transactions import CommittedReader, KeyedWriter, TransactionalWriter
+from penstock.proof.frame import Say, Task, say_nothing
+from penstock.proof.memory import peak_size
 from penstock.testing.processes import BrokerProcess
 
 _GROUP = "crash-committer"
@@ -94,7 +93,7 @@ class CrashRounds:
     rounds: int
     seed: int
     config: Mapping[str, str] = field(default_factory=dict)
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
 
     def run(self) -> CrashReport:
         report = CrashReport(self.seed)
@@ -223,25 +222,8 @@ class Load:
 
 def _note_memory(broker: BrokerProcess, report: CrashReport) -> None:
     """The most that this process of the broker has ever held."""
-    for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            report.peak_memory_mb = max(report.peak_memory_mb, int(line.split()[1]) / 1024)
+    report.peak_memory_mb = max(report.peak_memory_mb, peak_size(broker.pid) / 1024 / 1024)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Kill a broker under load, again and again, and check what it kept.")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
-    parser.add_argument("--data", type=Path, default=None, help="default: a temporary directory")
-    options = parser.parse_args()
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-crash-") as temporary:
-        data_dir = options.data or Path(temporary) / "data"
-        report = CrashRounds(data_dir, options.rounds, seed, say=lambda text: print(text, flush=True)).run()
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> CrashReport:
+    return CrashRounds(task.scratch / "data", task.rounds, task.seed, say=task.say).run()

@@ -1,4 +1,4 @@
-"""A whole broker started on a damaged directory, and what its answers say. For `damage_rounds`."""
+"""A whole broker started on a damaged directory, and what its answers say. For `damage.rounds`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _check_partition(
         for header, batch in whole_batches(bytes(partition.records or b"")):
             expected = original.batches.get(header.base_offset)
             is_right = expected is not None and expected[16:] == batch[16:] and is_crc_valid(batch, 0, header)
-            is_shown = is_damaged and done.suffix == names.LOG  # offsets have no checksum, see damage_rounds
+            is_shown = is_damaged and done.suffix == names.LOG  # offsets have no checksum, see damage.rounds
             if not is_right and not (is_shown and is_crc_valid(batch, 0, header)):
                 findings.append(f"the batch at {header.base_offset} is not the one that was there")
             served.add(header.base_offset)

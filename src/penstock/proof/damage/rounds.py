@@ -1,6 +1,6 @@
 """Damaged files, thousands of times: copy a data directory, damage one file, start, and compare what is served.
 
-    python -m penstock.proof.damage.rounds --cases 10000 --seed 7
+    python -m penstock.proof damage --rounds 10000 --seed 7
 
 Most cases open the logs alone, which takes milliseconds; some start a whole broker and ask it. A start must recover or
 refuse with a reason; what is served must be what was there, at its offset; and whatever the damage did not touch must
@@ -9,17 +9,11 @@ be whole. A case is repeated with `--seed N --only CASE`.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
 import random
 import shutil
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,8 +24,10 @@ from penstock.log.directories.log_directories import LogDirectories, LogDirector
 from penstock.log.formats import names
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files
+from penstock.proof.caught_logs import tracebacks_noted
 from penstock.proof.damage.broker import check_broker
 from penstock.proof.damage.damage import Damage, OriginalLog, Template, build_templates, damage, is_store, whole_batches
+from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.surprise import Surprise
 from penstock.protocol.batch import is_crc_valid, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -265,12 +261,13 @@ class DamageRounds:
     seed: int
     broker_share: float = _BROKER_SHARE
     only: int | None = None
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
 
     def run(self) -> DamageReport:
         report = DamageReport(self.seed)
         templates = asyncio.run(build_templates(self.scratch, self.seed))
-        with _caught_logs() as lines:
+        lines: list[str] = []
+        with tracebacks_noted(lines.append):
             for number in range(self.cases) if self.only is None else [self.only]:
                 started = time.monotonic()
                 self._run_case(number, templates, report, lines)
@@ -369,57 +366,6 @@ def _open(directory: Path, template: Template) -> LogDirectories:
     )
 
 
-class _Catcher(logging.Handler):
-    """A traceback in the log is a failure nobody thought of, whoever writes it."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info or record.name.startswith("asyncio"):
-            error = record.exc_info[1] if record.exc_info else None
-            self._lines.append(f"{record.getMessage()}: {type(error).__name__} {error}")
-
-
-@contextmanager
-def _caught_logs() -> Iterator[list[str]]:
-    """Damage is reported loudly and rightly so; ten thousand times it is only kept when it shows a bug."""
-    lines: list[str] = []
-    catcher = _Catcher(lines)
-    known = [logging.getLogger(name) for name in ("penstock", "asyncio")]
-    before = [(one.propagate, list(one.handlers)) for one in known]
-    for one in known:
-        one.propagate, one.handlers = False, [catcher]
-    try:
-        yield lines
-    finally:
-        for one, (propagate, handlers) in zip(known, before, strict=True):
-            one.propagate, one.handlers = propagate, handlers
-
-
-def scratch_root() -> str | None:
-    """In memory where the machine offers it: what is tested is what is in the files, not the disk beneath them."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Damage a broker's files and check what a start makes of them.")
-    parser.add_argument("--cases", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
-    parser.add_argument("--only", type=int, default=None, help="one case of the seed again")
-    parser.add_argument("--broker-share", type=float, default=_BROKER_SHARE)
-    options = parser.parse_args()
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-damage-", dir=scratch_root()) as scratch:
-        rounds = DamageRounds(
-            Path(scratch), options.cases, seed, options.broker_share, options.only, lambda text: print(text, flush=True)
-        )
-        report = rounds.run()
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> DamageReport:
+    only, broker_share = task.options["only"], task.options["broker_share"]
+    return DamageRounds(task.scratch, task.rounds, task.seed, broker_share, only, task.say).run()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,22 +116,3 @@ class LocalBroker:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         error = future.exception(_CALL_TIMEOUT_S)
         return (future.result(), None) if error is None else (None, error)
-
-
-@contextmanager
-def traces_noted(note: Callable[[str], None]) -> Iterator[None]:
-    """Whatever the broker logs with a traceback, nobody foresaw."""
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.exc_info:
-                note(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
-
-    logger, listener = logging.getLogger("penstock"), Listener()
-    is_propagating, logger.propagate = logger.propagate, False
-    logger.addHandler(listener)
-    try:
-        yield
-    finally:
-        logger.removeHandler(listener)
-        logger.propagate = is_propagating

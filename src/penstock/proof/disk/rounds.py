@@ -1,30 +1,26 @@
 """Disk rounds: one file operation fails in the life of a broker, at a planned place; then everything promised is there.
 
-    python -m penstock.proof.disk.rounds --rounds 200 --seed 7
+    python -m penstock.proof disk --rounds 200 --seed 7
 
 Each round is a broker's whole life on two directories: it starts, makes topics, takes records from plain, idempotent
 and transactional producers, flushes, checkpoints, compacts, deletes and stops or crashes, starts again and does the
-same. Once in it an operation fails (see `disk_plans`). Then the disk is healed, the broker starts for the last time,
-and `disk_check` compares. The broker runs in this process, and its chores when they are told to, so that a seed says
+same. Once in it an operation fails (see `disk.plans`). Then the disk is healed, the broker starts for the last time,
+and `disk.check` compares. The broker runs in this process, and its chores when they are told to, so that a seed says
 almost exactly what happens.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import resource
 import shutil
-import sys
-import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.proof.caught_logs import tracebacks_noted
 from penstock.proof.crash.check import verify_files
-from penstock.proof.disk.broker import LocalBroker, traces_noted
+from penstock.proof.disk.broker import LocalBroker
 from penstock.proof.disk.check import DiskCheck, note_served, read_partition
 from penstock.proof.disk.clients import (
     Clock,
@@ -39,6 +35,8 @@ from penstock.proof.disk.clients import (
     find_coordinators,
 )
 from penstock.proof.disk.plans import KINDS, Cell, Mode, Plan, PlannedFiles, make_plans
+from penstock.proof.frame import Say, Task, say_nothing
+from penstock.proof.memory import peak_size, resident_size
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -92,7 +90,7 @@ class DiskRound:
         self.directories = [root / "first" / "one", root / "first" / "two"]
 
     def run(self) -> None:
-        with traces_noted(self.history.findings.append):
+        with tracebacks_noted(self.history.findings.append):
             try:
                 self._start("start")
                 self._work()
@@ -263,7 +261,7 @@ class DiskReport:
     def __str__(self) -> str:
         counts = Counter(text.partition(": ")[2].partition(":")[0] for text in self.findings)
         other = sum(counts.values()) - counts["lost"] - counts["duplicated"] - counts["reordered"]
-        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peak_mb = peak_size() / 1024 / 1024
         line = (
             f"disk rounds: seed={self.seed} rounds={self.rounds} missed={self.missed} "
             f"acknowledged={self.acknowledged} refused={self.refused} starts_refused={self.starts_refused} "
@@ -291,7 +289,7 @@ class DiskRounds:
     rounds: int
     seed: int
     only: int | None = None
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
 
     def run(self) -> DiskReport:
         report = DiskReport(self.seed)
@@ -319,7 +317,7 @@ class DiskRounds:
         report.acknowledged += done.history.acknowledged
         report.refused += done.history.refused
         report.starts_refused += done.starts_refused
-        report.memory_mb.append(_resident_mb())
+        report.memory_mb.append(resident_size() / 1024 / 1024)
         if sum(1 for _ in self.root.iterdir()) >= _VERIFIED_AT_ONCE:
             self._verify(report)
         return done
@@ -342,26 +340,7 @@ def _last_line(error: Exception) -> str:
     return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1024 / 1024
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Let single file operations of a broker fail, and check what it kept.")
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
-    parser.add_argument("--only", type=int, default=None, help="run this round alone")
-    options = parser.parse_args()
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-disk-") as temporary:
-        rounds = DiskRounds(Path(temporary), options.rounds, seed, options.only, lambda text: print(text, flush=True))
-        report = rounds.run()
-    print(report.table())
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> DiskReport:
+    report = DiskRounds(task.scratch, task.rounds, task.seed, task.options["only"], task.say).run()
+    task.say(f"operations that failed:\n{report.table()}")
+    return report

@@ -1,6 +1,6 @@
 """Mutated requests by the million, against the real handlers of a broker in this process.
 
-    python -m penstock.proof.fuzz.rounds --frames 5000000 --seed 7
+    python -m penstock.proof fuzz --rounds 5000000 --seed 7
 
 A round is a fresh broker on scratch files. Most frames go straight to dispatch, some through a connection in pieces of
 any size, some to the decoders alone, and a few over TCP to a broker process that a good client uses all the while.
@@ -11,16 +11,12 @@ A finding names the frame in hexadecimal: `--replay HEX` sends it alone.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
 import random
-import resource
-import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,10 +27,12 @@ from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.core.metrics.counters import RequestMetrics
 from penstock.core.types import Buffer
 from penstock.embedded import AsyncBroker
-from penstock.proof.damage.rounds import scratch_root
+from penstock.proof.caught_logs import tracebacks_noted
+from penstock.proof.frame import Say, Task, memory_directory, say_nothing
 from penstock.proof.fuzz.decoders import FuzzedDecoders
 from penstock.proof.fuzz.mutations import Fuzzer
 from penstock.proof.fuzz.tcp import fuzz_over_tcp
+from penstock.proof.memory import resident_size
 from penstock.proof.surprise import Surprise
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import ErrorCode
@@ -107,23 +105,10 @@ class FuzzReport:
         return "\n".join([line, *(f"  {text}" for text in self.findings[:_MOST_EXAMPLES])])
 
 
-class _Catcher(logging.Handler):
-    """What dispatch logs with a traceback is an exception that nobody thought of."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.failures: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info or record.name == "asyncio":
-            error = record.exc_info[1] if record.exc_info else None
-            self.failures.append(f"{record.getMessage()}: {type(error).__name__}: {error}")
-
-
 class FuzzedBroker:
     """One round: frames against one broker, and what became of them."""
 
-    def __init__(self, broker: AsyncBroker, seed: int, catcher: _Catcher) -> None:
+    def __init__(self, broker: AsyncBroker, seed: int, failures: list[str]) -> None:
         server = broker.server
         self.report = FuzzReport(seed)
         self._server = server
@@ -134,7 +119,7 @@ class FuzzedBroker:
         ids = [topic.topic_id for topic in server.broker.metadata.image.topics.values()]
         self._fuzzer = Fuzzer(seed, requests, _NAMES, ids, FIXED)
         self._decoders = FuzzedDecoders(seed)
-        self._catcher = catcher
+        self._failures = failures  # what the broker logs with a traceback
         self._waiting: deque[tuple[asyncio.Future[Reply], bytes]] = deque()
         self._transport: FakeTransport | None = None
 
@@ -147,9 +132,9 @@ class FuzzedBroker:
                 self._send_in_pieces(frame.data)
             else:
                 self.dispatch(frame.data[4:])
-            if self._catcher.failures:
-                self._note(frame.data[4:], self._catcher.failures.pop(0))
-                self._catcher.failures.clear()
+            if self._failures:
+                self._note(frame.data[4:], self._failures.pop(0))
+                self._failures.clear()
             if number % _TURN_FRAMES == 0:
                 await self._take_turn()
         self.report.frames += count
@@ -281,16 +266,12 @@ def find_problem(frame: Buffer, reply: Reply) -> str | None:
 
 
 async def run_round(directory: Path, seed: int, count: int, replayed: bytes | None = None) -> FuzzReport:
-    catcher = _Catcher()
-    loggers = [logging.getLogger(name) for name in ("penstock", "asyncio")]
-    before = [(one.propagate, list(one.handlers)) for one in loggers]
-    for one in loggers:
-        one.propagate, one.handlers = False, [catcher]
-    try:
+    failures: list[str] = []
+    with tracebacks_noted(failures.append):
         async with AsyncBroker(directory, config=_CONFIG) as broker:
             for topic in _TOPICS:
                 await broker.create_topic(topic, 2, {"cleanup.policy": "compact"} if topic == "compacted" else {})
-            fuzzed = FuzzedBroker(broker, seed, catcher)
+            fuzzed = FuzzedBroker(broker, seed, failures)
             if replayed is None:
                 await fuzzed.run(count)
             else:
@@ -303,10 +284,7 @@ async def run_round(directory: Path, seed: int, count: int, replayed: bytes | No
                 pass
         if surprise.error is not None:
             report.findings.append(f"seed {seed}: no start afterwards: {surprise}")
-        report.findings += [f"seed {seed}: {text}" for text in catcher.failures]
-    finally:
-        for one, (propagate, handlers) in zip(loggers, before, strict=True):
-            one.propagate, one.handlers = propagate, handlers
+        report.findings += [f"seed {seed}: {text}" for text in failures]
     return report
 
 
@@ -314,7 +292,7 @@ def _run_rounds(seed: int, rounds: list[tuple[int, int]]) -> FuzzReport:
     """Several rounds in one process, whose memory must not grow from one to the next."""
     total, first_size = FuzzReport(seed), 0
     for number, count in rounds:
-        with tempfile.TemporaryDirectory(prefix="penstock-fuzz-", dir=scratch_root()) as scratch:
+        with tempfile.TemporaryDirectory(prefix="penstock-fuzz-", dir=memory_directory()) as scratch:
             total.add(asyncio.run(run_round(Path(scratch), seed + number, count)))
         first_size = first_size or resident_size()
         total.growth = max(total.growth, resident_size() - first_size)
@@ -323,15 +301,7 @@ def _run_rounds(seed: int, rounds: list[tuple[int, int]]) -> FuzzReport:
     return total
 
 
-def resident_size() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:  # not Linux: the most there ever was
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return pages * resource.getpagesize()
-
-
-def run_fuzz(frames: int, seed: int, processes: int = 1, say: Callable[[str], None] = lambda _: None) -> FuzzReport:
+def run_fuzz(frames: int, seed: int, processes: int = 1, say: Say = say_nothing) -> FuzzReport:
     started = time.monotonic()
     total = FuzzReport(seed)
     over_tcp = int(frames * _TCP_SHARE)
@@ -353,23 +323,8 @@ def run_fuzz(frames: int, seed: int, processes: int = 1, say: Callable[[str], No
     return total
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Send mutated requests to a broker's handlers by the million.")
-    parser.add_argument("--frames", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--replay", default=None, metavar="HEX", help="one frame of a finding, without its length")
-    options = parser.parse_args()
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
-    if options.replay is not None:
-        with tempfile.TemporaryDirectory(dir=scratch_root()) as scratch:
-            report = asyncio.run(run_round(Path(scratch), seed, 0, bytes.fromhex(options.replay)))
-    else:
-        report = run_fuzz(options.frames, seed, options.processes, lambda text: print(text, flush=True))
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> FuzzReport:
+    if task.options["replay"]:
+        frame = bytes.fromhex(task.options["replay"])
+        return asyncio.run(run_round(task.scratch, task.seed, 0, frame))
+    return run_fuzz(task.rounds, task.seed, task.options["processes"], task.say)

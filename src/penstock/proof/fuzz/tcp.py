@@ -1,4 +1,4 @@
-"""Mutated requests over TCP to a broker process, beside a good client that must not notice. For `fuzz_rounds`."""
+"""Mutated requests over TCP to a broker process, beside a good client that must not notice. For `fuzz.rounds`."""
 
 from __future__ import annotations
 

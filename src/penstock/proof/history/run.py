@@ -1,8 +1,8 @@
 """Record a history with real clients and judge it.
 
-    python -m penstock.proof.history.run --seconds 20 --seed 7
-    python -m penstock.proof.history.run --bootstrap HOST:PORT --seconds 20 --out history.jsonl
-    python -m penstock.proof.history.run --check history.jsonl
+    python -m penstock.proof history --seconds 20 --seed 7
+    python -m penstock.proof history --bootstrap HOST:PORT --seconds 20 --out history.jsonl
+    python -m penstock.proof history --check history.jsonl
 
 Without `--bootstrap` a broker is started for the run, and killed (SIGKILL) and paused (SIGSTOP) under load. The seed
 decides what the clients and the faults do; when the machine lets them is not repeatable, so a saved history is what
@@ -11,14 +11,11 @@ shows a finding again.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.proof.crash.clients import PATIENT
+from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.history.clients import (
     AssignedPoller,
     HistoryClient,
@@ -79,6 +77,19 @@ class HistoryRunReport(NamedTuple):
         return f"history: seed {self.seed}{faults}, {self.history}{problems}"
 
 
+class SavedReport(NamedTuple):
+    """Of a history that was recorded before."""
+
+    history: HistoryReport
+
+    @property
+    def is_sound(self) -> bool:
+        return self.history.is_sound
+
+    def __str__(self) -> str:
+        return f"history: {self.history}"
+
+
 @dataclass
 class HistoryRun:
     """One run against any broker; with `server`, the one whose process may be killed and paused."""
@@ -90,7 +101,7 @@ class HistoryRun:
     partitions: int = 2
     server: ServerProcess | None = None
     faults: Sequence[str] = FAULTS
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
     operations: list[Operation] = field(default_factory=list)
     final: dict[Where, list[tuple[int, Hashable]]] = field(default_factory=dict)
 
@@ -279,42 +290,32 @@ def check_file(path: Path) -> HistoryReport:
     return check(history, final=final)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="history_run", description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that runs; without it, one is started")
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--topics", type=int, default=2, help="how many to create")
-    parser.add_argument("--partitions", type=int, default=2, help="of each topic")
-    parser.add_argument("--faults", nargs="*", choices=FAULTS, default=list(FAULTS), help="for a broker started here")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="save the history, one JSON object a line")
-    parser.add_argument("--check", type=Path, metavar="FILE", help="judge a saved history instead")
-    options = parser.parse_args(arguments)
-    if options.check:
-        saved = check_file(options.check)
-        return _show(f"history: {saved}", saved, saved.is_sound)
-    print(f"seed {options.seed}", flush=True)
+def run(task: Task) -> SavedReport | HistoryRunReport:
+    options = task.options
+    if options["check"]:
+        saved = check_file(options["check"])
+        _show_anomalies(saved)
+        return SavedReport(saved)
     with ExitStack() as stack:
         server: ServerProcess | None = None
-        if not options.bootstrap:
-            data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "data"
-            server = stack.enter_context(BrokerProcess(data_dir, config=BROKER_CONFIG))
-        servers = server.bootstrap_servers if server else options.bootstrap
-        run = HistoryRun(
-            servers, options.seconds, options.seed, options.topics, options.partitions, server, options.faults
+        if not options["bootstrap"]:
+            server = stack.enter_context(BrokerProcess(task.scratch / "data", config=BROKER_CONFIG))
+        history = HistoryRun(
+            server.bootstrap_servers if server else options["bootstrap"],
+            task.count,
+            task.seed,
+            options["topics"],
+            options["partitions"],
+            server,
+            options["faults"],
+            task.say,
         )
-        report = run.run()
-    if options.out:
-        write_history(options.out, run.operations, run.final)
-    return _show(str(report), report.history, report.is_sound)
+        report = history.run()
+    write_history(options["out"] or task.scratch / "history.jsonl", history.operations, history.final)
+    _show_anomalies(report.history)
+    return report
 
 
-def _show(line: str, history: HistoryReport, is_sound: bool) -> int:
+def _show_anomalies(history: HistoryReport) -> None:
     for anomaly in history.anomalies[:_SHOWN_ANOMALIES]:
         print(anomaly)
-    print(line)
-    return 0 if is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Hostile connections by the hundred, at once and one after the other, beside a good client that must not suffer.
 
-    python -m penstock.proof.hostile.rounds --connections 500 --seed 7
+    python -m penstock.proof hostile --rounds 500 --seed 7
 
 Afterwards the broker still runs, holds as many files and about as much memory as before, has logged no traceback, and
 the good client has every record it was promised, in order, without a long wait.
@@ -8,20 +8,19 @@ the good client has every record it was promised, in order, without a long wait.
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.client.connection import BlockingConnection
+from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.hostile.clients import GoodClient, HostileSocket
 from penstock.proof.hostile.habits import BATCH, HABITS, NONSENSE, TOPIC, WRONG_ORDER, produce_frame
+from penstock.proof.memory import count_open_files, resident_size
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.testing.processes import BrokerProcess
 
@@ -77,7 +76,7 @@ class HostileRounds:
     scratch: Path
     connections: int
     seed: int
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
 
     def run(self) -> HostileReport:
         report = HostileReport(self.seed)
@@ -105,7 +104,7 @@ class HostileRounds:
         # Once everything before counting, so that what is made on first use is not taken for a leak.
         for name in HABITS:
             _run_alone(process, name, dice)
-        size, files = resident_size(process.pid), _open_files(process.pid)
+        size, files = resident_size(process.pid), count_open_files(process.pid)
         good.latencies_s.clear()
         self._come_at_once(process, good, size, dice, report)
         self.say(f"{report.at_once} at once: +{report.most_growth >> 20} MB")
@@ -196,25 +195,10 @@ def _fill(process: BrokerProcess) -> None:
             writer.receive_frame()
 
 
-def resident_size(pid: int) -> int:
-    """Zero where the system does not tell."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
-    except OSError:
-        return 0
-
-
-def _open_files(pid: int) -> int:
-    try:
-        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    except OSError:
-        return 0
-
-
 def _wait_for_files(pid: int, enough: int) -> int:
     """How many there are once connections that were dropped are gone, or patience is."""
     deadline = time.monotonic() + _PATIENCE_S
-    while (count := _open_files(pid)) > enough and time.monotonic() < deadline:
+    while (count := count_open_files(pid)) > enough and time.monotonic() < deadline:
         time.sleep(0.05)
     return count
 
@@ -225,18 +209,5 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Hostile connections against a broker that a good client uses.")
-    parser.add_argument("--connections", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=None, help="default: chosen by chance, and printed")
-    options = parser.parse_args()
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-hostile-") as scratch:
-        report = HostileRounds(Path(scratch), options.connections, seed, lambda text: print(text, flush=True)).run()
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> HostileReport:
+    return HostileRounds(task.scratch, task.rounds, task.seed, task.say).run()

@@ -1,4 +1,4 @@
-"""What the outputs of `pipeline_rounds` hold, and what they should."""
+"""What the outputs of `pipeline.rounds` hold, and what they should."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""The pipeline of `pipeline_rounds`, and the process that runs it until it is killed.
+"""The pipeline of `pipeline.rounds`, and the process that runs it until it is killed.
 
-    python -m penstock.proof.pipeline.driver DIRECTORY SERVERS [--master URL] [--once]
+    python -m penstock.proof.pipeline.driver DIRECTORY SERVERS MASTER [--once]
 
 With --once it ends when everything is done, and leaves what a reader of the Hive table finds in a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -96,15 +95,9 @@ def _keep_hive_rows(spark: SparkSession, kept: Path) -> None:
     kept.write_text(json.dumps([row.number for row in spark.table(TABLE).select("number").collect()]))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="pipeline_driver")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("servers")
-    parser.add_argument("--master", default=LOCAL_MASTER)
-    parser.add_argument("--once", action="store_true")
-    options = parser.parse_args()
+def main(directory: str, servers: str, master: str, *more: str) -> int:
     try:
-        run(options.directory, options.servers, options.master, options.once)
+        run(Path(directory), servers, master, once="--once" in more)
     except PipelineError as error:
         print(f"{error.message}\n{error.hint}", flush=True)
         return 1
@@ -112,4 +105,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Pipelines under kill -9: the broker, Spark's workers and the driver are killed while records flow.
 
-    python -m penstock.proof.pipeline.rounds --kills 30 --seed 7 [--cluster] [--directory D]
+    python -m penstock.proof pipeline --rounds 30 --seed 7 [--cluster] [--keep DIRECTORY]
 
 A feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
 a Hive table and an SQL table, and the others to a topic of dead letters. Each round kills one of
@@ -17,13 +17,10 @@ must be in each output exactly once. A query that fails without having been kill
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +31,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.proof.crash.clients import PATIENT
+from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.pipeline import driver as pipeline_driver
 from penstock.proof.pipeline.check import PipelineReport, check_outputs, encode
 from penstock.proof.pipeline.driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
@@ -98,7 +96,7 @@ class PipelineRounds:
     kills: int
     seed: int
     uses_cluster: bool = False
-    say: Callable[[str], None] = lambda _: None
+    say: Say = say_nothing
     make_broker: Callable[[Path], Broker] = make_penstock
     _failures: list[str] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
@@ -116,7 +114,7 @@ class PipelineRounds:
             if self.uses_cluster:
                 self._cluster = stack.enter_context(SparkCluster(self.directory))
             master = self._cluster.url if self._cluster is not None else LOCAL_MASTER
-            arguments = (str(self.directory), servers, "--master", master)
+            arguments = (str(self.directory), servers, master)
             self._driver = DriverProcess(pipeline_driver.__name__, arguments, self.directory / "driver.log")
             stack.callback(self._driver.close)
             self._feeder = Producer({"bootstrap.servers": servers, **PATIENT, "enable.idempotence": True})
@@ -237,27 +235,5 @@ def _create_topics(servers: str) -> None:
         future.result(_DEADLINE_S)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="pipeline_rounds", description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--cluster", action="store_true", help="a Spark master and worker instead of local mode")
-    parser.add_argument("--directory", type=Path, help="new; kept with all logs (default: one that is removed)")
-    options = parser.parse_args(arguments)
-    print(f"seed {options.seed}", flush=True)
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="penstock-pipeline-") as directory:
-        rounds = PipelineRounds(
-            options.directory or Path(directory) / "rounds",
-            options.kills,
-            options.seed,
-            options.cluster,
-            say=lambda text: print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True),
-        )
-        report = rounds.run()
-    print(report)
-    return 0 if report.is_sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(task: Task) -> PipelineReport:
+    return PipelineRounds(task.scratch, task.rounds, task.seed, task.options["cluster"], task.say).run()

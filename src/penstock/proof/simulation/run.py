@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.simulation.plan import draw_plan
 from penstock.proof.simulation.simulation import Verdict, simulate
 
@@ -49,7 +50,7 @@ class SimulationReport:
 
 
 def run_schedules(
-    seed: int, count: int, say: Callable[[str], None] = lambda _: None, *, is_verbose: bool = False, processes: int = 1
+    seed: int, count: int, say: Say = say_nothing, *, is_verbose: bool = False, processes: int = 1
 ) -> SimulationReport:
     """The schedules of the seeds from `seed` on. With several processes the same is said, a little later."""
     report = SimulationReport(seed)
@@ -60,9 +61,9 @@ def run_schedules(
         shares = [(first, min(_SHARE, seed + count - first), is_verbose) for first in range(seed, seed + count, _SHARE)]
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context) as pool:
-            for part, said in pool.map(_run_share, shares):
+            for part, lines in pool.map(_run_share, shares):
                 report.add(part)
-                for text in said:
+                for text in lines:
                     say(text)
     report.seconds = time.perf_counter() - started
     return report
@@ -70,12 +71,12 @@ def run_schedules(
 
 def _run_share(share: tuple[int, int, bool]) -> tuple[SimulationReport, list[str]]:
     seed, count, is_verbose = share
-    report, said = SimulationReport(seed), list[str]()
-    _run_here(report, count, said.append, is_verbose)
-    return report, said
+    report, lines = SimulationReport(seed), list[str]()
+    _run_here(report, count, lines.append, is_verbose)
+    return report, lines
 
 
-def _run_here(report: SimulationReport, count: int, say: Callable[[str], None], is_verbose: bool) -> None:
+def _run_here(report: SimulationReport, count: int, say: Say, is_verbose: bool) -> None:
     with _rare_collections() as collect:
         for seed in range(report.seed, report.seed + count):
             verdict = simulate(draw_plan(seed))
@@ -114,6 +115,11 @@ def explain(verdict: Verdict) -> str:
             *verdict.trace,
             f"seed {verdict.plan.seed} failed:",
             *(f"  {failure}" for failure in verdict.failures),
-            f"again: python -m penstock.proof.simulation --schedules 1 --seed {verdict.plan.seed}",
+            f"again: python -m penstock.proof simulation --rounds 1 --seed {verdict.plan.seed}",
         ]
     )
+
+
+def run(task: Task) -> SimulationReport:
+    options = task.options
+    return run_schedules(task.seed, task.rounds, task.say, is_verbose=options["trace"], processes=options["processes"])

@@ -1,0 +1,104 @@
+"""The one table of the kinds of rounds. A new kind is a line here and a module with `run(task) -> Report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.proof.frame import Kind, Option
+
+_PROCESSES = Option("--processes", "how many processes share the work", {"type": int, "default": 1, "metavar": "N"})
+_ONLY = Option("--only", "this round alone", {"type": int, "metavar": "NUMBER"})
+
+KINDS = (
+    Kind(
+        "crash",
+        "penstock.proof.crash.rounds",
+        "kill -9 a broker under load, again and again, and check what it kept",
+        30,
+        "kills",
+    ),
+    Kind(
+        "exactly-once",
+        "penstock.proof.crash.exactly_once",
+        "copy records in transactions while broker and copier are killed: each must be in the copy once",
+        100,
+        "kills",
+    ),
+    Kind(
+        "disk",
+        "penstock.proof.disk.rounds",
+        "let single file operations of a broker fail, and check what it kept",
+        200,
+        "failing operations",
+        (_ONLY,),
+    ),
+    Kind(
+        "damage",
+        "penstock.proof.damage.rounds",
+        "damage a broker's files, and check what a start makes of them",
+        1_000,
+        "damaged files",
+        (
+            _ONLY,
+            Option(
+                "--broker-share",
+                "share of the rounds that start a whole broker (default: 0.02)",
+                {"type": float, "default": 0.02, "metavar": "SHARE"},
+            ),
+        ),
+        is_in_memory=True,
+    ),
+    Kind(
+        "fuzz",
+        "penstock.proof.fuzz.rounds",
+        "send mutated requests to a broker's handlers by the million",
+        200_000,
+        "frames",
+        (_PROCESSES, Option("--replay", "one frame of a finding alone, without its length", {"metavar": "HEX"})),
+        is_in_memory=True,
+    ),
+    Kind(
+        "hostile",
+        "penstock.proof.hostile.rounds",
+        "hostile connections against a broker that a good client uses",
+        100,
+        "connections, at once and again in turn",
+    ),
+    Kind(
+        "history",
+        "penstock.proof.history.run",
+        "record a history with real clients while the broker is killed and paused, and judge it",
+        20.0,
+        "seconds",
+        (
+            Option("--bootstrap", "a broker that runs; without it, one is started", {"metavar": "HOST:PORT"}),
+            Option("--topics", "how many to create", {"type": int, "default": 2, "metavar": "N"}),
+            Option("--partitions", "of each topic", {"type": int, "default": 2, "metavar": "N"}),
+            Option(
+                "--faults",
+                "for a broker started here",
+                {"nargs": "*", "choices": ("kill", "pause"), "default": ("kill", "pause")},
+            ),
+            Option("--out", "save the history, one JSON object a line", {"type": Path, "metavar": "FILE"}),
+            Option("--check", "judge a saved history instead", {"type": Path, "metavar": "FILE"}),
+        ),
+        is_timed=True,
+        seedless="check",
+    ),
+    Kind(
+        "pipeline",
+        "penstock.proof.pipeline.rounds",
+        "kill -9 the broker, Spark's workers and the driver under a pipeline: each record must be in each output once",
+        30,
+        "kills",
+        (Option("--cluster", "a Spark master and worker instead of local mode", {"action": "store_true"}),),
+    ),
+    Kind(
+        "simulation",
+        "penstock.proof.simulation.run",
+        "drive a broker in virtual time through many seeded schedules",
+        1_000,
+        "schedules",
+        (_PROCESSES, Option("--trace", "print the trace of every schedule", {"action": "store_true"})),
+    ),
+)
