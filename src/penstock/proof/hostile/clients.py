@@ -181,6 +181,7 @@ class GoodClient:
     def _run(self) -> None:
         from confluent_kafka import Consumer, KafkaException, Producer
 
+        self._create_topic()
         common = {
             "bootstrap.servers": self._bootstrap_servers,
             "error_cb": lambda error: self.errors.append(str(error)),
@@ -199,6 +200,18 @@ class GoodClient:
             self.errors.append(str(error))
         finally:
             consumer.close()
+
+    def _create_topic(self) -> None:
+        """A consumer that subscribes to a missing topic reports an error, which would be taken for the broker's."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self._bootstrap_servers})
+        try:
+            admin.create_topics([NewTopic(self._topic, 1, 1)])[self._topic].result(PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                self.errors.append(str(error))
 
     def _exchange(self, producer: Any, consumer: Any) -> None:
         if self.produced - self.consumed < 100:
