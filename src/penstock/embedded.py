@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
@@ -90,10 +91,11 @@ class AsyncBroker:
         return self.server.port
 
     async def create_topic(self, name: str, partitions: int = 1, config: ConfigMapping | None = None) -> None:
-        await self.server.create_topic(name, partitions, {key: str(value) for key, value in (config or {}).items()})
+        configs = {key: str(value) for key, value in (config or {}).items()}
+        await create_topic(self.server.broker.metadata, name, partitions, configs)
 
     async def delete_topic(self, name: str) -> None:
-        await self.server.delete_topic(name)
+        await delete_topic(self.server.broker.metadata, name)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -1,13 +1,16 @@
-"""Topics that come into being because somebody uses them: auto-created ones and our own internal ones."""
+"""Topics that come into being because somebody uses them: auto-created ones and our own internal ones.
+
+Also topics that the program around the broker wants, for a test or a notebook: no request, no client.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.decisions.decision import NewTopic, TopicSelector
 from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
 from penstock.cluster.metadata import Metadata
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode
 
 
 class TopicCreation:
@@ -31,3 +34,17 @@ class TopicCreation:
         if is_created_on_demand(name):
             return internal_topic(name, self._metadata.config, len(self._metadata.image.brokers))
         return NewTopic(name)
+
+
+async def create_topic(metadata: Metadata, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    """Raises ApiError, also where the topic exists."""
+    (result,) = await metadata.create_topics([NewTopic(name, partitions, -1, (), tuple(configs.items()))])
+    if result.code:
+        raise ApiError(result.code, result.message)
+
+
+async def delete_topic(metadata: Metadata, name: str) -> None:
+    """Raises ApiError, but not where there is no such topic."""
+    (result,) = await metadata.delete_topics([TopicSelector(name)])
+    if result.code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        raise ApiError(result.code, result.message)

@@ -6,7 +6,7 @@ import logging
 import random
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,39 +15,33 @@ from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.following import Following
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.settings import group_settings, transaction_settings
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.housekeeping import Housekeeping
-from penstock.cluster.decisions.decision import NewTopic, TopicSelector
 from penstock.cluster.decisions.topics import Choices
-from penstock.cluster.image import MetadataImage
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.config.group import stored_group_config
-from penstock.core.config.keys.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
-from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_topic_id
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.requests import DeletedTopic
-from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
 from penstock.log.storage.files import Files
-from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.server.monitoring.endpoints import Health
+from penstock.protocol.errors import ErrorCode
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
+from penstock.server.monitoring.health import Health, examine
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.settings import TransactionSettings
 
 logger = logging.getLogger("penstock.server")
 
@@ -134,34 +128,11 @@ class BrokerServer:
             listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        image = broker.metadata.image
-        _remove_strays(broker)
-        self._apply(MetadataImage(image.cluster_id), image)
-        broker.metadata.subscribe(self._apply)
+        Following(broker, self._limit_connections).start()
 
-    def _apply(self, old: MetadataImage, new: MetadataImage) -> None:
-        """A new image is in force. Runs in one turn of the loop, so no request sees half of it."""
-        broker = self.broker
-        broker.config = broker.metadata.config
-        delta = broker.partitions.apply(old, new)
-        if delta.broker_configs_changed:
-            for listener in self._listeners:
-                listener.limit(_connection_limits(broker.config))
-        if delta.broker_configs_changed or delta.group_configs_changed:
-            broker.groups.coordinator.change_settings(
-                _group_settings(broker.config), _settings_by_group(broker.config, new)
-            )
-        if delta.created or delta.deleted or delta.added:
-            broker.groups.topics_changed(new.topics.values())
-        # Groups first: what transactions find to be finished after a start may have committed offsets.
-        for name, coordinated in ((CONSUMER_OFFSETS, broker.groups), (TRANSACTION_STATE, broker.transactions)):
-            if name in {topic.name for topic in delta.deleted}:
-                coordinated.unload(len(old.topics[name].partitions))
-            if name in {topic.name for topic in delta.created}:
-                coordinated.load(len(new.topics[name].partitions))
-        gone = [DeletedTopic(topic.name, topic.topic_id) for topic in delta.deleted if topic.name not in new.topics]
-        if gone:
-            broker.groups.remove_topics(gone)
+    def _limit_connections(self, config: BrokerConfig) -> None:
+        for listener in self._listeners:
+            listener.limit(_connection_limits(config))
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -175,30 +146,7 @@ class BrokerServer:
         return ",".join(f"{endpoint.host}:{endpoint.port}" for endpoint in registration.endpoints)
 
     def health(self) -> Health:
-        directories = self.broker.directories
-        reasons = []
-        if self.is_stopping:
-            reasons.append("shutting down")
-        elif not directories.directories.keys() - directories.offline.keys():
-            reasons.append("every data directory is offline")
-        details: dict[str, object] = {
-            "node_id": self.broker.node_id,
-            "offline_partitions": len(directories.offline_logs),
-            "offline_directories": {str(path): reason for path, reason in directories.offline.items()},
-        }
-        return Health(not reasons, tuple(reasons), details)
-
-    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        (result,) = await self.broker.metadata.create_topics(
-            [NewTopic(name, partitions, -1, (), tuple(configs.items()))]
-        )
-        if result.code:
-            raise ApiError(result.code, result.message)
-
-    async def delete_topic(self, name: str) -> None:
-        (result,) = await self.broker.metadata.delete_topics([TopicSelector(name)])
-        if result.code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            raise ApiError(result.code, result.message)
+        return examine(self.broker, is_stopping=self.is_stopping)
 
     # -------------------------------------------------------------------------------------------- stopping
 
@@ -295,7 +243,7 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     groups = GroupRuntime(
         GroupCoordinator(
-            _group_settings(config),
+            group_settings(config.groups),
             config.offsets_topic.offsets_topic_num_partitions,
             lambda: str(uuid.UUID(bytes=chance.randbytes(16), version=4)),
         ),
@@ -306,7 +254,7 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
     )
     transactions = TransactionRuntime(
         TransactionCoordinator(
-            _transaction_settings(config),
+            transaction_settings(config.transactions),
             config.transaction_topic.transaction_state_log_num_partitions,
             producer_ids.take,
         ),
@@ -341,57 +289,6 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
 
 # A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
 _FETCH_SESSION_EVICTION_MS = 120_000
-
-
-def _group_settings(config: BrokerConfig) -> GroupSettings:
-    return GroupSettings(
-        min_session_timeout_ms=config.groups.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.groups.group_max_session_timeout_ms,
-        initial_rebalance_delay_ms=config.groups.group_initial_rebalance_delay_ms,
-        max_size=config.groups.group_max_size,
-        offset_metadata_max_bytes=config.groups.offset_metadata_max_bytes,
-        offsets_retention_ms=config.groups.offsets_retention_minutes * 60_000,
-        consumer_session_timeout_ms=config.groups.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.groups.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=config.groups.group_consumer_max_size,
-        consumer_assignors=config.groups.group_consumer_assignors,
-        consumer_migration_policy=MigrationPolicy(config.groups.group_consumer_migration_policy),
-        consumer_assignment_interval_ms=config.groups.group_consumer_assignment_interval_ms,
-        consumer_regex_refresh_interval_ms=config.groups.group_consumer_regex_refresh_interval_ms,
-    )
-
-
-def _settings_by_group(config: BrokerConfig, image: MetadataImage) -> dict[str, GroupSettings]:
-    common = _group_settings(config)
-    settings = {}
-    for group_id, overrides in image.group_configs.items():
-        values = stored_group_config(config, overrides)
-        settings[group_id] = common._replace(
-            consumer_session_timeout_ms=values[SESSION_TIMEOUT.key],
-            consumer_heartbeat_interval_ms=values[HEARTBEAT_INTERVAL.key],
-            consumer_assignment_interval_ms=values[ASSIGNMENT_INTERVAL.key],
-        )
-    return settings
-
-
-def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
-    return TransactionSettings(
-        max_timeout_ms=config.transactions.transaction_max_timeout_ms,
-        transactional_id_expiration_ms=config.transactions.transactional_id_expiration_ms,
-    )
-
-
-def _remove_strays(broker: Broker) -> None:
-    """Logs of topics that were deleted, when a crash came between the deletion and the removal of the files. A log with
-    another topic's id stays, offline: its files were tampered with, and only a person can say what they are.
-    """
-    topics = broker.metadata.image.topics
-    for where in list(broker.directories.logs):
-        topic = topics.get(where.topic)
-        if topic is None or topic.partition(where.partition) is None:
-            logger.warning("deleting %s: its topic does not exist any more", where)
-            broker.directories.delete(where, broker.clock.now_ms())
-    broker.directories.settle_deletions()
 
 
 async def _abandon(listeners: Sequence[TcpListener], store: Store | None) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from penstock.server.monitoring.endpoints import Health, MonitoringServer
+from penstock.server.monitoring.endpoints import MonitoringServer
+from penstock.server.monitoring.health import Health
 
 Result = TypeVar("Result")
 SERVING = Health(is_serving=True, details={"node_id": 1})

@@ -65,6 +65,17 @@ class Partitions:
 
     # -------------------------------------------------------------------------------------------- following the image
 
+    def remove_strays(self, image: MetadataImage) -> None:
+        """Deletes the logs of topics that were deleted, where a crash came before the removal of the files.
+
+        A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are.
+        """
+        for topic_partition in list(self._directories.logs):
+            if image.partition(*topic_partition) is None:
+                logger.warning("deleting %s: its topic does not exist any more", topic_partition)
+                self._directories.delete(topic_partition, self._clock.now_ms())
+        self._directories.settle_deletions()
+
     def apply(self, old: MetadataImage, new: MetadataImage) -> ImageDelta:
         """Creates, changes and deletes partitions so that they match `new`. A partition whose disk fails is left
         offline.

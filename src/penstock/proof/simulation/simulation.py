@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.broker.topic_creation import create_topic
 from penstock.proof.simulation.checks import check_all, has_open_transactions
 from penstock.proof.simulation.client import FOR_GROUP, Call, Client, Script, Setting, ask
 from penstock.proof.simulation.machine import Machine
@@ -144,7 +145,7 @@ class _Simulation:
         async def make() -> None:
             assert self.machine.server is not None
             for name, partitions, configs in TOPICS:
-                await self.machine.server.create_topic(name, partitions, configs)
+                await create_topic(self.machine.server.broker.metadata, name, partitions, configs)
                 done.append(name)
 
         self.machine.begin(make())

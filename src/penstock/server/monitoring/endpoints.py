@@ -12,8 +12,9 @@ import inspect
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from penstock.server.monitoring.health import Health
 
 if TYPE_CHECKING:
     import uvicorn
@@ -33,15 +34,6 @@ KEEP_ALIVE_S = 30
 _INDEX = """<!doctype html><title>Penstock broker</title>
 <h1>Penstock broker</h1><ul><li><a href="/metrics">/metrics</a><li><a href="/healthz">/healthz</a></ul>
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """`reasons` says in words why the broker does not serve: starting, shutting down, no log directory left..."""
-
-    is_serving: bool
-    reasons: tuple[str, ...] = ()
-    details: dict[str, object] = field(default_factory=dict)
 
 
 RenderMetrics = Callable[[], bytes | Awaitable[bytes]]

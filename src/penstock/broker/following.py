@@ -1,0 +1,68 @@
+"""The broker follows the metadata: a new image becomes partitions, settings and loaded coordinators.
+
+Rules:
+- A new image takes effect in one turn of the loop, so no request sees half of it.
+- Partitions come first: the coordinators load from them. A coordinator knows the topics before it loads.
+- Groups load before transactions: a transaction that ended before the start may have committed offsets of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.broker.broker import Broker
+from penstock.broker.settings import group_settings, settings_by_group
+from penstock.cluster.image import ImageDelta, MetadataImage
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.groups.requests import DeletedTopic
+
+
+class Following:
+    """Start with `start`, once. From then on every image that the metadata publishes is applied."""
+
+    def __init__(self, broker: Broker, config_changed: Callable[[BrokerConfig], None]) -> None:
+        """`config_changed` hears of a dynamic change, for what lies outside the broker: the listeners' limits."""
+        self._broker = broker
+        self._config_changed = config_changed
+
+    def start(self) -> None:
+        broker = self._broker
+        image = broker.metadata.image
+        broker.partitions.remove_strays(image)
+        self.apply(MetadataImage(image.cluster_id), image)
+        broker.metadata.subscribe(self.apply)
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> None:
+        broker = self._broker
+        broker.config = broker.metadata.config
+        delta = broker.partitions.apply(old, new)
+        self._follow_settings(delta, new)
+        if delta.created or delta.deleted or delta.added:
+            broker.groups.topics_changed(new.topics.values())
+        self._follow_internal_topics(delta, old, new)
+        gone = [DeletedTopic(topic.name, topic.topic_id) for topic in delta.deleted if topic.name not in new.topics]
+        if gone:
+            broker.groups.remove_topics(gone)
+
+    def _follow_settings(self, delta: ImageDelta, new: MetadataImage) -> None:
+        broker = self._broker
+        if delta.broker_configs_changed:
+            self._config_changed(broker.config)
+        if delta.broker_configs_changed or delta.group_configs_changed:
+            broker.groups.coordinator.change_settings(
+                group_settings(broker.config.groups), settings_by_group(broker.config, new.group_configs)
+            )
+
+    def _follow_internal_topics(self, delta: ImageDelta, old: MetadataImage, new: MetadataImage) -> None:
+        """The coordinators' state goes with their topics and comes with them."""
+        deleted = {topic.name for topic in delta.deleted}
+        created = {topic.name for topic in delta.created}
+        for name, runtime in (
+            (CONSUMER_OFFSETS, self._broker.groups),
+            (TRANSACTION_STATE, self._broker.transactions),
+        ):
+            if name in deleted:
+                runtime.unload(len(old.topics[name].partitions))
+            if name in created:
+                runtime.load(len(new.topics[name].partitions))
