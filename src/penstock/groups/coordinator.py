@@ -112,8 +112,8 @@ class GroupCoordinator:
         self._shard(partition).offsets.replay_transaction_end(producer_id, is_committed)
 
     def on_append_failed(self, outcome: Outcome, append_error: ErrorCode, now_ms: int) -> Outcome:
-        """Instead of replaying: nothing of `outcome.records` is in the log. The result is to be treated as any
-        outcome.
+        """Instead of replaying: none of `outcome.records` is in the log. What of a clean-up was written before, in
+        batches of its own, was replayed and is no longer among them. The result is to be treated as any outcome.
         """
         self._unreplayed.pop(outcome.partition, None)
         shard = self._active.get(outcome.partition)

@@ -190,7 +190,7 @@ class GroupShard:
     # -------------------------------------------------------------------------------- failed appends
 
     def on_append_failed(self, failed: Outcome, append_error: ErrorCode, now_ms: int) -> Outcome:
-        """Nothing that had to be recorded has happened. Members that left are gone nevertheless: memory is ahead
+        """Nothing of `failed.records` has happened. Members that left are gone nevertheless: memory is ahead
         of the log, as it always is during a rebalance.
         """
         outcome = self.outcome()
@@ -200,6 +200,7 @@ class GroupShard:
             extra={"offsets_partition": self.partition, "error": append_error.name, "records": len(failed.records)},
         )
         pending = failed.pending
+        assert failed.is_atomic or pending is None, "half of a change cannot be undone"
         group = self.groups.get(pending.group_id) if pending is not None else None
         if pending is not None and pending.purpose is AppendPurpose.CHANGE_CONSUMER_GROUP:
             self._undo_consumer_change(pending, outcome, coordinator_error(append_error), now_ms)

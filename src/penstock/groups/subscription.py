@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.groups.topics import TopicIdPartition, Topics, by_topic
@@ -23,8 +22,6 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION = struct.Struct(">h")
 
 
-# The members of a group mostly subscribe alike, and each generation asks for all of them twice.
-@lru_cache(maxsize=256)
 def decode_subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """None if the bytes are not a consumer subscription."""
     if len(metadata) < _VERSION.size or _VERSION.unpack_from(metadata)[0] < 0:

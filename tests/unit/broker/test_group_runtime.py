@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,18 @@ from penstock.groups.requests import (
     ConsumerHeartbeatRequest,
     DeletedTopic,
     JoinRequest,
+    MemberAssignment,
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetToCommit,
     Protocol,
+    SyncRequest,
 )
-from penstock.groups.results import JoinResult
+from penstock.groups.results import JoinResult, SyncResult
 from penstock.groups.settings import GroupSettings
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.broker.harness import GatedFiles, Host, topic_image, until
 from tests.unit.log.support import NOW, batch
 
@@ -67,6 +71,23 @@ class Rig:
     def committed(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
         result = self.runtime.coordinator.fetch_offsets(OffsetFetchRequest(group, [TopicPartition(topic, 0)]))
         return result.error or result.partitions[0].offset
+
+    async def fetch(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
+        """As `committed`, and only what is durable."""
+        request = OffsetFetchRequest(group, [TopicPartition(topic, 0)])
+        result = await self.runtime.read([group], lambda: self.runtime.coordinator.fetch_offsets(request))
+        return result.error or result.partitions[0].offset
+
+    def partition_of(self, group: str) -> int:
+        return self.runtime.coordinator.partition_for(group)
+
+    async def sync(self, member_id: str, generation_id: int, assignment: bytes | None = None) -> SyncResult:
+        given = () if assignment is None else (MemberAssignment(member_id, assignment),)
+        request = SyncRequest("g", member_id, generation_id, assignments=given)
+        result: SyncResult = await self.runtime.submit(
+            lambda ticket: self.runtime.coordinator.sync_group(ticket, request, self.host.clock.now_ms())
+        )
+        return result
 
     def join(self, member_id: str = "", timeout_ms: int = 10_000) -> Coroutine[Any, Any, JoinResult]:
         request = JoinRequest("g", member_id, "consumer", (Protocol("range", b""),), timeout_ms, timeout_ms)
@@ -124,6 +145,78 @@ class TestWriting:
             assert not waiting.done()
             files.let_pass()
             assert await waiting == ErrorCode.NONE
+
+        rig.run(scenario)
+
+    def test_offset_is_not_told_when_its_fsync_is_still_running(self, tmp_path: Path) -> None:
+        files = GatedFiles()
+        rig = Rig(tmp_path, files, LogSettings(flush_messages=1))
+
+        async def scenario() -> None:
+            committing = asyncio.create_task(rig.commit(7))
+            assert await asyncio.to_thread(files.arrived.acquire, timeout=30)
+            fetching = asyncio.create_task(rig.fetch())
+            elsewhere = next(f"group-{n}" for n in range(9) if rig.partition_of(f"group-{n}") != rig.partition_of("g"))
+            assert await rig.fetch(elsewhere) == -1  # waits for nothing
+            await asyncio.sleep(0)
+            assert not committing.done()
+            assert not fetching.done()
+            files.let_pass()
+            assert await fetching == 7
+            assert await committing == ErrorCode.NONE
+
+        rig.run(scenario)
+
+    def test_offset_is_never_told_when_its_fsync_fails(self, tmp_path: Path) -> None:
+        files = GatedFiles()
+        rig = Rig(tmp_path, files, LogSettings(flush_messages=1))
+
+        async def scenario() -> None:
+            committing = asyncio.create_task(rig.commit(7))
+            assert await asyncio.to_thread(files.arrived.acquire, timeout=30)
+            fetching = asyncio.create_task(rig.fetch())
+            await asyncio.sleep(0)
+            files.error = OSError(5, "Input/output error")
+            files.let_pass()
+            assert await fetching == ErrorCode.NOT_COORDINATOR
+            assert await committing == ErrorCode.NOT_COORDINATOR
+
+        rig.run(scenario)
+
+    def test_assignment_is_not_told_when_its_fsync_is_still_running(self, tmp_path: Path) -> None:
+        files = GatedFiles()
+        rig = Rig(tmp_path, files, LogSettings(flush_messages=1))
+
+        async def scenario() -> None:
+            files.let_pass(1)  # the group is recorded
+            leader = await rig.join()
+            joined = await rig.join(leader.member_id)
+            assert joined.error == ErrorCode.NONE
+            assert files.arrived.acquire(blocking=False)
+            syncing = asyncio.create_task(rig.sync(leader.member_id, joined.generation_id, b"all of it"))
+            assert await asyncio.to_thread(files.arrived.acquire, timeout=30)
+            again = asyncio.create_task(rig.sync(leader.member_id, joined.generation_id))
+            await asyncio.sleep(0)
+            assert not syncing.done()
+            assert not again.done()
+            files.let_pass()
+            assert (await syncing).assignment == b"all of it"
+            assert (await again).assignment == b"all of it"
+
+        rig.run(scenario)
+
+    def test_what_was_written_stays_written_when_a_later_batch_of_a_clean_up_fails(self, tmp_path: Path) -> None:
+        files, writes = FaultyFiles(), itertools.count()
+        rig = Rig(tmp_path, files)
+        offsets = [OffsetToCommit("orders", index, 7) for index in range(1_500)]
+
+        async def scenario() -> None:
+            await rig.submit(OffsetCommitRequest("g", offsets))
+            rig.host.clock.advance(SETTINGS.offsets_retention_ms + 1)
+            files.fail(Fault(lambda asked: asked.name == "write" and ".log" in asked.path and next(writes) > 0))
+            rig.runtime.expire_offsets()
+            assert rig.runtime.coordinator.offset_count() == 500
+            assert rig.runtime.metrics.offset_expirations == 1_000
 
         rig.run(scenario)
 

@@ -320,6 +320,27 @@ def test_nothing_follows_from_a_decision_before_it_is_durable(tmp_path: Path) ->
     rig.run(scenario)
 
 
+def test_committed_offset_is_not_told_before_its_marker_is_durable(tmp_path: Path) -> None:
+    files = GatedFiles()
+    rig = Rig(tmp_path, files)
+    rig.host.partition(CONSUMER_OFFSETS).log.update_settings(LogSettings(flush_messages=1))
+
+    async def scenario() -> None:
+        await rig.init()
+        await rig.add(OFFSETS)
+        files.let_pass(1)
+        assert await rig.commit_offset(7) is ErrorCode.NONE
+        assert await rig.end() is ErrorCode.NONE
+        assert rig.offset() == (7, ErrorCode.NONE)  # the marker is in the log, and not yet on disk
+        fetching = asyncio.ensure_future(rig.groups.read(["g"], rig.offset))
+        await asyncio.sleep(0)
+        assert not fetching.done()
+        files.let_pass()
+        assert await fetching == (7, ErrorCode.NONE)
+
+    rig.run(scenario)
+
+
 def test_nobody_learns_of_a_decision_when_the_disk_fails(tmp_path: Path) -> None:
     files = GatedFiles()
     rig = Rig(tmp_path, files, LogSettings(flush_messages=1))

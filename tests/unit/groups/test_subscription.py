@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from penstock.groups.subscription import decode_subscribed_topics
@@ -32,3 +34,13 @@ def test_topics_are_read_when_a_future_version_appends_fields() -> None:
 )
 def test_nothing_is_known_when_the_metadata_is_not_a_subscription(garbage: bytes) -> None:
     assert decode_subscribed_topics(garbage) is None
+
+
+def test_no_memory_is_held_when_members_with_large_subscriptions_are_gone() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            assert decode_subscribed_topics(subscription("orders", f"{number}" * 30_000) + bytes(1 << 20))
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()

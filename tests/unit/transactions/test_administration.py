@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from penstock.core.types import NO_TIMESTAMP
@@ -140,3 +142,23 @@ def test_transactional_id_stays_when_its_tombstone_cannot_be_written() -> None:
     assert runtime.state() == "Empty"
     expire(runtime)
     assert runtime.state() == ""
+
+
+def test_list_is_quick_when_a_pattern_would_backtrack_for_years() -> None:
+    runtime = Runtime()
+    runtime.init("x" * 60)
+    listed = runtime.transactions.list_transactions(
+        ListTransactionsRequest(transactional_id_pattern="(x+x+)+y"), runtime.now_ms
+    )
+    assert listed.transactions == ()
+
+
+def test_no_memory_is_held_when_many_patterns_were_asked_for(runtime: Runtime) -> None:
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            request = ListTransactionsRequest(transactional_id_pattern=f"{number:04}" * 1_000)
+            assert not runtime.transactions.list_transactions(request, runtime.now_ms).transactions
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()

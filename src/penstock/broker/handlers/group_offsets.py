@@ -122,7 +122,13 @@ def _offsets_to_commit(
 # ---------------------------------------------------------------------------------------------------- OffsetFetch
 
 
-def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Only offsets that are durable, as far as flush.messages asks for it, are told."""
+    group_ids = [request.group_id, *(group.group_id for group in request.groups)]
+    return await broker.groups.read(group_ids, lambda: _fetch(broker, context, request))
+
+
+def _fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if context.api_version >= _FIRST_WITH_GROUPS:
         groups = [_fetch_group(broker, context, group, request.require_stable) for group in request.groups]
         return OffsetFetchResponse(groups=groups)

@@ -2,7 +2,8 @@
 from the log.
 
 The coordinator decides and this does. Operation, append and replay happen in one turn of the event loop, so no other
-operation can see a state between them. Only the release of replies may wait, for the disk.
+operation can see a state between them. Only the release of answers may wait, for the disk: later operations and
+reads see what was replayed, so their answers wait as well while the log owes an fsync (flush.messages).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
@@ -39,6 +40,9 @@ logger = logging.getLogger("penstock.broker.groups")
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
 
+R = TypeVar("R")
+
+
 class GroupRuntime:
     def __init__(
         self,
@@ -56,6 +60,21 @@ class GroupRuntime:
         self._timers = CoordinatorTimers(self._on_timer)
         self._tasks: set[asyncio.Task[None]] = set()
 
+    async def read(self, group_ids: Iterable[str], look: Callable[[], R]) -> R:
+        """What `look` finds in these groups, once the disk has what it found. `look` is called again, and finds
+        that the groups are not here, if the disk fails.
+        """
+        result = look()
+        owing = {
+            partition
+            for group_id in group_ids
+            if (partition := self._owing(self.coordinator.partition_for(group_id))) is not None
+        }
+        failed = await self._flusher.flush(list(owing)) if owing else ()
+        for partition in failed:
+            self._unload(partition.topic_partition.partition)
+        return look() if failed else result
+
     async def submit(self, operation: Callable[[Ticket], Outcome]) -> Any:
         """Performs one operation of the coordinator and returns its reply, at once or when the coordinator
         releases it.
@@ -67,11 +86,10 @@ class GroupRuntime:
     # -------------------------------------------------------------------------------------------- outcomes
 
     def _perform(self, outcome: Outcome) -> None:
-        must_flush = None
         before = self._progress(outcome)
         if outcome.records:
             try:
-                must_flush = self._append(outcome)
+                self._append(outcome)
             except ApiError as error:
                 logger.error("writing group state failed: %s", error, extra={"partition": outcome.partition})
                 self._timers.apply(outcome.timers)
@@ -83,26 +101,38 @@ class GroupRuntime:
                 raise
             self._count(outcome, before)
         self._timers.apply(outcome.timers)
-        if must_flush is None:
-            release_all(outcome.replies)
-        else:
-            self._start(self._release_when_durable(outcome, must_flush))
+        if outcome.replies:
+            owing = self._owing(outcome.partition)
+            if owing is None:
+                release_all(outcome.replies)
+            else:
+                self._start(self._release_when_durable(outcome, owing))
 
-    def _append(self, outcome: Outcome) -> Partition | None:
-        """The partition, if the replies have to wait for its fsync."""
+    def _owing(self, index: int) -> Partition | None:
+        """The partition, if its log has more than flush.messages allows to be lost: nobody may learn of it yet."""
+        partition = self._partitions.find(CONSUMER_OFFSETS, index)
+        if partition is None:
+            return None
+        log = partition.log
+        return partition if log.log_end_offset - log.recovery_point >= log.settings.flush_messages else None
+
+    def _append(self, outcome: Outcome) -> None:
+        """Takes what is in the log out of `outcome.records`, so that after an error only what is missing is there."""
         partition = self._partitions.find(CONSUMER_OFFSETS, outcome.partition)
         if partition is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        must_flush = False
-        for records in split_records(outcome.records, outcome.is_atomic):
-            now_ms = self._clock.now_ms()
-            result = partition.append(_batch(outcome, records, now_ms), -1, now_ms, Origin.COORDINATOR)
-            must_flush = must_flush or result.must_flush
-            producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.producer_id
-            for index, record in enumerate(records):
-                offset = result.base_offset + index
-                self.coordinator.replay(outcome.partition, record.key, record.value, offset, producer_id)
-        return partition if must_flush else None
+        producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.producer_id
+        written = 0
+        try:
+            for records in split_records(outcome.records, outcome.is_atomic):
+                now_ms = self._clock.now_ms()
+                result = partition.append(_batch(outcome, records, now_ms), -1, now_ms, Origin.COORDINATOR)
+                for index, record in enumerate(records):
+                    offset = result.base_offset + index
+                    self.coordinator.replay(outcome.partition, record.key, record.value, offset, producer_id)
+                written += len(records)
+        finally:
+            outcome.records = outcome.records[written:]
 
     def _progress(self, outcome: Outcome) -> ConsumerProgress | None:
         pending = outcome.pending
@@ -122,7 +152,7 @@ class GroupRuntime:
         if await self._flusher.flush([partition]):
             # The log is offline now. What was replayed may be lost, so nobody is told of it; the next start finds out.
             release_all(outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR))
-            self._perform(self.coordinator.unload(outcome.partition, self._clock.now_ms()))
+            self._unload(outcome.partition)
         else:
             release_all(outcome.replies)
 
@@ -165,7 +195,7 @@ class GroupRuntime:
             except (ApiError, OSError, ValueError) as error:
                 # Its groups stay unavailable: serving them without their state would lose offsets.
                 logger.error("groups of %s cannot be loaded: %s", partition.topic_partition, error)
-                self._perform(self.coordinator.unload(partition.topic_partition.partition, self._clock.now_ms()))
+                self._unload(partition.topic_partition.partition)
 
     async def _load(self, partition: Partition) -> None:
         index = partition.topic_partition.partition
@@ -200,18 +230,25 @@ class GroupRuntime:
     def expire_offsets(self) -> None:
         for partition in self.coordinator.active_partitions():
             outcome = self.coordinator.expire_offsets(partition, self._clock.now_ms())
-            self.metrics.offset_expirations += _count_offsets(outcome)
-            self._perform(outcome)
+            self.metrics.offset_expirations += self._clean_up(outcome)
 
     def remove_topics(self, topics: Sequence[DeletedTopic]) -> None:
         for partition in self.coordinator.active_partitions():
             outcome = self.coordinator.remove_topics(partition, topics)
-            self.metrics.offset_deletions += _count_offsets(outcome)
-            self._perform(outcome)
+            self.metrics.offset_deletions += self._clean_up(outcome)
+
+    def _clean_up(self, outcome: Outcome) -> int:
+        """How many offsets are gone: all of those asked for, unless the log took only some of the tombstones."""
+        count = _count_offsets(outcome)
+        self._perform(outcome)
+        return count - _count_offsets(outcome)
 
     def unload(self, count: int) -> None:
         for partition in range(count):
-            self._perform(self.coordinator.unload(partition, self._clock.now_ms()))
+            self._unload(partition)
+
+    def _unload(self, partition: int) -> None:
+        self._perform(self.coordinator.unload(partition, self._clock.now_ms()))
 
     async def close(self) -> None:
         self._timers.cancel_all()

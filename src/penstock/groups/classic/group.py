@@ -292,9 +292,11 @@ class ClassicGroup:
     def _read_subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol():
             return None
+        # The members of a group mostly subscribe alike: each different subscription is decoded once.
+        member_by_metadata = {member.metadata(self.protocol_name) or b"": member for member in self.members.values()}
         topics: set[str] = set()
-        for member in self.members.values():
-            subscribed = decode_subscribed_topics(member.metadata(self.protocol_name) or b"")
+        for metadata, member in member_by_metadata.items():
+            subscribed = decode_subscribed_topics(metadata)
             if subscribed is None:
                 logger.warning(
                     "a consumer's subscription cannot be read",

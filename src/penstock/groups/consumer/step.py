@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.coordinators.regular_expression import NameExpression
 from penstock.core.types import TopicId
 from penstock.groups.assignment.assignors import ASSIGNORS, Subscriber
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, member_tombstones
@@ -28,7 +29,6 @@ from penstock.groups.records.consumer_groups import (
     encode_target,
     encode_target_epoch,
 )
-from penstock.groups.regular_expression import TopicExpression
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import TopicIdPartition, Topics
 from penstock.protocol.errors import ApiError
@@ -129,11 +129,11 @@ class ConsumerStep:
     def _resolve(self, expression: str, said: Said) -> ResolvedExpression:
         names: list[str] = []
         try:
-            compiled = TopicExpression(expression)
+            compiled = NameExpression(expression)
             names = [name for name in self.topics.by_name if compiled.matches(name) and said.may_describe(name)]
-        except ApiError:
+        except ApiError as error:
             if said.after.topic_regex == expression:
-                raise
+                raise ApiError(error.code, f"SubscribedTopicRegex {error.message}") from error
             # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
             # the other members.
             logger.warning("a regular expression cannot be used", extra={"group": self.group.group_id})

@@ -1,4 +1,4 @@
-r"""Regular expressions that pick topics, in the syntax of RE2, matched in time linear in the name.
+r"""Regular expressions that pick topics and transactional ids, in RE2's syntax, matched in time linear in the name.
 
 A client's expression runs in the broker, so it must not be able to run for long: Python's own matcher backtracks and
 can be made to take years by thirty characters. As in RE2 there is therefore no backtracking and nothing that needs it
@@ -62,7 +62,7 @@ _POSIX: dict[str, Predicate] = {
 def _refuse(expression: str, why: str) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {why}.",
+        f"`{expression}` is not a valid regular expression: {why}.",
     )
 
 
@@ -311,7 +311,7 @@ class _State:
         self.is_end = False
 
 
-class TopicExpression:
+class NameExpression:
     """ApiError(INVALID_REGULAR_EXPRESSION) if it cannot be used."""
 
     def __init__(self, expression: str) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.groups.regular_expression import TopicExpression
+from penstock.coordinators.regular_expression import NameExpression
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
@@ -36,7 +36,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
     ],
 )
 def test_name_is_matched_when_the_whole_of_it_fits(expression: str, name: str) -> None:
-    assert TopicExpression(expression).matches(name)
+    assert NameExpression(expression).matches(name)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_name_is_matched_when_the_whole_of_it_fits(expression: str, name: str) -
     [("foo", "foobar"), ("a{2}", "a"), ("[a-c]", "d"), ("a^b", "ab"), (r"\D", "1"), ("(?-i)A", "a")],
 )
 def test_name_is_not_matched_when_it_does_not_fit(expression: str, name: str) -> None:
-    assert not TopicExpression(expression).matches(name)
+    assert not NameExpression(expression).matches(name)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_name_is_not_matched_when_it_does_not_fit(expression: str, name: str) ->
 )  # fmt: skip
 def test_expression_is_refused_when_it_is_none_or_too_large(expression: str) -> None:
     with pytest.raises(ApiError) as refused:
-        TopicExpression(expression)
+        NameExpression(expression)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_match_is_quick_when_backtracking_would_take_for_ever() -> None:
-    assert not TopicExpression("((a|a)*)*b").matches("a" * 249)
+    assert not NameExpression("((a|a)*)*b").matches("a" * 249)
