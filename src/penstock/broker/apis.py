@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from penstock.broker.dispatch import Api, Handler, Shortcut
 from penstock.broker.handlers import (
+    acls,
     configs,
     consumer_groups,
+    credentials,
     fetch,
     group_offsets,
     groups,
+    leaders,
     log_dirs,
     metadata,
     offsets,
     produce,
     produce_single,
     producers,
+    quotas,
     topics,
     transaction_offsets,
     transactions,
@@ -28,14 +32,19 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from penstock.protocol.messages.create_acls import CreateAclsRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
 from penstock.protocol.messages.create_topics import CreateTopicsRequest
+from penstock.protocol.messages.delete_acls import DeleteAclsRequest
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.messages.delete_records import DeleteRecordsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.describe_acls import DescribeAclsRequest
+from penstock.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.messages.describe_configs import DescribeConfigsRequest
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -43,6 +52,8 @@ from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -54,6 +65,7 @@ from penstock.protocol.messages.leave_group import LeaveGroupRequest
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsRequest
+from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
@@ -104,13 +116,21 @@ APIS: dict[int, Api] = dict(
         _row(EndTxnRequest, transactions.end_txn, 5),
         _row(WriteTxnMarkersRequest, transactions.write_txn_markers, 2),
         _row(TxnOffsetCommitRequest, transaction_offsets.txn_offset_commit, 5),
+        _row(DescribeAclsRequest, acls.describe_acls, 3),
+        _row(CreateAclsRequest, acls.create_acls, 3),
+        _row(DeleteAclsRequest, acls.delete_acls, 3),
         _row(DescribeConfigsRequest, configs.describe_configs, 4),
         _row(AlterConfigsRequest, configs.alter_configs, 2),
         _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
         _row(CreatePartitionsRequest, topics.create_partitions, 3),
         _row(DeleteGroupsRequest, groups.delete_groups, 2),
+        _row(ElectLeadersRequest, leaders.elect_leaders, 2),
         _row(IncrementalAlterConfigsRequest, configs.incremental_alter_configs, 1),
+        _row(AlterPartitionReassignmentsRequest, leaders.alter_partition_reassignments, 1),
+        _row(ListPartitionReassignmentsRequest, leaders.list_partition_reassignments, 0),
         _row(OffsetDeleteRequest, group_offsets.offset_delete, 0),
+        _row(DescribeClientQuotasRequest, quotas.describe_client_quotas, 1),
+        _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),
         _row(DescribeProducersRequest, producers.describe_producers, 0),
         _row(DescribeTransactionsRequest, transactions.describe_transactions, 0),

@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go: round robin over the brokers, spread over racks.
+"""Where the replicas of partitions go: as a client asks, or round robin over the brokers, spread over racks.
 
 The brokers are put in a row in which racks alternate. Leaders are taken from the row in turn, from a random start, so
 every broker leads its share. The followers of a partition are the next brokers in the row, those in racks that the
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from random import Random
 
-from penstock.cluster.image import BrokerRegistration
+from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
@@ -33,6 +33,29 @@ def place_replicas(
         _place(row, (start + partition) % len(row), shift + partition // len(row), replication_factor)
         for partition in range(partition_count)
     ]
+
+
+def check_assignment(image: MetadataImage, nodes: tuple[int, ...], factor: int | None = None) -> None:
+    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless a partition can have its replicas on these brokers.
+
+    `factor` is the number of replicas that the partitions before it in the request have.
+    """
+
+    def refuse(text: str) -> ApiError:
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {text}")
+
+    if not nodes:
+        raise refuse("an empty replica list.")
+    for node in sorted(nodes):
+        if node not in image.brokers:
+            raise refuse(f"broker {node}, but no such broker is registered.")
+        if nodes.count(node) > 1:
+            raise refuse(f"the broker {node} more than once.")
+    if factor is not None and len(nodes) != factor:
+        raise refuse(
+            f"a partition with {len(nodes)} replica(s), but this is not consistent with previous partitions, which "
+            f"have {factor} replica(s)."
+        )
 
 
 def _alternate_racks(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:

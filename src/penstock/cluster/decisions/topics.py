@@ -21,7 +21,7 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
-from penstock.cluster.decisions.placement import place_replicas
+from penstock.cluster.decisions.placement import check_assignment, place_replicas
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
 from penstock.cluster.store import znodes
@@ -227,31 +227,13 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
         if partition in replicas:
             message = f"Found multiple manual partition assignments for partition {partition}"
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        _check_assignment(image, nodes, factor)
+        check_assignment(image, nodes, factor)
         factor = len(nodes)
         replicas[partition] = nodes
     if sorted(replicas) != list(range(len(replicas))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return [replicas[partition] for partition in range(len(replicas))]
-
-
-def _check_assignment(image: MetadataImage, nodes: tuple[int, ...], factor: int | None) -> None:
-    def refuse(text: str) -> ApiError:
-        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {text}")
-
-    if not nodes:
-        raise refuse("an empty replica list.")
-    for node in sorted(nodes):
-        if node not in image.brokers:
-            raise refuse(f"broker {node}, but no such broker is registered.")
-        if nodes.count(node) > 1:
-            raise refuse(f"the broker {node} more than once.")
-    if factor is not None and len(nodes) != factor:
-        raise refuse(
-            f"a partition with {len(nodes)} replica(s), but this is not consistent with previous partitions, which "
-            f"have {factor} replica(s)."
-        )
 
 
 def _new_state(image: MetadataImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
@@ -297,6 +279,6 @@ def _new_partitions(
             )
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         for nodes in item.assignments:
-            _check_assignment(image, nodes, topic.replication_factor)
+            check_assignment(image, nodes, topic.replication_factor)
         replicas = list(item.assignments)
     return tuple(_new_state(image, present + index, nodes) for index, nodes in enumerate(replicas))

@@ -1,0 +1,153 @@
+"""Who leads a partition, and on which brokers its replicas are: ElectLeaders and the partition reassignments.
+
+The answers are those of a cluster of one broker: each partition has its one replica here, and the leader is that one.
+"""
+
+from __future__ import annotations
+
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.session import RequestContext, shorten
+from penstock.cluster.decisions.elections import ElectionType, decide_election
+from penstock.cluster.decisions.reassignments import check_reassignment
+from penstock.cluster.image import MetadataImage
+from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from penstock.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+# ---------------------------------------------------------------------------------------------------- ElectLeaders
+
+
+def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Elects leaders of the named partitions, or of all of them where the request has null.
+
+    Each named partition gets an answer, ELECTION_NOT_NEEDED as a rule. Of all partitions only those get one that need
+    an election; each topic is listed even so, as in Kafka. Version 0 knows the election of the preferred leader alone
+    and has no error for the whole response, so an error of the request is told for each partition as well. Version 2
+    is flexible.
+    """
+    if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _refuse_elections(request, code, describe(code))
+    try:
+        election_type = ElectionType(request.election_type)
+    except ValueError:
+        message = f"Unknown election type {request.election_type}"
+        return _refuse_elections(request, ErrorCode.INVALID_REQUEST, message)
+    image = broker.metadata.image
+    if request.topic_partitions is None:
+        results = [_elect_where_needed(image, topic, election_type) for topic in image.topics]
+    else:
+        results = [_elect(image, topic.topic, topic.partitions, election_type) for topic in request.topic_partitions]
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _elect(
+    image: MetadataImage, topic: str, partitions: list[int], election_type: ElectionType
+) -> ReplicaElectionResult:
+    is_topic_known = topic in image.topics
+    answers = []
+    for index in partitions:
+        code = decide_election(image, topic, index, election_type)
+        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            message = describe(code)
+        elif is_topic_known:
+            message = f"No such partition as {topic}-{index}"
+        else:
+            message = f"No such topic as {shorten(topic)}"
+        answers.append(PartitionResult(partition_id=index, error_code=code, error_message=message))
+    return ReplicaElectionResult(topic=topic, partition_result=answers)
+
+
+def _elect_where_needed(image: MetadataImage, topic: str, election_type: ElectionType) -> ReplicaElectionResult:
+    indexes = range(len(image.topics[topic].partitions))
+    needed = [
+        index
+        for index in indexes
+        if decide_election(image, topic, index, election_type) is not ErrorCode.ELECTION_NOT_NEEDED
+    ]
+    return _elect(image, topic, needed, election_type)
+
+
+def _refuse_elections(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- reassignments
+
+
+def alter_partition_reassignments(
+    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Moves partitions to other brokers, or cancels such a move where a partition's replicas are null.
+
+    The replicas that a partition has already are accepted, and nothing happens. Version 1 adds
+    `allow_replication_factor_change` to the request, and the response repeats the flag; version 0 allows the change.
+    """
+    if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    image = broker.metadata.image
+    may_change = request.allow_replication_factor_change
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _reassign(image, topic.name, partition.partition_index, partition.replicas, may_change)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _reassign(
+    image: MetadataImage, topic: str, index: int, replicas: list[int] | None, may_change: bool
+) -> ReassignablePartitionResponse:
+    wanted = None if replicas is None else tuple(replicas)
+    try:
+        check_reassignment(image, topic, index, wanted, may_change_replication_factor=may_change)
+    except ApiError as error:
+        return ReassignablePartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return ReassignablePartitionResponse(partition_index=index, error_message=None)
+
+
+def list_partition_reassignments(
+    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Which reassignments are under way: never any on one broker. Partitions that do not exist are left out as well.
+
+    Version 0 is the only one.
+    """
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return ListPartitionReassignmentsResponse(error_message=None)

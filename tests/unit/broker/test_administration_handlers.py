@@ -1,0 +1,93 @@
+"""Handlers of administration: what a client is told that may not ask, and requests that name many things."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.broker.apis import APIS
+from penstock.broker.session import RequestContext, Session
+from penstock.cluster.image import MetadataImage
+from penstock.protocol.codec import encode
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from penstock.protocol.messages.describe_acls import DescribeAclsRequest
+from penstock.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+LONGEST_NAME = "x" * 32_767
+
+
+class Answering:
+    """An authorizer with one answer."""
+
+    def __init__(self, is_allowed: bool) -> None:
+        self._is_allowed = is_allowed
+
+    def is_allowed(self, *_: object) -> bool:
+        return self._is_allowed
+
+
+def ask(request: Message, *, is_allowed: bool = True, version: int | None = None) -> Any:
+    broker: Any = SimpleNamespace(
+        authorizer=Answering(is_allowed), metadata=SimpleNamespace(image=MetadataImage("cluster"))
+    )
+    chosen = request.MAX_VERSION if version is None else version
+    context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")
+    response: Any = APIS[request.API_KEY].handler(broker, context, request)
+    encode(response, chosen)
+    return response
+
+
+@pytest.mark.parametrize(
+    "request_class",
+    [
+        AlterPartitionReassignmentsRequest,
+        ListPartitionReassignmentsRequest,
+        DescribeClientQuotasRequest,
+        DescribeUserScramCredentialsRequest,
+    ],
+)
+def test_request_fails_as_a_whole_when_the_client_may_not_ask(request_class: type[Message]) -> None:
+    with pytest.raises(ApiError) as caught:
+        ask(request_class(), is_allowed=False)
+    assert caught.value.code is FAILED
+
+
+def test_each_item_is_refused_when_the_client_may_not_ask_and_the_response_has_no_other_place() -> None:
+    assert ask(DescribeAclsRequest(), is_allowed=False).error_code is FAILED
+    (created,) = ask(CreateAclsRequest(creations=[AclCreation()]), is_allowed=False).results
+    (deleted,) = ask(DeleteAclsRequest(filters=[DeleteAclsFilter()]), is_allowed=False).filter_results
+    assert (created.error_code, deleted.error_code) == (FAILED, FAILED)
+    named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
+    for version in range(3):
+        answer = ask(named, is_allowed=False, version=version)
+        assert answer.error_code is FAILED
+        assert answer.replica_election_results[0].partition_result[0].error_code is FAILED
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=LONGEST_NAME, partitions=[0] * 1000)]),
+        DescribeUserScramCredentialsRequest(users=[UserName(name=LONGEST_NAME)]),
+    ],
+)
+def test_answer_stays_small_when_a_name_is_as_long_as_can_be(request_: Message) -> None:
+    """A text for each partition that repeats the name would make 32 MB of a request of 37 kB, or not fit the wire."""
+    assert len(encode(ask(request_), request_.MAX_VERSION)) < 200_000
+
+
+def test_quota_filter_is_refused_with_a_short_text_when_its_entity_type_is_long() -> None:
+    component = ComponentData(entity_type=LONGEST_NAME, match_type=2, match=None)
+    with pytest.raises(ApiError) as caught:
+        ask(DescribeClientQuotasRequest(components=[component]))
+    assert len(caught.value.message) < 100
