@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ class TestDescribe:
 
     def test_topic_has_kafkas_configs_when_described(self, wire: Wire, topic: Topic) -> None:
         names = {row.name for row in describe(wire, TOPIC, topic.name).configs}
-        assert names >= {
+        assert names == {
             "cleanup.policy",
             "compression.gzip.level",
             "compression.lz4.level",
@@ -108,6 +109,8 @@ class TestDescribe:
             "follower.replication.throttled.replicas",
             "index.interval.bytes",
             "leader.replication.throttled.replicas",
+            "local.retention.bytes",
+            "local.retention.ms",
             "max.compaction.lag.ms",
             "max.message.bytes",
             "message.timestamp.after.max.ms",
@@ -117,6 +120,9 @@ class TestDescribe:
             "min.compaction.lag.ms",
             "min.insync.replicas",
             "preallocate",
+            "remote.log.copy.disable",
+            "remote.log.delete.on.disable",
+            "remote.storage.enable",
             "retention.bytes",
             "retention.ms",
             "segment.bytes",
@@ -141,6 +147,11 @@ class TestDescribe:
             ("unclean.leader.election.enable", "false"),
             ("segment.ms", "604800000"),
             ("delete.retention.ms", "86400000"),
+            ("local.retention.bytes", "-2"),
+            ("local.retention.ms", "-2"),
+            ("remote.log.copy.disable", "false"),
+            ("remote.log.delete.on.disable", "false"),
+            ("remote.storage.enable", "false"),
         ],
     )
     def test_default_is_kafkas_when_nothing_is_set(self, wire: Wire, topic: Topic, key: str, value: str) -> None:
@@ -243,7 +254,15 @@ class TestIncrementalAlter:
 
     @pytest.mark.parametrize(
         ("key", "value"),
-        [("retention.ms", "soon"), ("no.such.key", "1"), ("segment.bytes", "1"), ("cleanup.policy", "shred")],
+        [
+            ("retention.ms", "soon"),
+            ("no.such.key", "1"),
+            ("segment.bytes", "1"),
+            ("cleanup.policy", "shred"),
+            ("remote.storage.enable", "true"),
+            ("remote.storage.enable", "maybe"),
+            ("local.retention.ms", "-3"),
+        ],
     )
     def test_config_is_invalid_when_key_or_value_is_not_allowed(
         self, wire: Wire, topic: Topic, key: str, value: str
@@ -251,6 +270,16 @@ class TestIncrementalAlter:
         answer = change(wire, TOPIC, topic.name, (key, SET, value))
         assert error_of(answer) == ErrorCode.INVALID_CONFIG
         assert answer.error_message
+
+    def test_neutral_values_are_kept_when_tiering_keys_are_written_out(self, wire: Wire, topic: Topic) -> None:
+        """As tools do that copy every setting of a topic."""
+        neutral = {"remote.storage.enable": "false", "local.retention.ms": "-2", "local.retention.bytes": "-2"}
+        changes = [(key, SET, value) for key, value in neutral.items()]
+        assert error_of(change(wire, TOPIC, topic.name, *changes)) == ErrorCode.NONE
+        for key, value in neutral.items():
+            eventually(partial(value_of, wire, topic, key), (value, DYNAMIC_TOPIC))
+        copied = create_topic(wire, configs={**neutral, "remote.log.copy.disable": "false"})
+        assert value_of(wire, copied, "remote.log.copy.disable") == ("false", DYNAMIC_TOPIC)
 
     def test_nothing_changes_when_one_of_several_is_invalid(self, wire: Wire, topic: Topic) -> None:
         change(wire, TOPIC, topic.name, ("retention.ms", SET, "777"), ("segment.bytes", SET, "1"))

@@ -18,7 +18,7 @@ from penstock.core.config.table import (
     TOPIC_KEYS_BY_NAME,
     reason_ignored,
 )
-from penstock.core.config.types import ConfigKey, Range, RangeOr, format_value
+from penstock.core.config.types import ConfigError, ConfigKey, NeutralOnly, Range, RangeOr, format_value
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "kafka_config_facts.json").read_text())
 
@@ -32,14 +32,9 @@ DIFFERENT_MODE = {
     "listeners": "we listen at start only",
     "listener.security.protocol.map": "we listen at start only",
 }
-NOT_SERVED_TOPIC_KEYS = {
-    "remote.storage.enable",
-    "remote.log.copy.disable",
-    "remote.log.delete.on.disable",
-    "local.retention.ms",
-    "local.retention.bytes",
-    "internal.segment.bytes",
-}
+# Kafka's own tests alone use it, and DescribeConfigs does not list it.
+HIDDEN_TOPIC_KEYS = {"internal.segment.bytes"}
+TIERING_KEYS = [name for name, key in TOPIC_KEYS_BY_NAME.items() if isinstance(key.rule, NeutralOnly)]
 
 OURS = [("broker", key) for key in BROKER_KEYS.values() if not key.name.startswith("penstock.")]
 OURS += [("topic", key) for key in TOPIC_KEYS_BY_NAME.values()]
@@ -65,12 +60,34 @@ def _range_text(key: ConfigKey) -> str | None:
             return f"[{low},...,{high}]"
         case RangeOr(low, high, other):
             return f"[{low},...,{high}] or {other}"
+        case NeutralOnly(_, _, int(low)):
+            return f"[{low},...]"
         case _:
             return None
 
 
-def test_every_topic_key_of_kafka_is_there_when_it_is_not_about_remote_storage() -> None:
-    assert FACTS["topic"].keys() - TOPIC_KEYS_BY_NAME.keys() == NOT_SERVED_TOPIC_KEYS
+def test_every_topic_key_of_kafka_is_there_when_kafka_lists_it() -> None:
+    assert FACTS["topic"].keys() - TOPIC_KEYS_BY_NAME.keys() == HIDDEN_TOPIC_KEYS
+    assert len(TOPIC_KEYS_BY_NAME) == 33
+
+
+@pytest.mark.parametrize("name", TIERING_KEYS)
+def test_neutral_value_alone_is_accepted_when_a_key_is_about_tiers(name: str) -> None:
+    """Tools that copy a topic's settings write the defaults of these keys out, and were refused."""
+    config = BrokerConfig.parse({})
+    neutral = str(FACTS["topic"][name]["default"])
+    assert config.topic_config({name: neutral})[name] == TOPIC_KEYS_BY_NAME[name].default
+    other = {"false": "true", "-2": "1000"}[neutral]
+    with pytest.raises(ConfigError) as caught:
+        config.topic_config({name: other})
+    reason = f"tiered storage is not served, so it must be {neutral}"
+    assert caught.value.message == f"Invalid value {other} for configuration {name}: {reason}"
+
+
+@pytest.mark.parametrize("name", ["local.retention.ms", "local.retention.bytes"])
+def test_value_is_refused_with_kafkas_words_when_kafka_refuses_it_too(name: str) -> None:
+    with pytest.raises(ConfigError, match="Value must be at least -2"):
+        BrokerConfig.parse({}).topic_config({name: "-3"})
 
 
 def test_every_broker_key_of_kafka_is_known_when_it_has_no_effect() -> None:
@@ -80,7 +97,9 @@ def test_every_broker_key_of_kafka_is_known_when_it_has_no_effect() -> None:
 
 def test_synonyms_are_kafkas_when_a_topic_key_has_a_broker_default() -> None:
     ours = {name: [each.name for each in key.synonyms] for name, key in TOPIC_KEYS_BY_NAME.items() if key.synonyms}
-    theirs = {name: names for name, names in FACTS["synonyms"].items() if name in TOPIC_KEYS_BY_NAME}
+    # Those of the tiering keys are ignored with a warning, so that a server.properties that sets them is accepted.
+    shown = TOPIC_KEYS_BY_NAME.keys() - set(TIERING_KEYS)
+    theirs = {name: names for name, names in FACTS["synonyms"].items() if name in shown}
     assert ours == theirs
 
 

@@ -115,6 +115,26 @@ class OneOf(NamedTuple):
         return ", ".join(self.words)
 
 
+class NeutralOnly(NamedTuple):
+    """The one value that changes nothing, for a key whose feature is not served.
+
+    Tools that copy a topic's settings write such keys out with their defaults, so the neutral value is accepted. Any
+    other value would promise what does not happen. A number below `low` is wrong for Kafka too.
+    """
+
+    neutral: int | bool
+    reason: str
+    low: int | None = None
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        Range(self.low).check(key, value)
+        if value != self.neutral:
+            raise ConfigError.of_value(key, format_value(value), f"{self.reason}, so it must be {self}")
+
+    def __str__(self) -> str:
+        return str(format_value(self.neutral))
+
+
 class ThrottledReplicas:
     """`*`, or `partition:broker` pairs."""
 

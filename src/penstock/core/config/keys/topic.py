@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.core.config.types import ConfigKey, ConfigKind, OneOf, Range, RangeOr, Synonym, ThrottledReplicas
+from penstock.core.config.types import (
+    ConfigKey,
+    ConfigKind,
+    NeutralOnly,
+    OneOf,
+    Range,
+    RangeOr,
+    Synonym,
+    ThrottledReplicas,
+)
 
 LONG_MAX = 2**63 - 1
 _MINUTE_MS = 60_000
@@ -14,6 +23,7 @@ TIMESTAMP_TYPES = OneOf(("CreateTime", "LogAppendTime"))
 GZIP_LEVELS = RangeOr(1, 9, -1)
 LZ4_LEVELS = Range(1, 17)
 ZSTD_LEVELS = Range(-131072, 22)
+_NO_TIERS = "tiered storage is not served"
 
 TOPIC_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
@@ -116,6 +126,22 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         rule=ThrottledReplicas(),
     ),
     ConfigKey(
+        "local.retention.bytes",
+        ConfigKind.LONG,
+        -2,
+        "What a tiered topic keeps on the broker's own disks; -2 is the same as `retention.bytes`. Tiered storage is "
+        "not served.",
+        rule=NeutralOnly(-2, _NO_TIERS, low=-2),
+    ),
+    ConfigKey(
+        "local.retention.ms",
+        ConfigKind.LONG,
+        -2,
+        "How long a tiered topic keeps segments on the broker's own disks; -2 is the same as `retention.ms`. Tiered "
+        "storage is not served.",
+        rule=NeutralOnly(-2, _NO_TIERS, low=-2),
+    ),
+    ConfigKey(
         "max.compaction.lag.ms",
         ConfigKind.LONG,
         LONG_MAX,
@@ -185,6 +211,27 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         False,
         "Whether a new segment file gets its full size at once.",
         synonyms=(Synonym("log.preallocate"),),
+    ),
+    ConfigKey(
+        "remote.log.copy.disable",
+        ConfigKind.BOOLEAN,
+        False,
+        "Whether a tiered topic stops copying segments to remote storage. Tiered storage is not served.",
+        rule=NeutralOnly(False, _NO_TIERS),
+    ),
+    ConfigKey(
+        "remote.log.delete.on.disable",
+        ConfigKind.BOOLEAN,
+        False,
+        "Whether remote segments are deleted when a topic's tiering is turned off. Tiered storage is not served.",
+        rule=NeutralOnly(False, _NO_TIERS),
+    ),
+    ConfigKey(
+        "remote.storage.enable",
+        ConfigKind.BOOLEAN,
+        False,
+        "Whether closed segments of the topic are moved to remote storage. Tiered storage is not served.",
+        rule=NeutralOnly(False, _NO_TIERS),
     ),
     ConfigKey(
         "retention.bytes",
