@@ -44,7 +44,7 @@ class FakeListener:
         self.frames.append(bytes(frame))
         return self.answer(self.frames[-1])
 
-    def opened(self, connection: Connection) -> Session | None:
+    def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None:
         return Session("1", "10.0.0.1", "PLAINTEXT") if self.has_room else None
 
     def closed(self, connection: Connection) -> None:

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
-from collections import deque
 from collections.abc import Awaitable
 from typing import Protocol, cast
 
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.core.metrics.counters import SocketMetrics
-from penstock.protocol.message import Buffer, Chunk, FileChunk
+from penstock.protocol.message import Buffer, Chunk
 from penstock.server.net import limits
-from penstock.server.net.gathering import IN_MEMORY, gather
+from penstock.server.net.frames import FrameAssembler
+from penstock.server.net.outgoing import Outgoing
 
 logger = logging.getLogger("penstock.server.net.connection")
-
-_SIZE = struct.Struct(">i")
 
 
 class Listener(Protocol):
@@ -37,7 +33,7 @@ class Listener(Protocol):
 
     def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]: ...
 
-    def opened(self, connection: Connection) -> Session | None: ...
+    def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None: ...
 
     def closed(self, connection: Connection) -> None: ...
 
@@ -50,17 +46,12 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
+        "_assembler",
         "_awaited",
-        "_chunk_position",
-        "_chunks",
         "_closing",
-        "_filled",
-        "_frame",
-        "_frame_size",
-        "_head",
         "_listener",
+        "_outgoing",
         "_reading_paused",
-        "_requests",
         "_socket_fd",
         "_transport",
         "_writing_paused",
@@ -74,18 +65,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self.session: Session | None = None
         self.idle_rounds = 0
-        # Receiving: either `_head` holds up to three bytes of a size, or `_frame` is under assembly.
-        self._head = b""
-        self._frame: bytearray | None = None
-        self._frame_size = 0
-        self._filled = 0
-        self._requests: deque[Buffer] = deque()
+        self._assembler = FrameAssembler()  # its whole frames are the requests that wait
         self._reading_paused = False
         self._yielded = False  # there is more to serve, in a later turn of the loop
-        # Replying.
         self._awaited: asyncio.Future[Reply] | None = None
-        self._chunks: deque[Chunk] = deque()
-        self._chunk_position = 0
+        self._outgoing = Outgoing()
         self._writing_paused = False
         self._socket_fd = -1  # for sendfile; -1 where bytes must pass through TLS
         self._closing = False
@@ -98,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)
         sock = transport.get_extra_info("socket")
         self._socket_fd = -1 if sock is None or transport.get_extra_info("ssl_object") else sock.fileno()
-        self.session = self._listener.opened(self)
+        self.session = self._listener.opened(self, transport)
         if self.session is None:  # the listener has no room for it
             self.abort()
 
@@ -107,17 +91,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._awaited is not None:
             # A turn later: a request that was begun in this one has not run yet, and would end as a warning.
             asyncio.get_running_loop().call_soon(self._awaited.cancel)
-        self._requests.clear()
-        self._chunks.clear()
-        self._frame = None
+        self._assembler.discard()
+        self._outgoing.chunks.clear()
         self._listener.closed(self)
 
     def close(self) -> None:
         """Closes once what was already handed to the transport is out."""
         if not self._closing and self._transport is not None:
             self._closing = True
-            self._requests.clear()
-            self._chunks.clear()  # a reply cut short is of no use to anybody
+            self._assembler.whole.clear()
+            self._outgoing.chunks.clear()  # a reply cut short is of no use to anybody
             self._transport.close()
 
     def abort(self) -> None:
@@ -125,18 +108,6 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
-
-    @property
-    def socket(self) -> socket.socket:
-        assert self._transport is not None
-        sock: socket.socket = self._transport.get_extra_info("socket")
-        return sock
-
-    @property
-    def peer(self) -> tuple[str, int]:
-        assert self._transport is not None
-        name = self._transport.get_extra_info("peername")
-        return (name[0], name[1]) if name else ("unknown", 0)
 
     @property
     def awaited(self) -> asyncio.Future[Reply] | None:
@@ -151,67 +122,18 @@ class Connection(asyncio.BufferedProtocol):
     # -------------------------------------------------------------------------------------------- receiving
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            return memoryview(self._frame)[self._filled :]
-        return self._listener.receive_buffer
+        return self._assembler.buffer(self._listener.receive_buffer)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Costs one copy of a frame that fits the receive buffer; a larger frame lands where it stays. Tried: a
-        buffer per connection (64 KB for each idle client) and decoding in the shared buffer (a waiting request would
-        see it overwritten). Bench: small requests, pipelined.
-        """
         self.idle_rounds = 0
         if self._closing:
             return
-        if self._frame is not None:
-            self._filled += nbytes
-            self._continue_frame()
-        else:
-            self._split_frames(self._listener.receive_buffer[:nbytes])
+        listener = self._listener
+        bad_size = self._assembler.received(listener.receive_buffer, nbytes, listener.max_frame_size)
         self._serve()
-
-    def _split_frames(self, data: memoryview) -> None:
-        if self._head:
-            data = memoryview(self._head + bytes(data))
-            self._head = b""
-        position, end = 0, len(data)
-        while end - position >= 4:
-            (size,) = _SIZE.unpack_from(data, position)
-            position += 4
-            if not 0 < size <= self._listener.max_frame_size:
-                self._serve()  # what came before it is in order
-                self._refuse(
-                    "frame size", f"a frame of {size} bytes; at most {self._listener.max_frame_size} are accepted"
-                )
-                return
-            if position + size > end:
-                self._begin_frame(size, data[position:])
-                return
-            self._requests.append(bytes(data[position : position + size]))
-            position += size
-        self._head = bytes(data[position:])
-
-    def _begin_frame(self, size: int, received: memoryview) -> None:
-        """Memory follows the bytes that have arrived, not the size that was announced."""
-        self._frame_size = size
-        self._filled = len(received)
-        self._frame = bytearray(min(size, max(limits.FIRST_FRAME_ALLOCATION, 4 * self._filled)))
-        self._frame[: self._filled] = received
-
-    def _continue_frame(self) -> None:
-        frame = self._frame
-        assert frame is not None
-        if self._filled == self._frame_size:
-            self._frame = None
-            self._requests.append(frame)
-        elif self._filled == len(frame):
-            # A new buffer, not a longer one: the event loop still holds the view that it has just filled, and a
-            # bytearray with a view on it cannot grow. Growing fourfold copies a third of the frame at most.
-            self._frame = bytearray(min(self._frame_size, 4 * len(frame)))
-            self._frame[: self._filled] = frame
-
-    def eof_received(self) -> bool:
-        return False
+        if bad_size is not None:  # what came before it is in order and was served
+            reason = f"a frame of {bad_size} bytes; at most {listener.max_frame_size} are accepted"
+            self._refuse("frame size", reason)
 
     def _refuse(self, kind: str, reason: str) -> None:
         if not self._closing:
@@ -221,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
     # -------------------------------------------------------------------------------------------- serving
 
     def _serve(self) -> None:
-        requests = self._requests
+        requests = self._assembler.whole
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
         size = 0
@@ -267,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
     def _can_serve(self) -> bool:
         return (
             self._awaited is None
-            and not self._chunks
+            and not self._outgoing.chunks
             and not self._writing_paused
             and not self._yielded
             and not self._closing
@@ -283,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         if is_crowded and not self._reading_paused:
             self._reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and not is_crowded and not self._requests:
+        elif self._reading_paused and not is_crowded and not self._assembler.whole:
             self._reading_paused = False
             self._transport.resume_reading()
 
@@ -291,12 +213,14 @@ class Connection(asyncio.BufferedProtocol):
         """A frame still under assembly counts only while it would have to wait: else it could never be completed.
         Between two turns nothing is read, so that the end of the stream is not seen before what came ahead of it.
         """
-        requests = self._requests
+        requests, assembled_size = self._assembler.whole, self._assembler.assembled_size
         if self._yielded or len(requests) >= limits.QUEUED_REQUESTS:
             return True
-        if self._frame is None:
-            return bool(requests) and sum(map(len, requests)) >= limits.QUEUED_BYTES
-        return self._filled + sum(map(len, requests)) >= limits.QUEUED_BYTES and not self._can_serve()
+        if not requests and not assembled_size:
+            return False
+        if assembled_size + sum(map(len, requests)) < limits.QUEUED_BYTES:
+            return False
+        return not assembled_size or not self._can_serve()
 
     def _on_reply(self, future: asyncio.Future[Reply]) -> None:
         self._awaited = None
@@ -323,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, chunks: list[Chunk]) -> None:
         if chunks and not self._closing:
-            self._chunks.extend(chunks)
+            self._outgoing.chunks.extend(chunks)
             self._send_pieces()
 
     def _send_pieces(self) -> None:
@@ -332,12 +256,13 @@ class Connection(asyncio.BufferedProtocol):
         """
         assert self._transport is not None
         stop_at = self._listener.metrics.bytes_out + limits.BYTES_PER_TURN
-        while self._chunks and not self._writing_paused and not self._closing and not self._transport.is_closing():
+        chunks = self._outgoing.chunks
+        while chunks and not self._writing_paused and not self._closing and not self._transport.is_closing():
             if self._listener.metrics.bytes_out > stop_at:
                 self._yield()
                 return
             try:
-                gathered = gather(self._chunks)
+                gathered = self._outgoing.gather()
             except (OSError, ValueError) as error:
                 self._fail_reading(error)
                 return
@@ -352,38 +277,24 @@ class Connection(asyncio.BufferedProtocol):
         """From the page cache to the socket if the socket takes anything; else a piece that waits in the transport,
         which tells us when it is out. The transport is empty here, so nothing can overtake.
         """
-        chunk = self._chunks[0]
         assert self._transport is not None
-        assert not isinstance(chunk, IN_MEMORY)
-        start = self._chunk_position
         try:
-            sent = self._send_directly(chunk, start)
-            if not sent and len(chunk):
-                piece = chunk.read(start, min(limits.WRITE_PIECE_SIZE, len(chunk) - start))
+            sent = 0 if self._socket_fd < 0 else self._outgoing.send_file(self._socket_fd)
+            if not sent:
+                piece = self._outgoing.read_file()
                 sent = len(piece)
-                self._transport.write(piece)
+                if piece:
+                    self._transport.write(piece)
         except (OSError, ValueError) as error:
             self._fail_reading(error)
             return
         self._listener.metrics.bytes_out += sent
-        self._chunk_position = start + sent
-        if self._chunk_position == len(chunk):
-            self._chunks.popleft()
-            self._chunk_position = 0
 
     def _fail_reading(self, error: Exception) -> None:
         """Half a reply may be out and cannot be taken back; the client asks again and then gets the error."""
         if not isinstance(error, ConnectionError):
             logger.error("closing %s: reading a segment failed: %s", self.session, error)
         self.abort()
-
-    def _send_directly(self, chunk: FileChunk, start: int) -> int:
-        if self._socket_fd < 0 or not len(chunk):
-            return 0
-        try:
-            return chunk.send(self._socket_fd, start)
-        except BlockingIOError:
-            return 0
 
     def pause_writing(self) -> None:
         self._writing_paused = True

@@ -110,8 +110,8 @@ class TcpListener:
         assert self._handle is not None
         return self._handle(session, frame)
 
-    def opened(self, connection: Connection) -> Session | None:
-        host, port = connection.peer
+    def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None:
+        host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         if self._is_closing:  # it was in the kernel's queue when the port was closed
             return None
         if len(self._connections) >= self._bounds.max_connections or (
@@ -124,7 +124,7 @@ class TcpListener:
                 )
             return None
         with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
-            self._set_options(connection.socket)
+            self._set_options(transport.get_extra_info("socket"))
         self._connections.add(connection)
         self._by_address[host] += 1
         self.metrics.created += 1
