@@ -24,6 +24,7 @@ from bench.spark import NAMES as SPARK_NAMES
 from bench.spark import QUICK as SPARK_QUICK
 from bench.spark import measure as measure_spark
 from bench.spark_report import print_result, write_result
+from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
 NAMES = (*LOADS, *LIFECYCLE, *SPARK_NAMES)
@@ -56,6 +57,7 @@ class Run:
         self.rounds = rounds
         self.directory = directory
         self.samples: Samples = {contender.name: defaultdict(list) for contender in contenders}
+        self.stalls = LoopStalls()
 
     def measure_loads(self, names: list[str]) -> None:
         with ExitStack() as stack:
@@ -73,6 +75,8 @@ class Run:
                 for name in names:
                     for contender, server in _alternate(servers, number):
                         self._keep(contender, _run_load(name, server, self.scale), f"round {number + 1}")
+                        for stall in self.stalls.look(server, name):
+                            print(f"{contender.name}: {stall}", flush=True)
             for contender, server in servers:
                 self._keep(contender, {"memory-loaded": resident_megabytes(server.pid)})
 
@@ -131,6 +135,14 @@ def main(arguments: list[str] | None = None) -> int:
                 print_table(comparisons)
                 if options.write:
                     write_document(comparisons, rounds)
+            if run.stalls.found:
+                print(
+                    "bench: the event loop was held for more than 100 ms",
+                    *run.stalls.found,
+                    sep="\n  ",
+                    file=sys.stderr,
+                )
+                return 1
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:
                 compare_in_spark(spark_names, options)
         except (BenchError, PeerUnavailableError, ServerProcessError) as error:

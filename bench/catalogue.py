@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.compaction import measure_compaction
+from bench.deletion import measure_deletion
 from bench.loads import Figures, Scale, measure_large, measure_latency, measure_pipelined, measure_small
 from bench.rebalance import measure_rebalance
 from bench.steady import measure_steady
@@ -21,4 +22,5 @@ LOADS: dict[str, Callable[[ServerProcess, Scale], Figures]] = {
     "steady": measure_steady,
     "rebalance": measure_rebalance,
     "compaction": measure_compaction,
+    "deletion": measure_deletion,
 }

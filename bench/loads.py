@@ -57,6 +57,7 @@ class Scale:
     steady_seconds: int
     rebalances: int
     megabytes_compacted: int
+    megabytes_deleted: int
 
 
 FULL = Scale(
@@ -68,6 +69,7 @@ FULL = Scale(
     steady_seconds=15,
     rebalances=5,
     megabytes_compacted=1000,
+    megabytes_deleted=1200,
 )
 QUICK = Scale(
     megabytes_large=64,
@@ -78,6 +80,7 @@ QUICK = Scale(
     steady_seconds=3,
     rebalances=1,
     megabytes_compacted=100,
+    megabytes_deleted=120,
 )
 
 

@@ -76,6 +76,8 @@ ROWS = (
     Row("rebalance", "1,000 consumers in 100 groups rebalance", "s", decimals=3, ratio_at_most=1),
     Row("compaction-share", "producing while 1 GB is compacted, of what it is without", "%", value_at_least=80),
     Row("compaction-seconds", "the compaction meanwhile", "s", decimals=1),
+    Row("deletion-p99", "one record at a time while 1.2 GB of another topic are removed: p99", "ms", decimals=1),
+    Row("deletion-longest", "the longest of them", "ms", decimals=1, value_at_most=100),
     Row("memory-idle", "resident memory, idle", "MB", value_at_most=80),
     Row("memory-loaded", "resident memory, after the loads", "MB", value_at_most=150),
     Row("start", "start until the first record is acknowledged: process", "s", decimals=3, value_at_most=0.5),

@@ -19,6 +19,7 @@ from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
 from penstock.server.monitoring.endpoints import MonitoringServer
 from penstock.server.monitoring.exposition import Exposition
+from penstock.server.monitoring.watchdog import Watchdog
 
 logger = logging.getLogger("penstock.server")
 
@@ -61,9 +62,12 @@ async def _serve(config: BrokerConfig) -> int:
         await server.stop()
         return 1
     _spare_the_collector()
+    watchdog = Watchdog(server.broker.metrics.loop, lambda: server.broker.metrics.sockets.requests)
+    watchdog.start()
     print(f"penstock broker {config.identity.node_id} is ready at {server.bootstrap_servers}", flush=True)
     await stopping.wait()
     logger.info("shutting down")
+    watchdog.stop()
     await server.stop()
     if monitoring is not None:
         await monitoring.stop()

@@ -222,6 +222,26 @@ class LogMetrics(CounterSet):
         self.segments_deleted = 0
 
 
+# A slice of the loop above the first is felt by a client that counts milliseconds, above the second by a person, and
+# above the third by a client's time-outs.
+SLICE_THRESHOLDS_MS = (10, 100, 1_000)
+
+
+class LoopMetrics(CounterSet):
+    """Slices of the event loop that kept every client waiting. A slice of 150 ms is above 10 and above 100."""
+
+    __slots__ = ("slices",)
+
+    def __init__(self) -> None:
+        self.slices = {str(threshold_ms): 0 for threshold_ms in SLICE_THRESHOLDS_MS}
+
+    def count_slice(self, held_ms: float) -> None:
+        for threshold_ms in SLICE_THRESHOLDS_MS:
+            if held_ms < threshold_ms:
+                break
+            self.slices[str(threshold_ms)] += 1
+
+
 class CleanerMetrics(CounterSet):
     """Of compaction. The `max_` values are those of the last round, as Kafka's are of the last run of its threads."""
 
@@ -307,13 +327,25 @@ class GroupMetrics(CounterSet):
 class BrokerMetrics:
     """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
 
-    __slots__ = ("_gauges", "cleaner", "groups", "logs", "purgatory", "replicas", "requests", "sockets", "topics")
+    __slots__ = (
+        "_gauges",
+        "cleaner",
+        "groups",
+        "logs",
+        "loop",
+        "purgatory",
+        "replicas",
+        "requests",
+        "sockets",
+        "topics",
+    )
 
     def __init__(self, error_name: Callable[[int], str] = str) -> None:
         self.topics = TopicCounters()
         self.requests = RequestMetrics(error_name)
         self.sockets = SocketMetrics()
         self.logs = LogMetrics()
+        self.loop = LoopMetrics()
         self.cleaner = CleanerMetrics()
         self.replicas = ReplicaMetrics()
         self.purgatory = PurgatoryMetrics()

@@ -356,6 +356,13 @@ METRICS: tuple[Metric, ...] = (
             "logs.segments_deleted",
             "Segments removed by retention, delete-records or topic deletion.",
         ),
+        (
+            "loop_slices_total{above_ms}",
+            _C,
+            "slices",
+            "loop.slices",
+            "Slices of the event loop above so many milliseconds, less the time spent waiting for a core.",
+        ),
         ("cleanings_total", _C, "cleanings", "cleaner.cleanings", "Logs compacted, each time counted."),
         (
             "cleaner_bytes_read_total",
