@@ -222,14 +222,28 @@ def describe(code: ErrorCode) -> str:
     return _TEXTS.get(code) or code.name.replace("_", " ").lower()
 
 
+# Characters of a reason that is told to a client. Reasons quote what the client sent, names of 32 KB among it, and no
+# string of the protocol may be longer than that.
+MOST_REASON = 1_000
+
+
 class ApiError(Exception):
-    """A request, or one item of it, is refused with `code`."""
+    """A request, or one item of it, is refused with `code`; a long reason is cut in the middle."""
 
     def __init__(
         self, code: ErrorCode, message: str | None = None, record_errors: list[tuple[int, str]] | None = None
     ) -> None:
-        super().__init__(message or describe(code))
+        reason = shorten_reason(message) or describe(code)
+        super().__init__(reason)
         self.code = code
-        self.message = message or describe(code)
+        self.message = reason
         # (index of the record in its batch, what is wrong with it): Produce v8+ tells the client which records failed.
         self.record_errors: list[tuple[int, str]] = record_errors or []
+
+
+def shorten_reason(message: str | None) -> str | None:
+    """For every reason that an answer carries and that quotes what a client sent."""
+    if message is None or len(message) <= MOST_REASON:
+        return message
+    half = MOST_REASON // 2
+    return f"{message[:half]}...{message[-half:]}"

@@ -10,7 +10,7 @@ from penstock.broker.session import RequestContext
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
 from penstock.groups.topics import Topic, TopicIdPartition, by_topic
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, shorten_reason
 from penstock.protocol.messages.consumer_group_describe import (
     Assignment as DescribedAssignment,
 )
@@ -72,7 +72,7 @@ async def consumer_group_heartbeat(
     )
     return ConsumerGroupHeartbeatResponse(
         error_code=result.error,
-        error_message=result.error_message,
+        error_message=shorten_reason(result.error_message),
         member_id=result.member_id,
         member_epoch=result.member_epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
@@ -108,7 +108,8 @@ def _describe(broker: Broker, context: RequestContext, group_id: str) -> Describ
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = broker.groups.coordinator.describe_consumer_group(group_id)
     if group.error:
-        return DescribedGroup(group_id=group_id, error_code=group.error, error_message=group.error_message)
+        message = shorten_reason(group.error_message)
+        return DescribedGroup(group_id=group_id, error_code=group.error, error_message=message)
     topics = broker.groups.coordinator.topics.by_id
     used = {partition.topic_id for member in group.members for partition in (*member.assignment, *member.target)}
     names = [topics[topic_id].name for topic_id in used if topic_id in topics]

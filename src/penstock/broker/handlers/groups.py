@@ -15,7 +15,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups import requests, results
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, shorten_reason
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -219,7 +219,7 @@ def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRe
     if not _may(broker, context, Operation.DESCRIBE, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = broker.groups.coordinator.describe_group(group_id)
-    error, message = group.error, group.error_message
+    error, message = group.error, shorten_reason(group.error_message)
     if error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < _FIRST_WITH_GROUP_NOT_FOUND:
         error, message = ErrorCode.NONE, None
     operations = NOT_ASKED
