@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.log.compaction.cleanable import clean_log
 from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.compaction.offset_map import ENTRY_BYTES
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.compression import Codec
@@ -93,14 +93,14 @@ class CompactionModel(RuleBasedStateMachine):
     @rule(keys=st.sampled_from([1, 3, 1_000]))
     def clean(self, keys: int) -> None:
         stable = self.log.last_stable_offset
-        active = self.log.measure_dirt(self.now_ms).first_uncleanable_offset
+        active = self.log.compaction.measure_dirt(self.now_ms).first_uncleanable_offset
         untouched = [each for each in read_keyed(self.log) if each[0] >= active]
-        clean_log(self.log, self.now_ms, CleanerLimits(memory=ENTRY_BYTES * keys, load_factor=1.0))
-        assert self.log.cleaned_end is not None
-        assert self.log.cleaned_end <= stable
+        clean_log(self.log.compaction, self.now_ms, CleanerLimits(memory=ENTRY_BYTES * keys, load_factor=1.0))
+        assert self.log.compaction.cleaned_end is not None
+        assert self.log.compaction.cleaned_end <= stable
         assert [each for each in read_keyed(self.log) if each[0] >= active] == untouched
         # A full map reaches the end: then every key is there once, and nothing of what was aborted.
-        if self.log.cleaned_end == active:
+        if self.log.compaction.cleaned_end == active:
             found = [each for each in read_keyed(self.log) if each[0] < active and each[0] not in self.pending]
             assert len({each[1] for each in found}) == len(found)
             assert not {each[0] for each in found} & self.aborted
@@ -111,15 +111,15 @@ class CompactionModel(RuleBasedStateMachine):
 
     @rule(is_clean=st.booleans())
     def restart(self, is_clean: bool) -> None:
-        cleaned_end = self.log.cleaned_end
+        cleaned_end = self.log.compaction.cleaned_end
         self.disk.recovery_point = self.log.recovery_point
         self.log = self.disk.reopen(self.log) if is_clean else self.disk.crash(self.log)
         self.log.advance_high_watermark(self.log.log_end_offset)
-        self.log.cleaned_end = cleaned_end
+        self.log.compaction.cleaned_end = cleaned_end
 
     @rule()
     def forget_how_far_it_was_cleaned(self) -> None:
-        self.log.cleaned_end = None
+        self.log.compaction.cleaned_end = None
 
     @invariant()
     def amounts_to_the_same_table(self) -> None:

@@ -41,7 +41,7 @@ class LogModel(RuleBasedStateMachine):
         values = [f"{self.counter}.{index}" for index in range(count)]
         self.counter += 1
         records = [Record(b"k", value.encode(), (), NOW + self.counter) for value in values]
-        leader_epoch = max(self.log.leader_epoch, 0) + epoch
+        leader_epoch = max(self.log.epochs.latest, 0) + epoch
         if is_idempotent:
             data = build_batch(records, codec=codec, producer_id=7, producer_epoch=0, base_sequence=self.sequence)
             self.sequence += count
@@ -103,7 +103,7 @@ class LogModel(RuleBasedStateMachine):
         self.batch_starts = [start for start in self.batch_starts if start < end]
         self.start = min(self.start, end)
         self.flushed = min(self.flushed, end)
-        entries = {entry.producer_id: entry for entry in self.log.active_producers()}
+        entries = {entry.producer_id: entry for entry in self.log.producers.active()}
         self.sequence = entries[7].last_sequence + 1 if 7 in entries else 0
 
     @rule(data=st.data())
@@ -120,7 +120,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.flushed = self.log.flush()
+        self.flushed = self.log.flushing.flush()
         assert self.flushed == len(self.values)
 
     @rule(data=st.data())
@@ -130,7 +130,7 @@ class LogModel(RuleBasedStateMachine):
         limit = data.draw(st.integers(offset, len(self.values)))
         max_bytes = data.draw(st.integers(0, 1000))
         at_least_one = data.draw(st.booleans())
-        slice_ = self.log.read(offset, max_bytes, limit, at_least_one)
+        slice_ = self.log.reader.read(offset, max_bytes, limit, at_least_one)
         batch_end = next((start for start in self.batch_starts if start > offset), len(self.values))
         if slice_ is None:
             assert limit < batch_end or not at_least_one

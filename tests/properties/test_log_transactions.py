@@ -182,7 +182,7 @@ class TransactionModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        assert self.log.flush() == self.model.end
+        assert self.log.flushing.flush() == self.model.end
 
     @rule()
     def restart_cleanly(self) -> None:
@@ -250,9 +250,9 @@ class TransactionModel(RuleBasedStateMachine):
         opened = model.open_transactions()
         for producer_id in range(1, PRODUCER_COUNT + 1):
             epoch, _ = model.producer(producer_id)
-            assert log.has_open_transaction(producer_id, epoch) == (producer_id in opened)
-            assert not log.has_open_transaction(producer_id, epoch + 1)
-        for entry in log.active_producers():
+            assert log.producers.has_open_transaction(producer_id, epoch) == (producer_id in opened)
+            assert not log.producers.has_open_transaction(producer_id, epoch + 1)
+        for entry in log.producers.active():
             assert entry.current_transaction_first_offset == opened.get(entry.producer_id, -1)
 
     @invariant()
@@ -262,7 +262,7 @@ class TransactionModel(RuleBasedStateMachine):
         for start in range(self.start, stable, 3):
             for end in {min(start + length, stable) for length in (1, 4, 11, 1000)}:
                 expected = [each[:2] for each in aborted if each.last_offset >= start and each.first_offset < end]
-                assert [each[:2] for each in self.log.aborted_transactions(start, end)] == expected
+                assert [each[:2] for each in self.log.reader.aborted_transactions(start, end)] == expected
 
     @invariant()
     def committed_records_are_read(self) -> None:

@@ -58,7 +58,9 @@ def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
 
 def _is_open(broker: Broker, where: TopicPartition, asked: Admission) -> bool:
     partition = broker.partitions.find(*where)
-    return partition is not None and partition.log.has_open_transaction(asked.producer_id, asked.producer_epoch)
+    return partition is not None and partition.log.producers.has_open_transaction(
+        asked.producer_id, asked.producer_epoch
+    )
 
 
 def _add(broker: Broker, request: AddPartitionsRequest) -> Refusals | Awaitable[Refusals]:

@@ -9,7 +9,7 @@ import pytest
 
 from apache_kafka.commands import run_command
 from penstock.core.log_settings import LogSettings
-from penstock.log.compaction.cleanable import clean_log
+from penstock.log.compaction.log_compaction import clean_log
 from penstock.protocol.compression import Codec
 from tests.unit.log.compacted import keyed, read_keyed
 from tests.unit.log.support import NOW, Disk, append, end_transaction, transactional
@@ -35,7 +35,7 @@ def cleaned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
                 append(log, transactional(sequence, 2))
                 end_transaction(log, is_commit=number % 50 == 0)
                 sequence += 2
-        clean_log(log, now_ms)
+        clean_log(log.compaction, now_ms)
     offsets = [offset for offset, _, _ in read_keyed(log)]
     log.close(clean=True)
     return disk.directory, offsets

@@ -59,14 +59,14 @@ def test_dirty_logs_are_cleaned_when_it_runs(rig: Rig) -> None:
         fill(log, 60)
     tables = [latest(read_keyed(log)) for log in (a, b, other)]
     rig.run()
-    assert a.cleaned_end == b.cleaned_end == a.measure_dirt(0).first_uncleanable_offset
-    assert other.cleaned_end is None
+    assert a.compaction.cleaned_end == b.compaction.cleaned_end == a.compaction.measure_dirt(0).first_uncleanable_offset
+    assert other.compaction.cleaned_end is None
     assert [latest(read_keyed(log)) for log in (a, b, other)] == tables
     assert rig.metrics.cleanings == 2
     assert rig.metrics.records_removed > 100
     assert 0 < rig.metrics.bytes_written < rig.metrics.bytes_read
     assert rig.metrics.max_dirty_percent == 0
-    assert not a.is_cleaning
+    assert not a.compaction.is_cleaning
 
 
 def test_checkpoint_is_on_disk_and_read_back_when_a_log_was_cleaned(rig: Rig, tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ def test_checkpoint_is_on_disk_and_read_back_when_a_log_was_cleaned(rig: Rig, tm
     fill(log, 60)
     rig.run()
     rig.host.directories.write_checkpoints()
-    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == f"0\n1\na 0 {log.cleaned_end}\n"
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == f"0\n1\na 0 {log.compaction.cleaned_end}\n"
     rig.host.directories.close()
     rig.host.open()
-    assert rig.host.directories.logs[log.topic_partition].cleaned_end == log.cleaned_end
+    assert rig.host.directories.logs[log.topic_partition].compaction.cleaned_end == log.compaction.cleaned_end
 
 
 def test_nothing_happens_when_the_cleaner_is_switched_off(rig: Rig) -> None:
@@ -85,7 +85,7 @@ def test_nothing_happens_when_the_cleaner_is_switched_off(rig: Rig) -> None:
     fill(log, 60)
     rig.config = BrokerConfig.parse({"log.cleaner.enable": "false"})
     rig.run()
-    assert log.cleaned_end is None
+    assert log.compaction.cleaned_end is None
 
 
 def test_dirtiest_log_is_first_when_several_are_dirty(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,8 +112,8 @@ def test_damaged_log_is_left_alone_and_others_go_on_when_a_batch_is_corrupt(
     with caplog.at_level(logging.ERROR):
         rig.run()
         rig.run()
-    assert good.cleaned_end is not None
-    assert bad.cleaned_end is None
+    assert good.compaction.cleaned_end is not None
+    assert bad.compaction.cleaned_end is None
     assert len([record for record in caplog.records if "not compacted any more" in record.getMessage()]) == 1
     assert rig.compaction.uncleanable_logs() == [bad]
     assert rig.compaction.uncleanable_bytes(bad.directory.parent) > 1_000
@@ -128,10 +128,10 @@ def test_log_is_tried_again_when_the_disk_was_full(tmp_path: Path) -> None:
     fill(log, 60)
     files.fail(Fault.on("write", ".cleaned", errno.ENOSPC))
     rig.run()
-    assert (log.cleaned_end, log.offline_reason) == (None, None)
+    assert (log.compaction.cleaned_end, log.offline_reason) == (None, None)
     files.heal()
     rig.run()
-    assert log.cleaned_end is not None
+    assert log.compaction.cleaned_end is not None
     rig.compaction.close()
 
 
@@ -144,7 +144,7 @@ def test_partition_goes_offline_alone_when_its_replacement_cannot_be_committed(t
     files.fail(Fault.on("rename", "bad-0/00000000000000000000.index.swap"))
     rig.run()
     assert bad.offline_reason is not None
-    assert good.cleaned_end is not None
+    assert good.compaction.cleaned_end is not None
     rig.compaction.close()
 
 
@@ -165,10 +165,10 @@ def test_nothing_is_left_behind_when_the_broker_stops_in_the_middle(rig: Rig) ->
         rig.is_stopping = True
 
     asyncio.run(interrupted(rig, stop))
-    assert log.cleaned_end is None
+    assert log.compaction.cleaned_end is None
     assert not list(log.directory.glob("*.cleaned"))
     assert latest(read_keyed(log)) == latest(before)
-    assert not log.is_cleaning
+    assert not log.compaction.is_cleaning
 
 
 def test_cleaning_ends_quietly_when_its_topic_is_deleted(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -177,7 +177,7 @@ def test_cleaning_ends_quietly_when_its_topic_is_deleted(rig: Rig, caplog: pytes
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(interrupted(rig, lambda: rig.host.apply()))
-    assert log.cleaned_end is None
+    assert log.compaction.cleaned_end is None
     assert rig.compaction.uncleanable == {}
 
 
@@ -194,7 +194,7 @@ def test_appends_and_reads_go_on_when_a_log_is_being_cleaned(rig: Rig) -> None:
         await work
 
     asyncio.run(scenario())
-    assert log.cleaned_end is not None
+    assert log.compaction.cleaned_end is not None
 
 
 def test_retention_follows_when_the_policy_is_compact_and_delete(rig: Rig) -> None:

@@ -110,7 +110,7 @@ class TestChores:
             rig.host.apply(topic_image("orders"))
             rig.fill("orders")
             log = rig.host.partition("orders").log
-            assert log.segment_count > 3
+            assert len(log.segments) > 3
             await rig.chore("retention").run()
             assert log.log_start_offset == 0
             rig.host.clock.advance(2_000)
@@ -184,10 +184,10 @@ class TestChores:
             now_ms = rig.host.clock.now_ms()
             rig.host.partition("orders").append(sequenced(0, timestamp=now_ms), 1, now_ms)
             await rig.chore("producer expiry").run()
-            assert len(rig.host.partition("orders").log.active_producers()) == 1
+            assert len(rig.host.partition("orders").log.producers.active()) == 1
             rig.host.clock.advance(1_001)
             await rig.chore("producer expiry").run()
-            assert rig.host.partition("orders").log.active_producers() == []
+            assert rig.host.partition("orders").log.producers.active() == []
 
         rig.run(scenario)
 

@@ -49,7 +49,7 @@ def batches(log: PartitionLog, start: int | None = None) -> list[tuple[BatchHead
     """Every batch as a reader gets it, checked."""
     found = []
     offset = log.log_start_offset if start is None else start
-    while (slice_ := log.read(offset, 10_000, log.log_end_offset, at_least_one=True)) is not None:
+    while (slice_ := log.reader.read(offset, 10_000, log.log_end_offset, at_least_one=True)) is not None:
         data = contents(slice_)
         for position, header in iterate_batches(data):
             assert is_crc_valid(data, position, header)

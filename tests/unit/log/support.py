@@ -9,7 +9,7 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import LoadRequest, create_log, load_log
-from penstock.log.recovery.replay import read_marker
+from penstock.log.state.replay import read_marker
 from penstock.log.storage.files import Files, FileSlice
 from penstock.log.storage.open_files import OpenResources
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
@@ -63,11 +63,11 @@ class Disk:
     def create(self) -> PartitionLog:
         self.directory.mkdir(parents=True, exist_ok=True)
         request = self.request(is_clean=True)
-        return PartitionLog(request, create_log(request, TOPIC_ID), self.deletes, 0)
+        return PartitionLog(create_log(request, TOPIC_ID), self.deletes, request.now_ms)
 
     def open(self, is_clean: bool = True, now_ms: int = NOW) -> PartitionLog:
         request = self.request(is_clean, now_ms)
-        return PartitionLog(request, load_log(request), self.deletes, 0)
+        return PartitionLog(load_log(request), self.deletes, request.now_ms)
 
     def reopen(self, log: PartitionLog) -> PartitionLog:
         log.close(clean=True)
@@ -114,7 +114,7 @@ def read_all(log: PartitionLog, start: int | None = None) -> list[tuple[int, str
     """(offset, value) of every record, read as a consumer would."""
     found: list[tuple[int, str]] = []
     offset = log.log_start_offset if start is None else start
-    while (slice_ := log.read(offset, 300, log.log_end_offset, at_least_one=True)) is not None:
+    while (slice_ := log.reader.read(offset, 300, log.log_end_offset, at_least_one=True)) is not None:
         for data in whole_batches(contents(slice_)):
             for _, header in iterate_batches(data):
                 if not header.is_control:
@@ -149,8 +149,8 @@ def read_committed(log: PartitionLog, start: int, max_bytes: int = 300) -> list[
     """
     delivered: list[int] = []
     offset, limit = start, log.last_stable_offset
-    while (slice_ := log.read(offset, max_bytes, limit, at_least_one=True)) is not None:
-        pending = [(each.first_offset, each.producer_id) for each in log.aborted_transactions_in(offset, slice_)]
+    while (slice_ := log.reader.read(offset, max_bytes, limit, at_least_one=True)) is not None:
+        pending = [(each.first_offset, each.producer_id) for each in log.reader.aborted_transactions_in(offset, slice_)]
         assert pending == sorted(pending)
         ignored: set[int] = set()
         for data in whole_batches(contents(slice_)):

@@ -46,7 +46,7 @@ def refusal(tmp_path: Path, data: bytes, settings: LogSettings = SMALL, now_ms: 
 def stored(tmp_path: Path, data: bytes, settings: LogSettings, now_ms: int = NOW) -> tuple[BatchHeader, bytes]:
     log = Disk(tmp_path, settings=settings).create()
     append(log, data, now_ms=now_ms)
-    found = contents(log.read(0, 10**6, 100, True))
+    found = contents(log.reader.read(0, 10**6, 100, True))
     header = batches.read_header(found)
     assert batches.is_crc_valid(found, 0, header)
     return header, found
@@ -58,7 +58,7 @@ def test_offsets_and_epoch_are_written_into_the_batch_when_it_is_appended(tmp_pa
     second = log.append_as_leader(batch("c"), 3, NOW)
     assert (first.base_offset, first.last_offset, first.log_append_time_ms) == (0, 1, -1)
     assert (second.base_offset, second.last_offset, second.is_duplicate) == (2, 2, False)
-    data = contents(log.read(2, 10**6, 3, True))
+    data = contents(log.reader.read(2, 10**6, 3, True))
     header = batches.read_header(data)
     assert (header.base_offset, header.leader_epoch) == (2, 3)
     assert batches.is_crc_valid(data, 0, header)
@@ -161,7 +161,7 @@ def test_any_timestamp_is_taken_when_the_topic_uses_log_append_time(tmp_path: Pa
     log = Disk(tmp_path, settings=settings).create()
     result = log.append_as_leader(batch("a", timestamp=NOW + 100 * HOUR), 0, NOW + 5)
     assert result.log_append_time_ms == NOW + 5
-    data = contents(log.read(0, 10**6, 1, True))
+    data = contents(log.reader.read(0, 10**6, 1, True))
     header = batches.read_header(data)
     assert header.is_log_append_time
     assert header.max_timestamp == NOW + 5
@@ -228,7 +228,7 @@ def test_the_first_offset_is_answered_when_an_idempotent_batch_comes_again(tmp_p
 def test_must_flush_is_said_when_flush_messages_is_reached(tmp_path: Path) -> None:
     log = Disk(tmp_path, settings=replace(SMALL, flush_messages=3)).create()
     assert [log.append_as_leader(batch("a"), 0, NOW).must_flush for _ in range(4)] == [False, False, True, True]
-    log.flush()
+    log.flushing.flush()
     assert not log.append_as_leader(batch("a"), 0, NOW).must_flush
 
 
@@ -245,7 +245,7 @@ def test_last_stable_offset_stops_at_an_open_transaction_when_one_is_running(tmp
     log.append_as_leader(marker, 0, NOW, Origin.COORDINATOR)
     log.advance_high_watermark(4)
     assert log.last_stable_offset == 4
-    assert [(entry.coordinator_epoch, entry.last_sequence) for entry in log.active_producers()] == [(2, 0)]
+    assert [(entry.coordinator_epoch, entry.last_sequence) for entry in log.producers.active()] == [(2, 0)]
 
 
 def test_the_broker_may_write_what_clients_may_not_when_it_is_the_origin(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.compaction.cleanable import clean_log
 from penstock.log.compaction.cleaned_segment import Replacement
 from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError
 from penstock.testing.disks.failing import Fault
@@ -42,12 +42,12 @@ def filled(directory: Path, settings: LogSettings) -> Disk:
     append(log, transactional(0, 2, producer_id=9))
     end_transaction(log, is_commit=False, producer_id=9)
     roll(log)
-    clean_log(log, NOW)
+    clean_log(log.compaction, NOW)
     fill(log, 14, start=24)
     append(log, transactional(2, 2, producer_id=9))
     end_transaction(log, is_commit=False, producer_id=9)
     roll(log)
-    log.flush()
+    log.flushing.flush()
     disk.recovery_point = log.recovery_point
     log.close(clean=False)
     return disk
@@ -66,16 +66,16 @@ class Attempt:
         self.replaced_until = 0  # before this offset, readers have seen the cleaned log
 
     def clean(self) -> None:
-        cleaning = self.log.begin_cleaning(self.log.measure_dirt(LATER), LATER, CleanerLimits())
+        cleaning = self.log.compaction.begin_cleaning(self.log.compaction.measure_dirt(LATER), LATER, CleanerLimits())
         bases = [source.base_offset for source in cleaning.request.sources]
         ends = [source.end_offset for source in cleaning.request.sources]
         with contextlib.closing(cleaning.steps()) as steps:
             for step in steps:
                 if isinstance(step, Replacement):
                     step.commit(self.files)
-                    self.log.replace_segments(step, LATER)
+                    self.log.compaction.replace_segments(step, LATER)
                     self.replaced_until = ends[bases.index(step.replaced[-1])]
-        self.log.end_cleaning(cleaning)
+        self.log.compaction.end_cleaning(cleaning)
 
     def die_at(self, number: int) -> None:
         """From here on, nothing reaches the disk."""

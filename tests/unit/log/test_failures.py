@@ -22,11 +22,11 @@ def workload(log: PartitionLog, acknowledged: list[str]) -> None:
     for index in range(8):
         append(log, batch(f"value-{index}"), leader_epoch=index // 3)
         acknowledged.append(f"value-{index}")
-    log.flush()
+    log.flushing.flush()
     for index in range(8, 12):
         append(log, batch(f"value-{index}"), leader_epoch=3)
         acknowledged.append(f"value-{index}")
-    log.read(0, 10**6, 12, True)
+    log.reader.read(0, 10**6, 12, True)
     log.delete_records_before(3)
     log.apply_retention(NOW)
     log.close(clean=True)
@@ -112,7 +112,7 @@ def test_the_partition_goes_offline_when_a_file_cannot_be_read(tmp_path: Path) -
     append_many(log, 3)
     files.fail(Fault.on("read"))
     with pytest.raises(ApiError) as caught:
-        log.read(0, 100, 3, True)
+        log.reader.read(0, 100, 3, True)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "Input/output error" in str(log.offline_reason)
 
@@ -130,7 +130,7 @@ def test_the_partition_goes_offline_when_fsync_fails(tmp_path: Path) -> None:
     append_many(log, 3)
     files.fail(Fault.on("sync"))
     with pytest.raises(ApiError):
-        log.flush()
+        log.flushing.flush()
     assert log.offline_reason is not None
     assert log.recovery_point == 0
 

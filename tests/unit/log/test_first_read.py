@@ -33,7 +33,7 @@ def test_the_partition_goes_offline_when_a_record_has_rotted_on_disk(tmp_path: P
     log.close(clean=True)
     flip(second, second.stat().st_size - 2)
     log = disk.open()
-    whole = log.read(0, WHOLE, 30, at_least_one=True)
+    whole = log.reader.read(0, WHOLE, 30, at_least_one=True)
     assert whole is not None
     assert len(whole) == first.stat().st_size
     with pytest.raises(ApiError) as caught:
@@ -53,9 +53,9 @@ def test_sound_batches_before_the_damage_are_served_when_asked_for_alone(tmp_pat
     log = disk.open()
     # The damaged batch is cut off by the limit: its reader, who would get all of it, is the one to be told.
     for offset in range(5):
-        assert log.read(offset, 2 * size - 1, 10, at_least_one=True) is not None
+        assert log.reader.read(offset, 2 * size - 1, 10, at_least_one=True) is not None
     with pytest.raises(ApiError):
-        log.read(5, size, 10, at_least_one=True)
+        log.reader.read(5, size, 10, at_least_one=True)
 
 
 def test_nothing_is_read_twice_when_it_was_checked_before(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ def test_nothing_is_read_twice_when_it_was_checked_before(tmp_path: Path) -> Non
     append_many(log, 100)
     log = disk.reopen(log)
     files.operations.clear()
-    log.read(0, WHOLE, 100, at_least_one=True)
+    log.reader.read(0, WHOLE, 100, at_least_one=True)
     first = count_reads(files)
     files.operations.clear()
-    log.read(0, WHOLE, 100, at_least_one=True)
+    log.reader.read(0, WHOLE, 100, at_least_one=True)
     # What remains is the search for the first batch.
     assert count_reads(files) < first
 
@@ -77,7 +77,7 @@ def test_nothing_is_checked_when_this_process_wrote_it(tmp_path: Path) -> None:
     log = Disk(tmp_path, settings=LARGE).create()
     append_many(log, 10)
     flip(next(tmp_path.glob("*.log")), log.size - 2)
-    assert log.read(0, WHOLE, 10, at_least_one=True) is not None
+    assert log.reader.read(0, WHOLE, 10, at_least_one=True) is not None
 
 
 @pytest.mark.parametrize("size", [900_000, 1_100_000, 3_000_000])
@@ -103,9 +103,9 @@ def test_the_end_is_checked_when_reading_begins_in_the_middle(tmp_path: Path) ->
     flip(next(tmp_path.glob("*.log")), 10 * size + 65)
     log = disk.open()
     # The damage lies before what is read, so nobody is served it, and nothing before the middle counts as checked.
-    assert log.read(20, WHOLE, 50, at_least_one=True) is not None
+    assert log.reader.read(20, WHOLE, 50, at_least_one=True) is not None
     with pytest.raises(ApiError):
-        log.read(0, WHOLE, 50, at_least_one=True)
+        log.reader.read(0, WHOLE, 50, at_least_one=True)
 
 
 def test_new_batches_are_served_when_they_took_the_place_of_what_was_cut_off(tmp_path: Path) -> None:

@@ -25,15 +25,15 @@ def test_everything_new_is_synced_when_flushed(tmp_path: Path) -> None:
     disk = Disk(tmp_path, files)
     log = disk.create()
     append_many(log, 20)
-    assert log.flush() == 20
+    assert log.flushing.flush() == 20
     expected = {*disk.names(".log"), *disk.names("index"), *disk.names(".snapshot"), names.LEADER_EPOCHS, tmp_path.name}
     # The partition's own name is new as well: its parent directory has to hold it.
     assert set(synced(files)) == expected | {tmp_path.parent.name}
     files.operations.clear()
-    assert log.flush() == 20
+    assert log.flushing.flush() == 20
     assert synced(files) == []
     append(log, batch("one more"))
-    log.flush()
+    log.flushing.flush()
     assert synced(files) == [disk.names(".log")[-1]]
 
 
@@ -41,7 +41,7 @@ def test_the_epoch_file_is_synced_at_once_when_older_entries_could_be_lost(tmp_p
     files = FaultyFiles()
     log = Disk(tmp_path, files).create()
     append(log, batch("a"))
-    log.flush()
+    log.flushing.flush()
     files.operations.clear()
     append(log, batch("b"), leader_epoch=1)
     assert tmp_path.name in synced(files)
@@ -50,27 +50,27 @@ def test_the_epoch_file_is_synced_at_once_when_older_entries_could_be_lost(tmp_p
 def test_appends_go_on_when_a_flush_runs_in_another_thread(tmp_path: Path) -> None:
     log = Disk(tmp_path).create()
     append_many(log, 20)
-    flush = log.prepare_flush()
+    flush = log.flushing.prepare()
     assert flush is not None
     thread = Thread(target=flush.run)
     thread.start()
     append_many(log, 20)
     thread.join()
     assert log.recovery_point == 0
-    log.mark_flushed(flush, NOW + 1)
-    assert (log.recovery_point, log.last_flush_ms) == (20, NOW + 1)
+    log.flushing.mark_flushed(flush, NOW + 1)
+    assert (log.recovery_point, log.flushing.last_flush_ms) == (20, NOW + 1)
     assert len(read_all(log)) == 40
 
 
 def test_a_flush_does_not_count_when_the_log_was_truncated_meanwhile(tmp_path: Path) -> None:
     log = Disk(tmp_path).create()
     append_many(log, 20)
-    flush = log.prepare_flush()
+    flush = log.flushing.prepare()
     assert flush is not None
     log.truncate_to(10)
     append_many(log, 15)
     flush.run()
-    log.mark_flushed(flush)
+    log.flushing.mark_flushed(flush)
     assert log.recovery_point == 0
 
 
@@ -78,25 +78,25 @@ def test_a_flush_succeeds_when_retention_removed_the_segment_meanwhile(tmp_path:
     disk = Disk(tmp_path, settings=replace(SMALL, retention_ms=1, file_delete_delay_ms=0))
     log = disk.create()
     append_many(log, 30)
-    flush = log.prepare_flush()
+    flush = log.flushing.prepare()
     assert flush is not None
     log.apply_retention(NOW + 10**6)
     disk.deletes.remove_due(NOW + 10**7)
     assert flush.run() == 30
-    log.mark_flushed(flush)
+    log.flushing.mark_flushed(flush)
     assert log.recovery_point == 30
 
 
 def test_a_flush_is_due_when_a_segment_was_sealed_or_time_is_up(tmp_path: Path) -> None:
     log = Disk(tmp_path, settings=replace(SMALL, flush_ms=100)).create()
-    assert not log.is_flush_due(NOW + 10**6)
+    assert not log.flushing.is_due(NOW + 10**6)
     append(log, batch("a"))
-    assert not log.is_flush_due(NOW + 99)
-    assert log.is_flush_due(NOW + 100)
-    log.flush()
-    assert not log.is_flush_due(NOW + 100)
+    assert not log.flushing.is_due(NOW + 99)
+    assert log.flushing.is_due(NOW + 100)
+    log.flushing.flush()
+    assert not log.flushing.is_due(NOW + 100)
     append_many(log, 20)
-    assert log.is_flush_due(NOW)
-    assert log.prepare_flush() is not None
-    log.flush()
-    assert log.prepare_flush() is None
+    assert log.flushing.is_due(NOW)
+    assert log.flushing.prepare() is not None
+    log.flushing.flush()
+    assert log.flushing.prepare() is None

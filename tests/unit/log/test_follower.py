@@ -17,11 +17,11 @@ def test_offsets_stay_as_the_leader_gave_them_when_a_follower_appends(tmp_path: 
     log.append_as_follower(from_leader(0, "a", "b") + from_leader(2, "c", epoch=1) + from_leader(10, "d", epoch=4), NOW)
     assert read_all(log) == [(0, "a"), (1, "b"), (2, "c"), (10, "d")]
     assert log.log_end_offset == 11
-    assert log.end_offset_for_epoch(0) == (0, 2)
-    assert log.end_offset_for_epoch(1) == (1, 10)
-    assert log.end_offset_for_epoch(3) == (1, 10)
-    assert log.end_offset_for_epoch(4) == (4, 11)
-    assert log.end_offset_for_epoch(5) == (-1, -1)
+    assert log.epochs.end_offset_for(0, log.log_end_offset) == (0, 2)
+    assert log.epochs.end_offset_for(1, log.log_end_offset) == (1, 10)
+    assert log.epochs.end_offset_for(3, log.log_end_offset) == (1, 10)
+    assert log.epochs.end_offset_for(4, log.log_end_offset) == (4, 11)
+    assert log.epochs.end_offset_for(5, log.log_end_offset) == (-1, -1)
 
 
 def test_a_cut_batch_is_left_out_when_the_fetch_ended_inside_it(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_everything_after_the_offset_goes_when_a_follower_truncates(tmp_path: Pa
     disk = Disk(tmp_path)
     log = disk.create()
     append_many(log, 50)
-    assert log.segment_count > 3
+    assert len(log.segments) > 3
     log.truncate_to(20)
     assert read_all(log) == [(index, f"value-{index:06d}") for index in range(20)]
     assert (log.log_end_offset, log.high_watermark) == (20, 20)
@@ -87,9 +87,9 @@ def test_epochs_and_producers_are_forgotten_when_their_batches_are_truncated(tmp
     for sequence in range(30):
         log.append_as_leader(sequenced(sequence), sequence // 10, NOW)
     log.truncate_to(15)
-    assert log.leader_epoch == 1
-    assert log.end_offset_for_epoch(1) == (1, 15)
-    assert [entry.last_sequence for entry in log.active_producers()] == [14]
+    assert log.epochs.latest == 1
+    assert log.epochs.end_offset_for(1, log.log_end_offset) == (1, 15)
+    assert [entry.last_sequence for entry in log.producers.active()] == [14]
     log.append_as_leader(sequenced(15), 1, NOW)
     assert log.log_end_offset == 16
 

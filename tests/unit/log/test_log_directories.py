@@ -176,7 +176,7 @@ def test_files_go_later_when_a_partition_is_deleted(tmp_path: Path) -> None:
     directories = opened(tmp_path)
     filled(directories, 1)
     log = directories.logs[partition(0)]
-    slice_ = log.read(0, 10**6, 20, True)
+    slice_ = log.reader.read(0, 10**6, 20, True)
     before = contents(slice_)
     directories.delete(partition(0), NOW)
     directories.delete(partition(0), NOW)
@@ -226,7 +226,7 @@ def test_only_the_broken_partition_is_offline_when_its_files_cannot_be_loaded(tm
     assert list(directories.offline_logs) == [partition(1)]
     assert directories.offline == {}
     with pytest.raises(ApiError) as caught:
-        directories.logs[partition(1)].read(0, 10, 10, True)
+        directories.logs[partition(1)].reader.read(0, 10, 10, True)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(read_all(directories.logs[partition(2)])) == 20
     directories.close()
@@ -367,7 +367,7 @@ def test_sealed_segments_are_due_for_a_flush_when_asked(tmp_path: Path) -> None:
     due = directories.logs_to_flush(NOW)
     assert [log.topic_partition for log in due] == [partition(0), partition(1)]
     for log in due:
-        log.flush()
+        log.flushing.flush()
     assert directories.logs_to_flush(NOW) == []
     directories.close()
 

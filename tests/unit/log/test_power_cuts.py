@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.compaction.cleanable import clean_log
+from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import encode_offsets
@@ -69,14 +69,14 @@ class PowerCutDisk:
 def test_a_torn_batch_stays_cut_off_when_the_power_fails_after_the_next_segment_has_begun() -> None:
     disk = PowerCutDisk(SMALL)
     append_many(disk.log, 5)
-    disk.log.flush()
+    disk.log.flushing.flush()
     disk.directories.write_checkpoints()
     disk.tear(0)
     log = disk.kill()
     sound_size = disk.files.size(disk.path(0))
     append(log, batch("x" * 900))
-    log.flush()
-    assert log.segment_count == 2
+    log.flushing.flush()
+    assert len(log.segments) == 2
     disk.directories.write_checkpoints()
     log = disk.cut_power()
     assert [offset for offset, _ in read_all(log)] == list(range(6))
@@ -86,15 +86,15 @@ def test_a_torn_batch_stays_cut_off_when_the_power_fails_after_the_next_segment_
 def test_segments_behind_a_damaged_one_stay_away_when_the_power_fails_after_recovery() -> None:
     disk = PowerCutDisk(SMALL)
     append(disk.log, batch("x" * 900), batch("second segment"))
-    disk.log.flush()
+    disk.log.flushing.flush()
     disk.directories.write_checkpoints()
     append(disk.log, batch("lost"), batch("x" * 900))
-    disk.log.flush()
+    disk.log.flushing.flush()
     disk.files.open(disk.path(1)).truncate(disk.files.size(disk.path(1)) - 10)
     log = disk.kill()
     assert log.log_end_offset == 2
     append(log, batch("one"), batch("two"), batch("three"))
-    log.flush()
+    log.flushing.flush()
     log = disk.cut_power()
     assert log.offline_reason is None
     assert [value for _, value in read_all(log)][2:] == ["one", "two", "three"]
@@ -112,16 +112,16 @@ def test_a_batch_that_is_sent_again_waits_for_the_disk_when_its_first_copy_still
     append(log, sequenced(0))
     again = log.append_as_leader(sequenced(0), 0, NOW)
     assert (again.is_duplicate, again.must_flush) == (True, True)
-    log.flush()
+    log.flushing.flush()
     assert not log.append_as_leader(sequenced(0), 0, NOW).must_flush
 
 
 def test_a_value_is_compacted_away_only_when_its_successor_is_durable() -> None:
     disk = PowerCutDisk(COMPACTED)
     append(disk.log, keyed(("k", "old")))
-    disk.log.flush()
+    disk.log.flushing.flush()
     append(disk.log, keyed(("filler", "x" * 900)), keyed(("k", "new")), keyed(("filler", "x" * 900)))
-    clean_log(disk.log, NOW)
+    clean_log(disk.log.compaction, NOW)
     found = [value for _, value in read_all(disk.cut_power()) if "x" not in value]
     assert found in (["old"], ["new"])
 
@@ -129,12 +129,12 @@ def test_a_value_is_compacted_away_only_when_its_successor_is_durable() -> None:
 def test_what_is_written_anew_counts_as_dirty_when_the_power_took_what_had_been_compacted() -> None:
     disk = PowerCutDisk(COMPACTED)
     append_many(disk.log, 3)
-    disk.log.flush()
+    disk.log.flushing.flush()
     disk.files.write_file(DATA / names.CLEANER_OFFSETS, encode_offsets({PARTITION: 10}), sync=True)
     disk.files.sync_directory(DATA)
     log = disk.cut_power()
     append_many(log, 20)
-    assert log.measure_dirt(NOW).first_dirty_offset == 3
+    assert log.compaction.measure_dirt(NOW).first_dirty_offset == 3
 
 
 def test_the_mark_of_a_clean_shutdown_stays_away_when_the_power_fails_after_the_next_start() -> None:

@@ -84,7 +84,7 @@ def test_indexes_are_rebuilt_when_a_file_is_missing_or_wrong(tmp_path: Path, suf
             path.write_bytes({"cut": content[:-1] or b"x", "zeros": bytes(240), "huge": b"\x7f" * 240}[damage])
     log = disk.open()
     assert read_all(log) == expected(40)
-    found = log.find_by_timestamp(NOW + 33)
+    found = log.reader.find_by_timestamp(NOW + 33)
     assert found is not None
     assert found.offset == 33
     log.close(clean=True)
@@ -118,8 +118,8 @@ def test_damaged_small_files_cost_nothing_but_a_warning_when_opened(
         path.write_bytes(path.read_bytes()[:-1] + b"\xff")
     log = disk.open(is_clean=False)
     assert log.topic_id == ZERO_TOPIC_ID
-    assert log.end_offset_for_epoch(0) == (0, 10)
-    assert [entry.last_sequence for entry in log.active_producers()] == [29]
+    assert log.epochs.end_offset_for(0, log.log_end_offset) == (0, 10)
+    assert [entry.last_sequence for entry in log.producers.active()] == [29]
     assert caplog.text.count("damaged") >= 2
     log.assign_topic_id(TOPIC_ID)
     assert disk.reopen(log).topic_id == TOPIC_ID
@@ -189,7 +189,7 @@ def test_later_segments_go_when_an_earlier_one_is_damaged(tmp_path: Path) -> Non
 def test_only_segments_past_the_recovery_point_are_checked_when_opened(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     log = filled(disk, 60)
-    log.flush()
+    log.flushing.flush()
     disk.recovery_point = log.recovery_point
     append_many(log, 20)
     log.close(clean=False)
@@ -235,9 +235,9 @@ def test_producer_state_is_whole_when_every_snapshot_is_lost(tmp_path: Path) -> 
     for path in tmp_path.glob("*.snapshot"):
         path.unlink()
     log = disk.open(is_clean=False)
-    assert [entry.last_sequence for entry in log.active_producers()] == [24]
-    assert len(log.active_producers()[0].batches) == 5
-    assert len(disk.names(".snapshot")) == log.segment_count - 1
+    assert [entry.last_sequence for entry in log.producers.active()] == [24]
+    assert len(log.producers.active()[0].batches) == 5
+    assert len(disk.names(".snapshot")) == len(log.segments) - 1
 
 
 def test_a_producer_goes_on_when_its_last_batch_was_deleted_after_the_snapshot(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_open_transactions_are_known_when_recovered_from_the_log(tmp_path: Path)
     log = disk.crash(log)
     log.advance_high_watermark(3)
     assert log.last_stable_offset == 1
-    assert {entry.producer_id: entry.coordinator_epoch for entry in log.active_producers()} == {1: 3, 2: -1}
+    assert {entry.producer_id: entry.coordinator_epoch for entry in log.producers.active()} == {1: 3, 2: -1}
 
 
 def test_epochs_are_found_in_the_batches_when_their_file_was_not_written(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_epochs_are_found_in_the_batches_when_their_file_was_not_written(tmp_pat
     log.close(clean=False)
     (tmp_path / names.LEADER_EPOCHS).unlink()
     log = disk.open(is_clean=False)
-    assert log.end_offset_for_epoch(3) == (3, 2)
+    assert log.epochs.end_offset_for(3, log.log_end_offset) == (3, 2)
     log.close(clean=True)
     assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n3\n0 0\n3 1\n5 2\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.storage.retention import DeletionReason, SegmentFacts, plan_deletions
+from penstock.log.upkeep.retention import DeletionReason, SegmentFacts, plan_deletions
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all, sequenced
 
@@ -77,7 +77,7 @@ def test_files_are_marked_then_removed_when_retention_applies(tmp_path: Path) ->
     log = disk.create()
     append_many(log, 30, timestamp=NOW)
     append(log, batch("young", timestamp=NOW + 5000), now_ms=NOW + 5000)
-    segment_count = log.segment_count
+    segment_count = len(log.segments)
     deleted = log.apply_retention(NOW + 2000)
     assert len(deleted) == segment_count - 1
     assert {found.reason for found in deleted} == {BY_AGE}
@@ -107,7 +107,7 @@ def test_the_age_of_the_file_counts_when_records_have_no_timestamp(tmp_path: Pat
     disk = Disk(tmp_path, settings=replace(SMALL, retention_ms=1000))
     log = disk.create()
     append_many(log, 20, timestamp=-1)
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     for path in disk.directory.glob("*.log"):
         os.utime(path, (NOW // 1000, NOW // 1000))
     assert log.apply_retention(NOW + 1000) == []
@@ -122,10 +122,10 @@ def test_the_log_starts_later_when_records_are_deleted(tmp_path: Path) -> None:
     assert log.delete_records_before(5) == 17
     assert read_all(log)[0] == (17, "value-000017")
     with pytest.raises(ApiError) as caught:
-        log.read(16, 100, 30, True)
+        log.reader.read(16, 100, 30, True)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert {found.reason for found in log.apply_retention(NOW)} == {BY_START}
-    assert log.read(17, 100, 30, True) is not None
+    assert log.reader.read(17, 100, 30, True) is not None
     disk.log_start_offset = 17
     assert disk.reopen(log).log_start_offset == 17
 
@@ -146,7 +146,7 @@ def test_producers_are_remembered_when_their_batches_were_deleted(tmp_path: Path
     log.apply_retention(NOW + 5000)
     assert log.log_start_offset == 20
     assert append(log, sequenced(20)) == [20]
-    log.remove_expired_producers(NOW + SMALL.producer_id_expiration_ms - 1)
-    assert len(log.active_producers()) == 1
-    log.remove_expired_producers(NOW + SMALL.producer_id_expiration_ms)
-    assert log.active_producers() == []
+    log.producers.remove_expired(NOW + SMALL.producer_id_expiration_ms - 1, log.settings.producer_id_expiration_ms)
+    assert len(log.producers.active()) == 1
+    log.producers.remove_expired(NOW + SMALL.producer_id_expiration_ms, log.settings.producer_id_expiration_ms)
+    assert log.producers.active() == []

@@ -32,7 +32,7 @@ def test_the_first_batch_is_read_back_when_the_segment_was_loaded(tmp_path: Path
     append(log, batch("a", timestamp=NOW))
     log = disk.reopen(log)
     append(log, batch("b", timestamp=NOW + 101))
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
 
 
 def test_the_brokers_clock_counts_when_batches_carry_no_timestamp(tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ def test_the_brokers_clock_counts_when_batches_carry_no_timestamp(tmp_path: Path
     log = disk.create()
     append(log, batch("a", timestamp=-1), now_ms=NOW + 50)
     append(log, batch("b", timestamp=-1), now_ms=NOW + 100)
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
     append(log, batch("c", timestamp=-1), now_ms=NOW + 101)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
 
 
 def test_segments_begin_earlier_but_never_later_when_jitter_is_set(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_sealed_segment_has_its_files_when_a_new_one_begins(tmp_path: Path) 
     assert [name.removesuffix(".timeindex") for name in disk.names(".timeindex")] == sealed
     begun = [name.removesuffix(".log") for name in disk.names(".log")[1:]]
     assert [name.removesuffix(".snapshot") for name in disk.names(".snapshot")] == begun
-    assert log.has_unflushed_segments
+    assert log.flushing.has_unflushed_segments
 
 
 def test_preallocated_space_is_cut_off_when_a_segment_is_sealed(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def abort(log: PartitionLog, sequence: int, producer_id: int = 7) -> tuple[int, 
 
 
 def pairs(log: PartitionLog, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
-    found = log.aborted_transactions(start, log.last_stable_offset if end is None else end)
+    found = log.reader.aborted_transactions(start, log.last_stable_offset if end is None else end)
     return [(aborted.producer_id, aborted.first_offset) for aborted in found]
 
 
@@ -143,10 +143,10 @@ def test_markers_that_were_cut_off_are_forgotten_when_the_log_is_truncated(tmp_p
     log.truncate_to(marker)
     log.advance_high_watermark(log.log_end_offset)
     assert (pairs(log), log.last_stable_offset) == ([(7, 0)], 2)
-    assert log.has_open_transaction(7, 0)
+    assert log.producers.has_open_transaction(7, 0)
     log.truncate_to(1)
     log.advance_high_watermark(log.log_end_offset)
-    assert (log.aborted_transactions(0, 10), log.last_stable_offset) == ([], 0)
+    assert (log.reader.aborted_transactions(0, 10), log.last_stable_offset) == ([], 0)
     end_transaction(log, is_commit=True)
     log = disk.reopen(log)
     assert disk.names(".txnindex") == []
@@ -168,7 +168,7 @@ def test_whole_segments_are_forgotten_when_the_log_is_truncated_below_them(tmp_p
     abort(log, 1)
     assert pairs(log) == [(7, 0), (7, 2)]
     log.truncate_to(0)
-    assert log.aborted_transactions(0, 10) == []
+    assert log.reader.aborted_transactions(0, 10) == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00", b"\x00" * 34, b"\xff" * 68])
@@ -205,7 +205,7 @@ def test_a_damaged_index_is_made_again_when_the_only_segment_is_opened(tmp_path:
     log = disk.open()
     log.advance_high_watermark(log.log_end_offset)
     assert pairs(log) == [(7, 0)]
-    assert [entry.last_sequence for entry in log.active_producers()] == [0]
+    assert [entry.last_sequence for entry in log.producers.active()] == [0]
 
 
 @pytest.mark.parametrize("recovery_point", [0, 5, 100])
@@ -239,7 +239,9 @@ def test_the_file_goes_with_its_segment_when_retention_deletes_it(tmp_path: Path
     disk.log_start_offset = log.delete_records_before(8)
     log.apply_retention(NOW)
     disk.deletes.remove_due(NOW + 120_000)
-    assert disk.names(".txnindex") == [name for name in before if int(name.split(".")[0]) >= log.first_segment_offset]
+    assert disk.names(".txnindex") == [
+        name for name in before if int(name.split(".")[0]) >= log.segments.first.base_offset
+    ]
     assert pairs(log, 8) == [(7, 8), (7, 10)]
 
 
@@ -251,7 +253,7 @@ def test_a_follower_has_the_same_index_when_it_copied_the_markers(tmp_path: Path
     )
     log.append_as_follower(marker, NOW)
     log.advance_high_watermark(2)
-    assert log.aborted_transactions(0, 2) == [AbortedTransaction(7, 0, 1, 2)]
+    assert log.reader.aborted_transactions(0, 2) == [AbortedTransaction(7, 0, 1, 2)]
 
 
 def test_the_partition_goes_offline_when_an_index_cannot_be_written(tmp_path: Path) -> None:
@@ -264,7 +266,7 @@ def test_the_partition_goes_offline_when_an_index_cannot_be_written(tmp_path: Pa
         append(log, *(batch("filler") for _ in range(10)))
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(ApiError):
-        log.aborted_transactions(0, 1)
+        log.reader.aborted_transactions(0, 1)
     files.heal()
     log = disk.crash(log)
     log.advance_high_watermark(log.log_end_offset)
@@ -276,6 +278,6 @@ def test_the_index_of_a_sealed_segment_is_durable_when_the_log_was_flushed(tmp_p
     log = Disk(tmp_path, files, settings=TINY).create()
     for sequence in range(4):
         abort(log, sequence)
-    log.flush()
+    log.flushing.flush()
     synced = {Path(operation.path).name for operation in files.operations if operation.name == "sync"}
     assert f"{0:020d}.txnindex" in synced

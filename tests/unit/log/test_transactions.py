@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log.partition_log import PartitionLog
-from penstock.log.recovery.replay import read_marker
+from penstock.log.state.replay import read_marker
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, EndMarker, build_end_marker
@@ -54,7 +54,7 @@ def test_the_marker_is_a_control_batch_when_a_transaction_ends(
     append(log, transactional(0, 2))
     result = log.append_end_marker(7, 0, 5, is_commit, 3, NOW)
     assert (result.base_offset, result.last_offset, result.is_duplicate) == (2, 2, False)
-    stored = contents(log.read(2, 1000, 3, at_least_one=True))
+    stored = contents(log.reader.read(2, 1000, 3, at_least_one=True))
     header = read_header(stored)
     assert header.is_control
     assert header.is_transactional
@@ -112,19 +112,19 @@ def test_the_last_stable_offset_is_not_before_the_start_when_records_of_the_tran
 def test_a_transaction_is_open_when_its_producer_has_written_and_not_ended(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     log = disk.create()
-    assert not log.has_open_transaction(7, 0)
+    assert not log.producers.has_open_transaction(7, 0)
     append(log, sequenced(0))
-    assert not log.has_open_transaction(7, 0)
+    assert not log.producers.has_open_transaction(7, 0)
     append(log, transactional(1))
     for opened in (log, disk.reopen(log)):
-        assert opened.has_open_transaction(7, 0)
-        assert not opened.has_open_transaction(7, 1)
-        assert not opened.has_open_transaction(8, 0)
+        assert opened.producers.has_open_transaction(7, 0)
+        assert not opened.producers.has_open_transaction(7, 1)
+        assert not opened.producers.has_open_transaction(8, 0)
         log = opened
     log = disk.crash(log)
-    assert log.has_open_transaction(7, 0)
+    assert log.producers.has_open_transaction(7, 0)
     end_transaction(log, is_commit=True)
-    assert not log.has_open_transaction(7, 0)
+    assert not log.producers.has_open_transaction(7, 0)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_the_rules_hold_when_a_marker_ends_a_transaction(
     end_transaction(log, is_commit=True, epoch=3, coordinator_epoch=2)
     append(log, transactional(0, epoch=3))
     assert mark(log, epoch, coordinator_epoch, version) == code
-    assert log.has_open_transaction(7, 3) == (code is not None)
+    assert log.producers.has_open_transaction(7, 3) == (code is not None)
 
 
 def test_the_same_marker_is_harmless_when_it_comes_again(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_the_same_marker_is_harmless_when_it_comes_again(tmp_path: Path) -> None
     append(log, transactional(0))
     assert [mark(log, 1, version=2, is_commit=False) for _ in range(2)] == [None, None]
     log.advance_high_watermark(log.log_end_offset)
-    assert [aborted[:3] for aborted in log.aborted_transactions(0, 3)] == [(7, 0, 1)]
+    assert [aborted[:3] for aborted in log.reader.aborted_transactions(0, 3)] == [(7, 0, 1)]
 
 
 def test_the_last_epoch_ends_its_own_transaction_when_it_cannot_be_bumped(tmp_path: Path) -> None:
     log = Disk(tmp_path).create()
     append(log, transactional(0, epoch=LAST_EPOCH))
     assert mark(log, LAST_EPOCH, version=2) is None
-    assert not log.has_open_transaction(7, LAST_EPOCH)
+    assert not log.producers.has_open_transaction(7, LAST_EPOCH)
 
 
 def test_the_old_epoch_is_fenced_and_sequences_begin_anew_when_a_marker_bumps_it(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_new_epoch_goes_on_with_the_open_transaction_when_no_marker_came_betwe
     log = Disk(tmp_path).create()
     append(log, transactional(0), transactional(0, epoch=1))
     assert log.last_stable_offset == 0
-    assert log.has_open_transaction(7, 1)
+    assert log.producers.has_open_transaction(7, 1)
     assert mark(log, 1, is_commit=False) is None
     log.advance_high_watermark(log.log_end_offset)
     assert read_committed(log, 0) == []
@@ -231,8 +231,8 @@ def test_the_producer_is_kept_when_it_is_idle_inside_a_transaction(tmp_path: Pat
     disk = Disk(tmp_path, settings=replace(SMALL, producer_id_expiration_ms=1000))
     log = disk.create()
     append(log, transactional(0), sequenced(0, producer_id=8))
-    log.remove_expired_producers(NOW + 5000)
-    assert [entry.producer_id for entry in log.active_producers()] == [7]
+    log.producers.remove_expired(NOW + 5000, log.settings.producer_id_expiration_ms)
+    assert [entry.producer_id for entry in log.producers.active()] == [7]
     log.close(clean=True)
     log = disk.open(now_ms=NOW + 5000)
     log.advance_high_watermark(2)
@@ -244,7 +244,7 @@ def test_open_transactions_survive_when_segments_roll_and_the_broker_is_killed(t
     log = disk.create()
     append(log, transactional(0, producer_id=2), transactional(0, producer_id=1))
     append(log, *(batch("filler") for _ in range(20)))
-    disk.recovery_point = log.flush()
+    disk.recovery_point = log.flushing.flush()
     append(log, batch("tail"))
     log = disk.crash(log)
     log.advance_high_watermark(log.log_end_offset)

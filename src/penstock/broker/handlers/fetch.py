@@ -133,7 +133,7 @@ def _read_partition(
     if target.fetch_offset == end and end >= log.log_start_offset:
         return
     limit = min(target.max_bytes, read.room)
-    found = log.read(target.fetch_offset, max(limit, 0), end, at_least_one=read.size == 0)
+    found = log.reader.read(target.fetch_offset, max(limit, 0), end, at_least_one=read.size == 0)
     if found is not None and len(found):
         data.records = found
         read.size += len(found)
@@ -141,7 +141,7 @@ def _read_partition(
         if is_read_committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions_in(target.fetch_offset, found)
+                for aborted in log.reader.aborted_transactions_in(target.fetch_offset, found)
             ]
 
 

@@ -98,11 +98,13 @@ def _list_offset(
     if timestamp == _LATEST:
         answer.offset, answer.leader_epoch = end, partition.state.leader_epoch
     elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
-        answer.offset, answer.leader_epoch = log.log_start_offset, log.epoch_for_offset(log.log_start_offset)
+        answer.offset, answer.leader_epoch = log.log_start_offset, log.epochs.epoch_for_offset(log.log_start_offset)
     elif timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         answer.offset = -1  # nothing is tiered here
     else:
-        found = log.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.find_by_timestamp(timestamp)
+        found = (
+            log.reader.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.reader.find_by_timestamp(timestamp)
+        )
         if found is not None and (found.offset < end or timestamp == _MAX_TIMESTAMP):
             answer.offset, answer.timestamp, answer.leader_epoch = found.offset, found.timestamp, found.leader_epoch
 

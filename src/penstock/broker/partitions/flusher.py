@@ -60,10 +60,10 @@ class Flusher:
         started = time.perf_counter()
         log = partition.log
         try:
-            flush = log.prepare_flush()
+            flush = log.flushing.prepare()
             if flush is not None:
                 await asyncio.get_running_loop().run_in_executor(self._executor, flush.run)
-                log.mark_flushed(flush, self._clock.now_ms())
+                log.flushing.mark_flushed(flush, self._clock.now_ms())
         except OSError as error:
             log.go_offline(f"flushing: {error}")
         except ApiError:

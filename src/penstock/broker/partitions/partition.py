@@ -84,7 +84,7 @@ class Partition:
         """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet."""
         if leader_epoch == self.state.leader_epoch:
             return leader_epoch, self.log.log_end_offset
-        return self.log.end_offset_for_epoch(leader_epoch)
+        return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
     def readable_end(self, is_read_committed: bool) -> int:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark

@@ -30,7 +30,7 @@ async def replay_log(partition: Partition, take: TakeBatch, is_wanted: Callable[
     log = partition.log
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end:
-        found = log.read(offset, _PIECE_SIZE, end, at_least_one=True)
+        found = log.reader.read(offset, _PIECE_SIZE, end, at_least_one=True)
         if found is None or not len(found):
             break
         offset = _take_batches(found.read(0, len(found)), offset, take)

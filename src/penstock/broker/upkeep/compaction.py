@@ -98,7 +98,9 @@ class Compaction:
     def uncleanable_bytes(self, directory: Path) -> int:
         now_ms = self._clock.now_ms()
         return sum(
-            log.measure_dirt(now_ms).dirty_bytes for log in self.uncleanable_logs() if log.directory.parent == directory
+            log.compaction.measure_dirt(now_ms).dirty_bytes
+            for log in self.uncleanable_logs()
+            if log.directory.parent == directory
         )
 
     # -------------------------------------------------------------------------------------------- choosing
@@ -114,7 +116,7 @@ class Compaction:
             if not log.settings.is_compacted or log in refused or not self._is_cleanable(log):
                 continue
             try:
-                dirt = log.measure_dirt(now_ms)
+                dirt = log.compaction.measure_dirt(now_ms)
             except ApiError:
                 continue  # went offline, and said so
             dirtiest, longest_delay_ms = max(dirtiest, dirt.ratio), max(longest_delay_ms, dirt.delay_ms)
@@ -138,7 +140,7 @@ class Compaction:
         started_ms = self._clock.monotonic_ms()
         finished: Cleaning | None = None
         try:
-            cleaning = log.begin_cleaning(dirt, self._clock.now_ms(), self._limits())
+            cleaning = log.compaction.begin_cleaning(dirt, self._clock.now_ms(), self._limits())
             if await self._work(log, cleaning):
                 finished = cleaning
         except CorruptLogError as error:
@@ -149,7 +151,7 @@ class Compaction:
         except ApiError as error:
             logger.error("%s: %s", log.topic_partition, error)
         finally:
-            log.end_cleaning(finished)
+            log.compaction.end_cleaning(finished)
         if finished is None:
             return False
         self._report(log, finished, self._clock.monotonic_ms() - started_ms)
@@ -173,7 +175,7 @@ class Compaction:
                 self._metrics.count_slice(progress.passed)
                 replacement = progress.replacement
                 if replacement is not None:
-                    if not log.can_replace(replacement):
+                    if not log.compaction.can_replace(replacement):
                         return False
                     await self._replace(log, replacement, files)
                     await self._in_thread(lambda: files.sync_directory(log.directory))
@@ -194,8 +196,8 @@ class Compaction:
             await self._in_thread(lambda: replacement.commit(files))
         except OSError as error:
             # Nobody knows whether the next start will complete it, so nothing may be changed before that.
-            raise log.fail("replacing compacted segments", error) from error
-        log.replace_segments(replacement, self._clock.now_ms())
+            raise log.availability.fail("replacing compacted segments", error) from error
+        log.compaction.replace_segments(replacement, self._clock.now_ms())
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)

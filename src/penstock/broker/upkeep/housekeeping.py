@@ -111,7 +111,7 @@ class Housekeeping:
         metrics = self._broker.metrics.logs
 
         def apply(partition: Partition) -> None:
-            if not partition.log.is_cleaning:  # then its turn comes right after the cleaning
+            if not partition.log.compaction.is_cleaning:  # then its turn comes right after the cleaning
                 metrics.segments_deleted += len(partition.log.apply_retention(now_ms))
 
         await self._each_partition(apply)
@@ -129,7 +129,11 @@ class Housekeeping:
 
     async def _expire_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        await self._each_partition(lambda partition: partition.log.remove_expired_producers(now_ms))
+        await self._each_partition(
+            lambda partition: partition.log.producers.remove_expired(
+                now_ms, partition.log.settings.producer_id_expiration_ms
+            )
+        )
 
     async def _remove_files(self) -> None:
         """A step in a thread, then a rest: the disk serves others in between. What is left when the broker stops goes
@@ -157,6 +161,6 @@ class Housekeeping:
 
     async def _flush_old(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        due = [partition for partition in self._broker.partitions if partition.log.is_flush_due(now_ms)]
+        due = [partition for partition in self._broker.partitions if partition.log.flushing.is_due(now_ms)]
         if due:
             await self._broker.flusher.flush(due)

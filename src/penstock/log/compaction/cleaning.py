@@ -2,7 +2,7 @@
 
 Two passes. The first reads the dirty part and remembers the last offset of each key, as far as the memory reaches. The
 second copies the log up to there, segment group by segment group, and leaves out what is superseded. Everything it
-needs was captured on the owner's thread (`CleanableLog.begin_cleaning`); sealed segments do not change, so nothing is
+needs was captured on the owner's thread (`LogCompaction.begin_cleaning`); sealed segments do not change, so nothing is
 shared. When a group is done it is handed out as a `Replacement`, which only the owner may put in place.
 """
 
@@ -30,7 +30,7 @@ from penstock.log.compaction.cleaned_segment import CleanedSegment, Replacement,
 from penstock.log.compaction.decisions import SourceSegment, group_segments
 from penstock.log.compaction.offset_map import OffsetMap, Survivors
 from penstock.log.compaction.transactions import TransactionFilter
-from penstock.log.recovery.replay import read_marker
+from penstock.log.state.replay import read_marker
 from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import Files
 from penstock.log.storage.scan import CorruptLogError, scan_batches

@@ -105,14 +105,14 @@ class DataDirectory:
 
 def _log_start_offset(log: PartitionLog) -> int | None:
     """Only where the file names do not say it already."""
-    return log.log_start_offset if log.log_start_offset > log.first_segment_offset else None
+    return log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
 
 
 _CHECKPOINTS: tuple[tuple[str, Callable[[PartitionLog], int | None]], ...] = (
     (names.RECOVERY_POINTS, lambda log: log.recovery_point),
     (names.LOG_START_OFFSETS, _log_start_offset),
     (names.HIGH_WATERMARKS, lambda log: log.high_watermark),
-    (names.CLEANER_OFFSETS, lambda log: log.cleaned_end),
+    (names.CLEANER_OFFSETS, lambda log: log.compaction.cleaned_end),
 )
 
 

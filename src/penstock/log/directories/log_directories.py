@@ -103,24 +103,24 @@ class LogDirectories:
             is_clean=directory.was_clean,
             recovery_point=directory.recovery_points.get(topic_partition, 0),
             log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
+            high_watermark=directory.high_watermarks.get(topic_partition, 0),
         )
 
     def _load_log(self, directory: DataDirectory, request: LoadRequest) -> PartitionLog:
-        high_watermark = directory.high_watermarks.get(request.topic_partition, 0)
         try:
-            log = PartitionLog(request, load_log(request), self._delayed_deletes, high_watermark)
+            log = PartitionLog(load_log(request), self._delayed_deletes, request.now_ms)
         except (OSError, CorruptLogError) as error:
-            log = PartitionLog(request, unreadable_log(request), self._delayed_deletes, high_watermark)
+            log = PartitionLog(unreadable_log(request), self._delayed_deletes, request.now_ms)
             log.go_offline(f"loading: {error}")
         cleaned_end = directory.cleaned_ends.get(request.topic_partition)
         if cleaned_end is not None:
             # What a power failure took off the end is written anew, and then it is dirty.
-            log.cleaned_end = min(cleaned_end, log.log_end_offset)
+            log.compaction.cleaned_end = min(cleaned_end, log.log_end_offset)
         if log.offline_reason is None and log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
             # What a process that was killed had not synced. Clients that ask again are told that it is there, and
             # coordinators act on it.
             with contextlib.suppress(ApiError):  # offline then, and logged
-                log.flush()
+                log.flushing.flush()
         return log
 
     # ---- create and delete
@@ -155,14 +155,16 @@ class LogDirectories:
     def _create_in(
         self, directory: DataDirectory, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
     ) -> PartitionLog:
-        request = self._request(directory, topic_partition, settings)._replace(recovery_point=0, log_start_offset=0)
+        request = self._request(directory, topic_partition, settings)._replace(
+            recovery_point=0, log_start_offset=0, high_watermark=0
+        )
         files = self._resources.files
         try:
             files.make_directory(request.directory)
             # Not synced, as the segment is not: a power failure that takes it takes the topic's first records too, and
             # the broker's own metadata still knows the id.
             files.write_file(f"{request.directory}/{names.PARTITION_METADATA}", encode_partition_metadata(topic_id))
-            return PartitionLog(request, create_log(request, topic_id), self._delayed_deletes, 0)
+            return PartitionLog(create_log(request, topic_id), self._delayed_deletes, request.now_ms)
         except FileExistsError:
             raise  # what is there already is not ours to remove
         except OSError:
@@ -181,7 +183,7 @@ class LogDirectories:
         log = self.logs.pop(topic_partition, None)
         if log is None:
             return
-        log.mark_removed()
+        log.availability.mark_removed()
         log.close(clean=False)
         target = log.directory.with_name(names.deleted_directory(topic_partition))
         try:
@@ -218,7 +220,7 @@ class LogDirectories:
 
     def logs_to_flush(self, now_ms: int) -> list[PartitionLog]:
         """Sealed segments that wait for their fsync, and logs whose flush.ms is over."""
-        return [log for log in self.logs.values() if log.is_flush_due(now_ms)]
+        return [log for log in self.logs.values() if log.flushing.is_due(now_ms)]
 
     def prepare_checkpoints(self) -> CheckpointWrite | None:
         """What another thread may write; None when the files on disk are right already."""

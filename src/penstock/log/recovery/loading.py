@@ -15,11 +15,14 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import decode_partition_metadata
-from penstock.log.recovery.replay import rebuild_producer_state
 from penstock.log.recovery.swap_files import finish_swaps
 from penstock.log.state.aborted_transactions import AbortedTransactions
+from penstock.log.state.availability import Availability
+from penstock.log.state.contents import LogContents
+from penstock.log.state.epoch_file import EpochFile
 from penstock.log.state.leader_epochs import LeaderEpochs
 from penstock.log.state.producer_state import ProducerState
+from penstock.log.state.replay import rebuild_producer_state
 from penstock.log.state.snapshots import Snapshots
 from penstock.log.storage.files import Files
 from penstock.log.storage.open_files import OpenResources
@@ -40,52 +43,29 @@ class LoadRequest(NamedTuple):
     is_clean: bool
     recovery_point: int
     log_start_offset: int
+    high_watermark: int = 0
 
 
-class LoadedLog(NamedTuple):
-    topic_id: TopicId
-    segments: Segments
-    log_start_offset: int
-    log_end_offset: int
-    recovery_point: int
-    producer_state: ProducerState
-    snapshots: Snapshots
-    aborted_transactions: AbortedTransactions
-    leader_epochs: LeaderEpochs
-    is_epoch_file_current: bool
-
-
-def load_log(request: LoadRequest) -> LoadedLog:
+def load_log(request: LoadRequest) -> LogContents:
     """OSError when the disk fails; anything that can be repaired is repaired."""
     files, directory = request.resources.files, request.directory
     listing = finish_swaps(files, directory, set(files.list_names(directory)))
     epochs, is_epoch_file_current = _read_epochs(files, directory, listing)
-    before = list(epochs.entries)
-    segments, is_clean = _load_segments(request, listing), request.is_clean
-    if is_clean:
-        try:
-            log_end_offset = segments[-1].open_active() if segments else request.log_start_offset
-        except CorruptLogError as error:
-            logger.warning("%s was closed cleanly and is damaged all the same: %s", request.topic_partition, error)
-            is_clean = False
+    epochs_on_disk = list(epochs.entries)
+    segments = _load_segments(request, listing)
     snapshots = Snapshots(files, directory, listing)
-    indexed = [one.base_offset for one in segments if _transaction_index(one) in listing]
+    indexed = [each.base_offset for each in segments if _transaction_index(each) in listing]
     aborted = AbortedTransactions(request.resources, directory, indexed)
-    if not is_clean:
+    log_end_offset = _open_clean(request, segments)
+    is_clean = log_end_offset is not None
+    if log_end_offset is None:
         first_checked = _find_first_unflushed(request, segments)
         # Snapshots and transaction indexes from here on may not have reached the disk; replay makes them anew.
         snapshots.remove_after(segments[first_checked].base_offset if segments else request.log_start_offset)
         aborted.drop_from(segments[first_checked].base_offset if segments else 0)
         log_end_offset, segments = _recover(request, segments, first_checked, epochs)
     if log_end_offset < request.log_start_offset:
-        logger.warning(
-            "%s ends at %d, before its log start offset %d: all of its segments are dropped",
-            request.topic_partition,
-            log_end_offset,
-            request.log_start_offset,
-        )
-        for segment in segments:
-            segment.remove_files()
+        _drop_all(request, segments, log_end_offset)
         aborted.forget([segment.base_offset for segment in segments])
         segments, log_end_offset = [], request.log_start_offset
         epochs.truncate_from_end(0)
@@ -94,70 +74,98 @@ def load_log(request: LoadRequest) -> LoadedLog:
     log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    loaded = LoadedLog(
+    contents = LogContents(
+        topic_partition=request.topic_partition,
         topic_id=_read_topic_id(files, directory, listing),
+        directory=directory,
+        settings=request.settings,
+        resources=request.resources,
+        availability=Availability(request.topic_partition),
         segments=Segments(segments),
+        epoch_file=EpochFile(
+            files, directory, epochs, is_current=is_epoch_file_current and epochs.entries == epochs_on_disk
+        ),
+        snapshots=snapshots,
+        producers=ProducerState(request.topic_partition, log_start_offset),
+        aborted=aborted,
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
+        high_watermark=min(max(request.high_watermark, log_start_offset), log_end_offset),
         recovery_point=log_end_offset if is_clean else min(request.recovery_point, log_end_offset),
-        producer_state=ProducerState(request.topic_partition, log_start_offset),
-        snapshots=snapshots,
-        aborted_transactions=aborted,
-        leader_epochs=epochs,
-        is_epoch_file_current=is_epoch_file_current and epochs.entries == before,
     )
-    _load_producer_state(loaded, request, is_clean)
-    return loaded
+    _load_producer_state(contents, is_clean, request.now_ms)
+    return contents
 
 
-def _load_producer_state(loaded: LoadedLog, request: LoadRequest, is_clean: bool) -> None:
-    snapshots, segments = loaded.snapshots, loaded.segments
+def _open_clean(request: LoadRequest, segments: list[Segment]) -> int | None:
+    """The log end offset after a clean shutdown; None when the segments must be recovered."""
+    if not request.is_clean:
+        return None
+    try:
+        return segments[-1].open_active() if segments else request.log_start_offset
+    except CorruptLogError as error:
+        logger.warning("%s was closed cleanly and is damaged all the same: %s", request.topic_partition, error)
+        return None
+
+
+def _drop_all(request: LoadRequest, segments: list[Segment], log_end_offset: int) -> None:
+    logger.warning(
+        "%s ends at %d, before its log start offset %d: all of its segments are dropped",
+        request.topic_partition,
+        log_end_offset,
+        request.log_start_offset,
+    )
+    for segment in segments:
+        segment.remove_files()
+
+
+def _load_producer_state(contents: LogContents, is_clean: bool, now_ms: int) -> None:
+    snapshots, segments = contents.snapshots, contents.segments
     snapshots.remove_stray([segment.base_offset for segment in segments])
-    snapshots.remove_after(loaded.log_end_offset)
+    snapshots.remove_after(contents.log_end_offset)
     is_known = is_clean and not snapshots.offsets
-    if not loaded.aborted_transactions.open(segments.active.base_offset):
+    if not contents.aborted.open(segments.active.base_offset):
         snapshots.remove_after(segments.active.base_offset)  # so that all of the segment is replayed
         is_known = False
     if is_known:
         # As Kafka: a clean shutdown leaves a snapshot whenever there is anything to say, so its absence means nobody to
         # know.
-        loaded.producer_state.end_offset = loaded.log_end_offset
+        contents.producers.end_offset = contents.log_end_offset
     else:
-        rebuild_producer_state(
-            loaded.producer_state,
-            snapshots,
-            segments,
-            loaded.aborted_transactions,
-            loaded.log_end_offset,
-            request.settings,
-            request.now_ms,
-        )
+        rebuild_producer_state(contents, now_ms)
+    contents.producers.note_high_watermark(contents.high_watermark)
 
 
-def create_log(request: LoadRequest, topic_id: TopicId) -> LoadedLog:
+def create_log(request: LoadRequest, topic_id: TopicId) -> LogContents:
     """A log that has nothing on disk yet but its directory."""
     return _empty_log(request, topic_id, _create_segment(request, request.log_start_offset))
 
 
-def unreadable_log(request: LoadRequest) -> LoadedLog:
+def unreadable_log(request: LoadRequest) -> LogContents:
     """A stand-in without any file for a partition that could not be loaded: it exists, and is offline."""
     segment = Segment(request.directory, request.log_start_offset, request.settings, request.resources, request.now_ms)
     segment.start_empty()
     return _empty_log(request, ZERO_TOPIC_ID, segment)
 
 
-def _empty_log(request: LoadRequest, topic_id: TopicId, segment: Segment) -> LoadedLog:
-    return LoadedLog(
+def _empty_log(request: LoadRequest, topic_id: TopicId, segment: Segment) -> LogContents:
+    files, directory = request.resources.files, request.directory
+    return LogContents(
+        topic_partition=request.topic_partition,
         topic_id=topic_id,
+        directory=directory,
+        settings=request.settings,
+        resources=request.resources,
+        availability=Availability(request.topic_partition),
         segments=Segments([segment]),
+        epoch_file=EpochFile(files, directory, LeaderEpochs(), is_current=True),
+        snapshots=Snapshots(files, directory, ()),
+        producers=ProducerState(request.topic_partition, request.log_start_offset),
+        aborted=AbortedTransactions(request.resources, directory),
         log_start_offset=request.log_start_offset,
         log_end_offset=request.log_start_offset,
+        high_watermark=request.log_start_offset,
         recovery_point=request.recovery_point,
-        producer_state=ProducerState(request.topic_partition, request.log_start_offset),
-        snapshots=Snapshots(request.resources.files, request.directory, ()),
-        aborted_transactions=AbortedTransactions(request.resources, request.directory),
-        leader_epochs=LeaderEpochs(),
-        is_epoch_file_current=True,
     )
 
 

@@ -145,6 +145,9 @@ class ProducerState:
             if last_offset >= high_watermark
         }
 
+    def active(self) -> list[ProducerStateEntry]:
+        return list(self.entries.values())
+
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         entry = self.entries.get(producer_id)
         return (

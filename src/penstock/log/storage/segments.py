@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from penstock.log.storage.retention import SegmentFacts
 from penstock.log.storage.segment import Segment
 
 
@@ -49,19 +48,6 @@ class Segments:
     def end_offset_of(self, index: int, log_end_offset: int) -> int:
         """Where a segment's offsets end: at the base of the next one."""
         return self._base_offsets[index + 1] if index + 1 < len(self._segments) else log_end_offset
-
-    def facts(self, log_end_offset: int) -> list[SegmentFacts]:
-        """What retention decides by."""
-        return [
-            SegmentFacts(
-                base_offset=segment.base_offset,
-                end_offset=self.end_offset_of(index, log_end_offset),
-                size=segment.size,
-                is_active=segment is self.active,
-                largest_timestamp=segment.age_timestamp,
-            )
-            for index, segment in enumerate(self._segments)
-        ]
 
     def add(self, segment: Segment) -> None:
         self._segments.append(segment)

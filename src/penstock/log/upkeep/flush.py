@@ -1,9 +1,9 @@
 """fsync beside the event loop.
 
 fsync may take tens of milliseconds, so it runs in another thread while the owner goes on appending. What it touches is
-fixed beforehand, on the owner's thread: `PartitionLog.prepare_flush` captures open files and paths in a `Flush`,
-`Flush.run` in any thread syncs them, and back on the owner's thread `PartitionLog.mark_flushed` moves the recovery
-point. The thread shares no mutable state with the log: the open files are kept open by the Flush itself.
+fixed beforehand, on the owner's thread: `Flushing.prepare` captures open files and paths in a `Flush`, `Flush.run` in
+any thread syncs them, and back on the owner's thread `Flushing.mark_flushed` moves the recovery point. The thread
+shares no mutable state with the log: the open files are kept open by the Flush itself.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ import os
 from collections.abc import Sequence
 
 from penstock.log.formats import names
-from penstock.log.state.aborted_transactions import AbortedTransactions
-from penstock.log.state.epoch_file import EpochFile
-from penstock.log.state.snapshots import Snapshots
+from penstock.log.state.contents import LogContents
 from penstock.log.storage.files import Files, OpenFile
-from penstock.log.storage.segments import Segments
 
 
 class Flush:
@@ -56,40 +53,84 @@ class Flush:
         return self.offset
 
 
-def capture_flush(
-    segments: Segments,
-    snapshots: Snapshots,
-    aborted: AbortedTransactions,
-    epoch_file: EpochFile,
-    recovery_point: int,
-    log_end_offset: int,
-    truncation_count: int,
-) -> Flush:
+def capture_flush(contents: LogContents) -> Flush:
     """Everything from the recovery point on: the data, and the files of sealed segments that recovery would not
     rebuild.
     """
+    segments, snapshots, recovery_point = contents.segments, contents.snapshots, contents.recovery_point
     unflushed = segments.from_offset(recovery_point)
     paths: list[str] = []
     # A segment that was flushed to its end and then sealed lies just before the recovery point: its indexes are new.
     for segment in segments.from_offset(max(recovery_point - 1, segments.first.base_offset))[:-1]:
         paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
-        if segment.base_offset in aborted:
-            paths.append(aborted.path(segment.base_offset))
+        if segment.base_offset in contents.aborted:
+            paths.append(contents.aborted.path(segment.base_offset))
     paths += [snapshots.path(offset) for offset in snapshots.offsets if offset >= recovery_point]
-    if not epoch_file.is_synced:
-        paths.append(epoch_file.path)
+    if not contents.epoch_file.is_synced:
+        paths.append(contents.epoch_file.path)
     # A file that is new since the last flush needs its directory entry durable as well, and so does the directory
     # itself as long as nothing in it has ever been flushed.
     directories: list[str] = []
     if paths or recovery_point <= unflushed[0].base_offset:
-        directories.append(snapshots.directory)
+        directories.append(contents.directory)
     if recovery_point <= segments.first.base_offset:
-        directories.append(os.path.dirname(snapshots.directory))
+        directories.append(os.path.dirname(contents.directory))
     return Flush(
-        snapshots.files,
-        log_end_offset,
+        contents.files,
+        contents.log_end_offset,
         [segment.open_file() for segment in unflushed],
         paths,
         directories,
-        truncation_count,
+        contents.truncation_count,
     )
+
+
+class Flushing:
+    """How much of one log is durable, and when more of it should be."""
+
+    __slots__ = ("_contents", "last_flush_ms")
+
+    def __init__(self, contents: LogContents, now_ms: int) -> None:
+        self._contents = contents
+        self.last_flush_ms = now_ms
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """A sealed segment waits for its fsync: the server flushes it soon, as Kafka does after each roll."""
+        return self._contents.recovery_point < self._contents.segments.active.base_offset
+
+    def is_due(self, now_ms: int) -> bool:
+        """By flush.ms, or because a segment was sealed."""
+        contents = self._contents
+        if contents.availability.offline_reason is not None or contents.recovery_point >= contents.log_end_offset:
+            return False
+        return self.has_unflushed_segments or now_ms - self.last_flush_ms >= contents.settings.flush_ms
+
+    def prepare(self) -> Flush | None:
+        """What another thread may sync, captured here on the owner's; None when everything is durable already."""
+        contents = self._contents
+        contents.availability.check_online()
+        if contents.recovery_point >= contents.log_end_offset:
+            return None
+        with contents.availability.storage_errors("flushing"):
+            return capture_flush(contents)
+
+    def mark_flushed(self, flush: Flush, now_ms: int | None = None) -> None:
+        """On the owner's thread after `flush.run()`: the recovery point moves up to what is durable."""
+        contents = self._contents
+        if flush.truncation_count != contents.truncation_count:
+            return  # what was synced has been cut off since; the next flush counts
+        if flush.offset > contents.recovery_point:
+            contents.recovery_point = flush.offset
+        contents.epoch_file.is_synced = True
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+
+    def flush(self) -> int:
+        """The three steps in one, for callers that may block; the offset now durable."""
+        flush = self.prepare()
+        if flush is not None:
+            with self._contents.availability.storage_errors("flushing"):
+                flush.run()
+            self.mark_flushed(flush)
+        return self._contents.recovery_point

@@ -21,7 +21,7 @@ from penstock.client.connection import Connection
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.embedded import AsyncBroker
-from penstock.log.compaction.cleanable import clean_log
+from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.formats import names
 from penstock.log.partition_log import AbortedTransaction, PartitionLog
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
@@ -140,11 +140,11 @@ class _Filling:
             self._append_singly(partitions["cut", 0], is_idempotent=False)
             for _ in range(12):
                 self._append(partitions["compacted", 0], self._records(5, keys=9))
-            clean_log(partitions["compacted", 0].log, self._now_ms)
+            clean_log(partitions["compacted", 0].log.compaction, self._now_ms)
             await self._commit_offsets(COMMITTED - 1 + half)
             if half == 0 and flush_half_way:
                 for one in server.partitions:
-                    one.log.flush()
+                    one.log.flushing.flush()
                 server.directories.write_checkpoints()
         cut = partitions["cut", 0].log
         cut.delete_records_before(cut.log_end_offset // 3)
@@ -231,7 +231,7 @@ def _remember(log: PartitionLog) -> OriginalLog:
             if not header.is_control and not log.topic_partition.topic.startswith("__"):
                 times |= {one.timestamp: one.offset for one in iterate_records(batch)}
     return OriginalLog(
-        batches, log.log_start_offset, log.log_end_offset, log.aborted_transactions(0, log.log_end_offset), times
+        batches, log.log_start_offset, log.log_end_offset, log.reader.aborted_transactions(0, log.log_end_offset), times
     )
 
 

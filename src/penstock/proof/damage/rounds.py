@@ -130,7 +130,7 @@ class LogCheck:
 
     def _read(self, log: PartitionLog, offset: int) -> bytes | None:
         try:
-            found = log.read(offset, _PIECE_SIZE, log.log_end_offset, at_least_one=True)
+            found = log.reader.read(offset, _PIECE_SIZE, log.log_end_offset, at_least_one=True)
             return None if found is None else found.read(0, len(found))
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -221,14 +221,14 @@ class LogCheck:
             wanted = self.original.by_timestamp[timestamp]
             if wanted < log.log_start_offset or self._is_start_damaged():
                 continue
-            found = log.find_by_timestamp(timestamp)
+            found = log.reader.find_by_timestamp(timestamp)
             if (found is None or found.offset != wanted) and not self._is_unprotected(names.TIME_INDEX):
                 self._note(f"time {timestamp} was found at {found}, not at {wanted}")
 
     def _check_aborted(self, log: PartitionLog, served: list[int]) -> None:
         if not self.original.aborted or not served:
             return
-        found = [one[:3] for one in log.aborted_transactions(log.log_start_offset, served[-1] + 1)]
+        found = [one[:3] for one in log.reader.aborted_transactions(log.log_start_offset, served[-1] + 1)]
         wanted = [one[:3] for one in self.original.aborted if {one.first_offset, one.last_offset} <= set(served)]
         # Where records are gone, a transaction may have lost its beginning or its end.
         is_right = set(wanted) <= set(found) if self.is_log_damaged else wanted == found

@@ -42,12 +42,12 @@ def read_partition(log: PartitionLog, isolation: Isolation) -> list[Record]:
     records: list[Record] = []
     offset = log.log_start_offset
     while offset < limit:
-        found = log.read(offset, _EVERYTHING, limit, at_least_one=True)
+        found = log.reader.read(offset, _EVERYTHING, limit, at_least_one=True)
         if found is None or not len(found):
             break
         aborted = [
             AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-            for each in log.aborted_transactions_in(offset, found)
+            for each in log.reader.aborted_transactions_in(offset, found)
         ]
         data = PartitionData(records=found.read(0, len(found)), aborted_transactions=aborted)
         batches = open_batches(data, offset, isolation)
@@ -150,7 +150,7 @@ def _check_transactions(broker: Broker, notebook: Notebook) -> None:
 
 def _check_states(log: PartitionLog, notebook: Notebook) -> None:
     """The records of an id tell a story that only goes forward. A compacted log leaves out parts of it."""
-    if log.cleaned_end:
+    if log.compaction.cleaned_end:
         return
     last: dict[str, TransactionChange] = {}
     for change in _changes(log):
@@ -166,7 +166,7 @@ def _check_states(log: PartitionLog, notebook: Notebook) -> None:
 def _changes(log: PartitionLog) -> Iterator[TransactionChange]:
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        found = log.read(offset, _EVERYTHING, log.log_end_offset, at_least_one=True)
+        found = log.reader.read(offset, _EVERYTHING, log.log_end_offset, at_least_one=True)
         if found is None:
             return
         content, at = found.read(0, len(found)), 0

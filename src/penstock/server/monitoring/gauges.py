@@ -65,7 +65,7 @@ def _replica_gauges(broker: Broker) -> Gauges:
         prefix + "underminisrpartitioncount": lambda: sum(
             len(p.state.isr) < p.log.settings.min_insync_replicas for p in broker.partitions
         ),
-        prefix + "produceridcount": lambda: sum(len(p.log.active_producers()) for p in broker.partitions),
+        prefix + "produceridcount": lambda: sum(len(p.log.producers.active()) for p in broker.partitions),
     }
 
 
@@ -79,7 +79,7 @@ def _log_gauges(broker: Broker) -> Gauges:
         "kafka_log_log_size": each(lambda partition: partition.log.size),
         "kafka_log_log_logstartoffset": each(lambda partition: partition.log.log_start_offset),
         "kafka_log_log_logendoffset": each(lambda partition: partition.log.log_end_offset),
-        "kafka_log_log_numlogsegments": each(lambda partition: partition.log.segment_count),
+        "kafka_log_log_numlogsegments": each(lambda partition: len(partition.log.segments)),
         "kafka_log_logmanager_offlinelogdirectorycount": lambda: len(broker.directories.offline),
         "kafka_log_logmanager_logdirectoryoffline": lambda: [
             ((str(path),), int(path in broker.directories.offline))

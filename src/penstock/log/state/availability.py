@@ -1,4 +1,8 @@
-"""What it means for a partition to be offline."""
+"""Whether a partition can be used, and why not.
+
+A failing disk takes one partition offline: from then on every call is refused with KAFKA_STORAGE_ERROR until the broker
+is started again. A partition that was deleted is refused as unknown.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Availability:
-    """The state a partition log inherits; `offline_reason` is a plain attribute since every append and read looks at
+    """Whether one partition can be used. `offline_reason` is a plain attribute since every append and read looks at
     it.
     """
 

@@ -1,4 +1,4 @@
-"""Which segments may go. Decides only; the partition log does it.
+"""Which segments may go. Decides only; `segment_deletion` does it.
 
 Oldest first, and only while the rule holds, so what remains is one unbroken range. Never past the high watermark: what
 is not yet replicated is not yet old. An empty active segment is never worth deleting.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from penstock.core.log_settings import NO_LIMIT, LogSettings
+from penstock.core.log_settings import NO_LIMIT
 from penstock.core.types import Buffer, TopicPartition
-from penstock.log.state.aborted_transactions import AbortedTransactions
+from penstock.log.state.contents import LogContents
 from penstock.log.state.producer_state import CompletedTransaction, ProducerState
 from penstock.log.state.snapshots import Snapshots
 from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
@@ -20,15 +20,7 @@ from penstock.protocol.records import EndMarker, decode_end_marker, iterate_reco
 logger = logging.getLogger(__name__)
 
 
-def rebuild_producer_state(
-    state: ProducerState,
-    snapshots: Snapshots,
-    segments: Segments,
-    aborted: AbortedTransactions,
-    log_end_offset: int,
-    settings: LogSettings,
-    now_ms: int,
-) -> None:
+def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
     """Headers are read, records are not, but for control batches. Transaction indexes that are missing come back on the
     way.
 
@@ -36,30 +28,26 @@ def rebuild_producer_state(
     segment, and a producer whose last batch was one of them goes on. A snapshot from before the first segment has a gap
     after it and would know less than the producer does, so it is not used.
     """
+    state, snapshots, segments, aborted = contents.producers, contents.snapshots, contents.segments, contents.aborted
     snapshots.remove_before(segments.first.base_offset)
-    found = snapshots.load_newest()
-    offset, entries = found or (segments.first.base_offset, [])
-    state.load(entries, offset, now_ms, settings.producer_id_expiration_ms)
-    if state.end_offset >= log_end_offset:
-        state.end_offset = log_end_offset
-        return
-    start = state.end_offset
-    for segment in segments.from_offset(start):
-        if segment.base_offset > start:
-            # Taken again on the way, so that the next recovery need not begin this far back.
-            snapshots.write(segment.base_offset, state.entries.values())
-        for completed in _replay_segment(state, segment, start):
-            aborted.note(segment.base_offset, completed)
-    aborted.seal_before(segments.active.base_offset)
-    state.end_offset = log_end_offset
+    start, entries = snapshots.load_newest() or (segments.first.base_offset, [])
+    state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms)
+    if start < contents.log_end_offset:
+        for segment in segments.from_offset(start):
+            if segment.base_offset > start:
+                # Taken again on the way, so that the next recovery need not begin this far back.
+                snapshots.write(segment.base_offset, state.entries.values())
+            for completed in _replay_segment(state, segment, start):
+                aborted.note(segment.base_offset, completed)
+        aborted.seal_before(segments.active.base_offset)
+    state.end_offset = contents.log_end_offset
 
 
 def rebuild_transaction_index(
     base_offset: int, topic_partition: TopicPartition, snapshots: Snapshots, segments: Segments
 ) -> TransactionIndex:
     """Of one sealed segment, whose file is damaged, with a producer state for the occasion."""
-    found = snapshots.load_newest(base_offset)
-    start, entries = found or (segments.first.base_offset, [])
+    start, entries = snapshots.load_newest(base_offset) or (segments.first.base_offset, [])
     state = ProducerState(topic_partition)
     state.load(entries, start, 0, NO_LIMIT)
     index = TransactionIndex(base_offset)

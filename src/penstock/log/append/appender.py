@@ -1,0 +1,124 @@
+"""How batches come into a log: checked, admitted, numbered, written in one piece, then remembered.
+
+Validation and producer state decide whether a batch may come in, rolling decides where it goes. Nothing is remembered
+about a batch before it stands in the file. An error of the disk takes the partition offline.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.core.types import NO_TIMESTAMP, Buffer
+from penstock.log.append.follower import FollowerBatches, read_follower_batches
+from penstock.log.append.rolling import should_roll
+from penstock.log.append.validation import BatchRules, check_batch, convert_batch
+from penstock.log.state.contents import LogContents
+from penstock.log.state.origin import Origin
+from penstock.log.state.replay import read_marker
+from penstock.log.storage.scan import CorruptLogError
+from penstock.log.storage.segment import Segment
+from penstock.protocol.batch import CONTROL_FLAG, PREFIX_SIZE, BatchHeader, pack_prefix, read_header
+
+
+class AppendResult(NamedTuple):
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int  # -1 for CreateTime
+    is_duplicate: bool
+    must_flush: bool  # flush.messages was reached: flush before acknowledging
+
+
+class Appender:
+    __slots__ = ("_contents", "rules")
+
+    def __init__(self, contents: LogContents) -> None:
+        self._contents = contents
+        self.rules = BatchRules.of(contents.settings)
+
+    def append_as_leader(
+        self, records: Buffer, leader_epoch: int, now_ms: int, origin: Origin, transaction_version: int
+    ) -> AppendResult:
+        """See `PartitionLog.append_as_leader`.
+
+        Costs 7 us for a small batch (checks 2.5 us, write 1 us), 8.5 us from an idempotent producer, and one pass of
+        CRC. Tried: looking for a duplicate before comparing with the sequence that is due (3 us more when idempotent).
+        Shown by the produce rows of `make bench`.
+        """
+        contents, rules = self._contents, self.rules
+        availability = contents.availability
+        if availability.offline_reason is not None:
+            availability.check_online()
+        header = check_batch(records, rules, origin, now_ms)
+        producers, settings = contents.producers, contents.settings
+        if header.producer_id >= 0:
+            duplicate = producers.admit(header, origin, transaction_version)
+            if duplicate is not None:
+                stamp = duplicate.timestamp if rules.is_log_append_time else NO_TIMESTAMP
+                must_flush = duplicate.last_offset + 1 - contents.recovery_point >= settings.flush_messages
+                return AppendResult(duplicate.base_offset, duplicate.last_offset, stamp, True, must_flush)
+        converted = convert_batch(records, header, rules, now_ms)
+        if converted is not None:
+            records, header = converted, read_header(converted)
+        base_offset = contents.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        size = len(records)
+        try:
+            if leader_epoch != contents.epoch_file.epochs.latest:
+                contents.epoch_file.assign(leader_epoch, base_offset, contents.recovery_point)
+            segment = contents.segments.active
+            if should_roll(segment, settings, size, last_offset, header.max_timestamp, now_ms):
+                segment = contents.roll(base_offset, now_ms)
+            prefix = pack_prefix(base_offset, header.batch_length, leader_epoch)
+            position = segment.append((prefix, memoryview(records)[PREFIX_SIZE:]), size)
+        except (OSError, CorruptLogError) as error:
+            raise availability.fail("appending", error) from error
+        segment.note_batch(position, size, base_offset, last_offset, header.max_timestamp)
+        next_offset = contents.log_end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            if header.attributes & CONTROL_FLAG:
+                self._note_marker(segment, header, base_offset, records)
+            else:
+                producers.update(header, base_offset, header.max_timestamp)
+        producers.end_offset = next_offset
+        stamp = now_ms if rules.is_log_append_time else NO_TIMESTAMP
+        must_flush = next_offset - contents.recovery_point >= settings.flush_messages
+        return AppendResult(base_offset, last_offset, stamp, False, must_flush)
+
+    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult:
+        """See `PartitionLog.append_as_follower`."""
+        contents = self._contents
+        contents.availability.check_online()
+        batches = read_follower_batches(records, contents.log_end_offset, contents.topic_partition)
+        if not batches.headers:
+            return AppendResult(contents.log_end_offset, contents.log_end_offset - 1, NO_TIMESTAMP, False, False)
+        first, last = batches.headers[0][1], batches.headers[-1][1]
+        with contents.availability.storage_errors("appending"):
+            for _, header in batches.headers:
+                if header.leader_epoch > contents.epoch_file.epochs.latest:
+                    contents.epoch_file.assign(header.leader_epoch, header.base_offset, contents.recovery_point)
+            segment = contents.segments.active
+            if should_roll(segment, contents.settings, batches.size, last.last_offset, batches.max_timestamp, now_ms):
+                segment = contents.roll(first.base_offset, now_ms)
+            start = segment.append((memoryview(records)[: batches.size],), batches.size)
+        self._note_follower_batches(segment, start, records, batches)
+        must_flush = contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages
+        return AppendResult(first.base_offset, last.last_offset, NO_TIMESTAMP, False, must_flush)
+
+    def _note_follower_batches(self, segment: Segment, start: int, records: Buffer, batches: FollowerBatches) -> None:
+        contents = self._contents
+        for position, header in batches.headers:
+            segment.note_batch(
+                start + position, header.size, header.base_offset, header.last_offset, header.max_timestamp
+            )
+            if header.has_producer and header.is_control:
+                batch = memoryview(records)[position : position + header.size]
+                self._note_marker(segment, header, header.base_offset, batch)
+            elif header.has_producer:
+                contents.producers.update(header, header.base_offset, header.max_timestamp)
+        contents.log_end_offset = contents.producers.end_offset = batches.headers[-1][1].next_offset
+
+    def _note_marker(self, segment: Segment, header: BatchHeader, base_offset: int, batch: Buffer) -> None:
+        contents = self._contents
+        completed = contents.producers.update(header, base_offset, header.max_timestamp, read_marker(batch))
+        if completed is not None:
+            contents.aborted.note(segment.base_offset, completed)
