@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from penstock.client.connection import BlockingConnection
+from penstock.protocol.messages.metadata import MetadataRequest
 from tests.clients.raw.wire import Topic, Wire, create_topic
 
 
@@ -40,3 +41,9 @@ def wire(connect: Callable[[], Wire]) -> Wire:
 @pytest.fixture
 def topic(wire: Wire) -> Topic:
     return create_topic(wire)
+
+
+@pytest.fixture
+def node(wire: Wire) -> str:
+    """The broker's id, as configuration resources are named."""
+    return str(wire(MetadataRequest(topics=[])).brokers[0].node_id)

@@ -17,7 +17,6 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from penstock.protocol.messages.metadata import MetadataRequest
 from tests.clients.raw.wire import Topic, Wire, create_topic, error_of, errors_of, new_name
 
 PREFERRED, UNCLEAN = 0, 1
@@ -82,8 +81,8 @@ class TestElections:
 
 
 @pytest.fixture
-def node(wire: Wire) -> int:
-    return int(wire(MetadataRequest(topics=[])).brokers[0].node_id)
+def node(node: str) -> int:
+    return int(node)
 
 
 def reassign(wire: Wire, topic: str, rows: list[tuple[int, list[int] | None]], version: int = 1, **more: Any) -> Any:
