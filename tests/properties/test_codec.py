@@ -41,10 +41,6 @@ VERSIONS = [
 ]
 
 
-def _holds(versions: tuple[int, int] | None, version: int) -> bool:
-    return versions is not None and versions[0] <= version <= versions[1]
-
-
 def _scalars(kind: Any, version: int) -> st.SearchStrategy[Any]:
     if isinstance(kind, type):
         return structs(kind, version)
@@ -65,13 +61,14 @@ def _scalars(kind: Any, version: int) -> st.SearchStrategy[Any]:
 
 def structs(message: type[Message], version: int) -> st.SearchStrategy[Message]:
     fields = {}
-    for name, kind, versions, nullable, _tag, tagged, _default in message.FIELDS:
-        if not _holds(versions, version) and not _holds(tagged, version):
+    for field in message.FIELDS:
+        if not field.is_in(version) and not field.is_tagged(version):
             continue
+        kind = field.kind
         values = st.lists(_scalars(kind[0], version), max_size=3) if isinstance(kind, list) else _scalars(kind, version)
-        if _holds(nullable, version) and tagged is None:
+        if field.is_nullable(version) and field.tagged is None:
             values = st.none() | values
-        fields[name] = values
+        fields[field.attribute] = values
     return st.builds(message, **fields)
 
 

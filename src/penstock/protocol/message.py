@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from penstock.core.types import ZERO_TOPIC_ID, Buffer
+from penstock.protocol.fields import UNBOUNDED, Field
 
 __all__ = ["UNBOUNDED", "ZERO_UUID", "Buffer", "Chunk", "FieldRow", "FileChunk", "Message"]
 
 ZERO_UUID = ZERO_TOPIC_ID
-UNBOUNDED = 32767  # "and all later versions"
-
-VersionRange = tuple[int, int]
-# (attribute, kind, versions, nullable versions, tag, tagged versions, default); a kind is the name of a primitive, a
-# Message class, or a list with one of those.
-FieldRow = tuple[str, Any, VersionRange | None, VersionRange | None, int | None, VersionRange | None, Any]
+FieldRow = Field
 
 
 class FileChunk(Protocol):
@@ -32,7 +28,7 @@ Chunk = Buffer | FileChunk
 
 class Message:
     __slots__ = ()
-    FIELDS: ClassVar[tuple[FieldRow, ...]] = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
     API_KEY: ClassVar[int] = -1
     MIN_VERSION: ClassVar[int] = 0
     MAX_VERSION: ClassVar[int] = -1
@@ -41,11 +37,11 @@ class Message:
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
-            getattr(self, field[0]) == getattr(other, field[0]) for field in self.FIELDS
+            getattr(self, field.attribute) == getattr(other, field.attribute) for field in self.FIELDS
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{field[0]}={getattr(self, field[0])!r}" for field in self.FIELDS)
+        fields = ", ".join(f"{field.attribute}={getattr(self, field.attribute)!r}" for field in self.FIELDS)
         return f"{type(self).__name__}({fields})"

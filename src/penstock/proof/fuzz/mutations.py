@@ -14,7 +14,7 @@ from penstock.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, compute_cr
 from penstock.protocol.codec import encode
 from penstock.protocol.compression import Codec
 from penstock.protocol.framing import encode_request_header
-from penstock.protocol.message import UNBOUNDED, Message
+from penstock.protocol.message import Message
 from penstock.protocol.records import Record, build_batch
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -95,11 +95,11 @@ class Fuzzer:
 
     def message(self, kind: type[Message], version: int) -> Message:
         values = {}
-        for name, field_kind, versions, nullable, _, tagged, _ in kind.FIELDS:
-            if name in self._fixed:
-                values[name] = self._dice.choice(self._fixed[name])
-            elif _holds(versions, version) or _holds(tagged, version):
-                values[name] = self._value(field_kind, version, _holds(nullable, version))
+        for field in kind.FIELDS:
+            if field.attribute in self._fixed:
+                values[field.attribute] = self._dice.choice(self._fixed[field.attribute])
+            elif field.is_in(version) or field.is_tagged(version):
+                values[field.attribute] = self._value(field.kind, version, field.is_nullable(version))
         return kind(**values)
 
     def _value(self, kind: Any, version: int, is_nullable: bool) -> Any:
@@ -170,10 +170,6 @@ def _seal(batch: bytes) -> bytes:
     sealed[16] = MAGIC
     struct.pack_into(">I", sealed, _CRC_POSITION, compute_crc(sealed, 0, len(sealed)))
     return bytes(sealed)
-
-
-def _holds(versions: tuple[int, int] | None, version: int) -> bool:
-    return versions is not None and versions[0] <= version <= min(versions[1], UNBOUNDED)
 
 
 def _place(dice: random.Random, data: bytearray) -> int:

@@ -1,1 +1,1 @@
-"""Message classes, one module per API. Written by tools/write_messages.py."""
+"""Message classes, one module per API. Written by tools/generate_messages.py."""

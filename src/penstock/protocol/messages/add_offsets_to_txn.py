@@ -1,15 +1,16 @@
-"""AddOffsetsToTxn: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AddOffsetsToTxn: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AddOffsetsToTxnResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
     API_KEY = 25
     MIN_VERSION = 0
@@ -29,10 +30,10 @@ class AddOffsetsToTxnResponse(Message):
 class AddOffsetsToTxnRequest(Message):
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")
     FIELDS = (
-        ("transactional_id", "string", (0, 32767), None, None, None, ""),
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("group_id", "string", (0, 32767), None, None, None, ""),
+        Field("transactional_id", "string", (0, 32767), default=""),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("group_id", "string", (0, 32767), default=""),
     )
     API_KEY = 25
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""AddPartitionsToTxn: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AddPartitionsToTxn: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AddPartitionsToTxnPartitionResult(Message):
     __slots__ = ("partition_index", "partition_error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("partition_error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("partition_error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class AddPartitionsToTxnPartitionResult(Message):
 class AddPartitionsToTxnTopicResult(Message):
     __slots__ = ("name", "results_by_partition")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("results_by_partition", [AddPartitionsToTxnPartitionResult], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("results_by_partition", [AddPartitionsToTxnPartitionResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,8 +43,8 @@ class AddPartitionsToTxnTopicResult(Message):
 class AddPartitionsToTxnResult(Message):
     __slots__ = ("transactional_id", "topic_results")
     FIELDS = (
-        ("transactional_id", "string", (4, 32767), None, None, None, ""),
-        ("topic_results", [AddPartitionsToTxnTopicResult], (4, 32767), None, None, None, ()),
+        Field("transactional_id", "string", (4, 32767), default=""),
+        Field("topic_results", [AddPartitionsToTxnTopicResult], (4, 32767), default=()),
     )
 
     def __init__(
@@ -59,10 +60,10 @@ class AddPartitionsToTxnResult(Message):
 class AddPartitionsToTxnResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (4, 32767), None, None, None, 0),
-        ("results_by_transaction", [AddPartitionsToTxnResult], (4, 32767), None, None, None, ()),
-        ("results_by_topic_v3_and_below", [AddPartitionsToTxnTopicResult], (0, 3), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (4, 32767), default=0),
+        Field("results_by_transaction", [AddPartitionsToTxnResult], (4, 32767), default=()),
+        Field("results_by_topic_v3_and_below", [AddPartitionsToTxnTopicResult], (0, 3), default=()),
     )
     API_KEY = 24
     MIN_VERSION = 0
@@ -86,8 +87,8 @@ class AddPartitionsToTxnResponse(Message):
 class AddPartitionsToTxnTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -103,11 +104,11 @@ class AddPartitionsToTxnTopic(Message):
 class AddPartitionsToTxnTransaction(Message):
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
     FIELDS = (
-        ("transactional_id", "string", (4, 32767), None, None, None, ""),
-        ("producer_id", "int64", (4, 32767), None, None, None, 0),
-        ("producer_epoch", "int16", (4, 32767), None, None, None, 0),
-        ("verify_only", "bool", (4, 32767), None, None, None, False),
-        ("topics", [AddPartitionsToTxnTopic], (4, 32767), None, None, None, ()),
+        Field("transactional_id", "string", (4, 32767), default=""),
+        Field("producer_id", "int64", (4, 32767), default=0),
+        Field("producer_epoch", "int16", (4, 32767), default=0),
+        Field("verify_only", "bool", (4, 32767), default=False),
+        Field("topics", [AddPartitionsToTxnTopic], (4, 32767), default=()),
     )
 
     def __init__(
@@ -129,11 +130,11 @@ class AddPartitionsToTxnTransaction(Message):
 class AddPartitionsToTxnRequest(Message):
     __slots__ = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
     FIELDS = (
-        ("transactions", [AddPartitionsToTxnTransaction], (4, 32767), None, None, None, ()),
-        ("v3_and_below_transactional_id", "string", (0, 3), None, None, None, ""),
-        ("v3_and_below_producer_id", "int64", (0, 3), None, None, None, 0),
-        ("v3_and_below_producer_epoch", "int16", (0, 3), None, None, None, 0),
-        ("v3_and_below_topics", [AddPartitionsToTxnTopic], (0, 3), None, None, None, ()),
+        Field("transactions", [AddPartitionsToTxnTransaction], (4, 32767), default=()),
+        Field("v3_and_below_transactional_id", "string", (0, 3), default=""),
+        Field("v3_and_below_producer_id", "int64", (0, 3), default=0),
+        Field("v3_and_below_producer_epoch", "int16", (0, 3), default=0),
+        Field("v3_and_below_topics", [AddPartitionsToTxnTopic], (0, 3), default=()),
     )
     API_KEY = 24
     MIN_VERSION = 0

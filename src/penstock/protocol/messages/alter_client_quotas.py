@@ -1,15 +1,16 @@
-"""AlterClientQuotas: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AlterClientQuotas: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class EntityData(Message):
     __slots__ = ("entity_type", "entity_name")
     FIELDS = (
-        ("entity_type", "string", (0, 32767), None, None, None, ""),
-        ("entity_name", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("entity_type", "string", (0, 32767), default=""),
+        Field("entity_name", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -25,9 +26,9 @@ class EntityData(Message):
 class EntryData(Message):
     __slots__ = ("error_code", "error_message", "entity")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("entity", [EntityData], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("entity", [EntityData], (0, 32767), default=()),
     )
 
     def __init__(
@@ -45,8 +46,8 @@ class EntryData(Message):
 class AlterClientQuotasResponse(Message):
     __slots__ = ("throttle_time_ms", "entries")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("entries", [EntryData], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("entries", [EntryData], (0, 32767), default=()),
     )
     API_KEY = 49
     MIN_VERSION = 0
@@ -66,8 +67,8 @@ class AlterClientQuotasResponse(Message):
 class AlterClientQuotasRequestEntityData(Message):
     __slots__ = ("entity_type", "entity_name")
     FIELDS = (
-        ("entity_type", "string", (0, 32767), None, None, None, ""),
-        ("entity_name", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("entity_type", "string", (0, 32767), default=""),
+        Field("entity_name", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -83,9 +84,9 @@ class AlterClientQuotasRequestEntityData(Message):
 class OpData(Message):
     __slots__ = ("key", "value", "remove")
     FIELDS = (
-        ("key", "string", (0, 32767), None, None, None, ""),
-        ("value", "float64", (0, 32767), None, None, None, 0.0),
-        ("remove", "bool", (0, 32767), None, None, None, False),
+        Field("key", "string", (0, 32767), default=""),
+        Field("value", "float64", (0, 32767), default=0.0),
+        Field("remove", "bool", (0, 32767), default=False),
     )
 
     def __init__(
@@ -103,8 +104,8 @@ class OpData(Message):
 class AlterClientQuotasRequestEntryData(Message):
     __slots__ = ("entity", "ops")
     FIELDS = (
-        ("entity", [AlterClientQuotasRequestEntityData], (0, 32767), None, None, None, ()),
-        ("ops", [OpData], (0, 32767), None, None, None, ()),
+        Field("entity", [AlterClientQuotasRequestEntityData], (0, 32767), default=()),
+        Field("ops", [OpData], (0, 32767), default=()),
     )
 
     def __init__(
@@ -120,8 +121,8 @@ class AlterClientQuotasRequestEntryData(Message):
 class AlterClientQuotasRequest(Message):
     __slots__ = ("entries", "validate_only")
     FIELDS = (
-        ("entries", [AlterClientQuotasRequestEntryData], (0, 32767), None, None, None, ()),
-        ("validate_only", "bool", (0, 32767), None, None, None, False),
+        Field("entries", [AlterClientQuotasRequestEntryData], (0, 32767), default=()),
+        Field("validate_only", "bool", (0, 32767), default=False),
     )
     API_KEY = 49
     MIN_VERSION = 0

@@ -1,17 +1,18 @@
-"""AlterConfigs: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AlterConfigs: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AlterConfigsResourceResponse(Message):
     __slots__ = ("error_code", "error_message", "resource_type", "resource_name")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
     )
 
     def __init__(
@@ -31,8 +32,8 @@ class AlterConfigsResourceResponse(Message):
 class AlterConfigsResponse(Message):
     __slots__ = ("throttle_time_ms", "responses")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("responses", [AlterConfigsResourceResponse], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("responses", [AlterConfigsResourceResponse], (0, 32767), default=()),
     )
     API_KEY = 33
     MIN_VERSION = 0
@@ -52,8 +53,8 @@ class AlterConfigsResponse(Message):
 class AlterableConfig(Message):
     __slots__ = ("name", "value")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("value", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("name", "string", (0, 32767), default=""),
+        Field("value", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -69,9 +70,9 @@ class AlterableConfig(Message):
 class AlterConfigsResource(Message):
     __slots__ = ("resource_type", "resource_name", "configs")
     FIELDS = (
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("configs", [AlterableConfig], (0, 32767), None, None, None, ()),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("configs", [AlterableConfig], (0, 32767), default=()),
     )
 
     def __init__(
@@ -89,8 +90,8 @@ class AlterConfigsResource(Message):
 class AlterConfigsRequest(Message):
     __slots__ = ("resources", "validate_only")
     FIELDS = (
-        ("resources", [AlterConfigsResource], (0, 32767), None, None, None, ()),
-        ("validate_only", "bool", (0, 32767), None, None, None, False),
+        Field("resources", [AlterConfigsResource], (0, 32767), default=()),
+        Field("validate_only", "bool", (0, 32767), default=False),
     )
     API_KEY = 33
     MIN_VERSION = 0

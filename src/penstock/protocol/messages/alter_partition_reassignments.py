@@ -1,16 +1,17 @@
-"""AlterPartitionReassignments: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AlterPartitionReassignments: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ReassignablePartitionResponse(Message):
     __slots__ = ("partition_index", "error_code", "error_message")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -28,8 +29,8 @@ class ReassignablePartitionResponse(Message):
 class ReassignableTopicResponse(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [ReassignablePartitionResponse], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [ReassignablePartitionResponse], (0, 32767), default=()),
     )
 
     def __init__(
@@ -45,11 +46,11 @@ class ReassignableTopicResponse(Message):
 class AlterPartitionReassignmentsResponse(Message):
     __slots__ = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("allow_replication_factor_change", "bool", (1, 32767), None, None, None, True),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("responses", [ReassignableTopicResponse], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("allow_replication_factor_change", "bool", (1, 32767), default=True),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("responses", [ReassignableTopicResponse], (0, 32767), default=()),
     )
     API_KEY = 45
     MIN_VERSION = 0
@@ -75,8 +76,8 @@ class AlterPartitionReassignmentsResponse(Message):
 class ReassignablePartition(Message):
     __slots__ = ("partition_index", "replicas")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("replicas", ["int32"], (0, 32767), (0, 32767), None, None, None),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("replicas", ["int32"], (0, 32767), nullable=(0, 32767)),
     )
 
     def __init__(
@@ -92,8 +93,8 @@ class ReassignablePartition(Message):
 class ReassignableTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [ReassignablePartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [ReassignablePartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -109,9 +110,9 @@ class ReassignableTopic(Message):
 class AlterPartitionReassignmentsRequest(Message):
     __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics")
     FIELDS = (
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 60000),
-        ("allow_replication_factor_change", "bool", (1, 32767), None, None, None, True),
-        ("topics", [ReassignableTopic], (0, 32767), None, None, None, ()),
+        Field("timeout_ms", "int32", (0, 32767), default=60000),
+        Field("allow_replication_factor_change", "bool", (1, 32767), default=True),
+        Field("topics", [ReassignableTopic], (0, 32767), default=()),
     )
     API_KEY = 45
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""AlterReplicaLogDirs: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AlterReplicaLogDirs: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AlterReplicaLogDirPartitionResult(Message):
     __slots__ = ("partition_index", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class AlterReplicaLogDirPartitionResult(Message):
 class AlterReplicaLogDirTopicResult(Message):
     __slots__ = ("topic_name", "partitions")
     FIELDS = (
-        ("topic_name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [AlterReplicaLogDirPartitionResult], (0, 32767), None, None, None, ()),
+        Field("topic_name", "string", (0, 32767), default=""),
+        Field("partitions", [AlterReplicaLogDirPartitionResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,8 +43,8 @@ class AlterReplicaLogDirTopicResult(Message):
 class AlterReplicaLogDirsResponse(Message):
     __slots__ = ("throttle_time_ms", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("results", [AlterReplicaLogDirTopicResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("results", [AlterReplicaLogDirTopicResult], (0, 32767), default=()),
     )
     API_KEY = 34
     MIN_VERSION = 1
@@ -63,8 +64,8 @@ class AlterReplicaLogDirsResponse(Message):
 class AlterReplicaLogDirTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -80,8 +81,8 @@ class AlterReplicaLogDirTopic(Message):
 class AlterReplicaLogDir(Message):
     __slots__ = ("path", "topics")
     FIELDS = (
-        ("path", "string", (0, 32767), None, None, None, ""),
-        ("topics", [AlterReplicaLogDirTopic], (0, 32767), None, None, None, ()),
+        Field("path", "string", (0, 32767), default=""),
+        Field("topics", [AlterReplicaLogDirTopic], (0, 32767), default=()),
     )
 
     def __init__(
@@ -97,7 +98,7 @@ class AlterReplicaLogDir(Message):
 class AlterReplicaLogDirsRequest(Message):
     __slots__ = ("dirs",)
     FIELDS = (
-        ("dirs", [AlterReplicaLogDir], (0, 32767), None, None, None, ()),
+        Field("dirs", [AlterReplicaLogDir], (0, 32767), default=()),
     )
     API_KEY = 34
     MIN_VERSION = 1

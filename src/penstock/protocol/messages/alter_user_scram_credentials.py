@@ -1,16 +1,17 @@
-"""AlterUserScramCredentials: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""AlterUserScramCredentials: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AlterUserScramCredentialsResult(Message):
     __slots__ = ("user", "error_code", "error_message")
     FIELDS = (
-        ("user", "string", (0, 32767), None, None, None, ""),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("user", "string", (0, 32767), default=""),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -28,8 +29,8 @@ class AlterUserScramCredentialsResult(Message):
 class AlterUserScramCredentialsResponse(Message):
     __slots__ = ("throttle_time_ms", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("results", [AlterUserScramCredentialsResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("results", [AlterUserScramCredentialsResult], (0, 32767), default=()),
     )
     API_KEY = 51
     MIN_VERSION = 0
@@ -49,8 +50,8 @@ class AlterUserScramCredentialsResponse(Message):
 class ScramCredentialDeletion(Message):
     __slots__ = ("name", "mechanism")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("mechanism", "int8", (0, 32767), None, None, None, 0),
+        Field("name", "string", (0, 32767), default=""),
+        Field("mechanism", "int8", (0, 32767), default=0),
     )
 
     def __init__(
@@ -66,11 +67,11 @@ class ScramCredentialDeletion(Message):
 class ScramCredentialUpsertion(Message):
     __slots__ = ("name", "mechanism", "iterations", "salt", "salted_password")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("mechanism", "int8", (0, 32767), None, None, None, 0),
-        ("iterations", "int32", (0, 32767), None, None, None, 0),
-        ("salt", "bytes", (0, 32767), None, None, None, b""),
-        ("salted_password", "bytes", (0, 32767), None, None, None, b""),
+        Field("name", "string", (0, 32767), default=""),
+        Field("mechanism", "int8", (0, 32767), default=0),
+        Field("iterations", "int32", (0, 32767), default=0),
+        Field("salt", "bytes", (0, 32767), default=b""),
+        Field("salted_password", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -92,8 +93,8 @@ class ScramCredentialUpsertion(Message):
 class AlterUserScramCredentialsRequest(Message):
     __slots__ = ("deletions", "upsertions")
     FIELDS = (
-        ("deletions", [ScramCredentialDeletion], (0, 32767), None, None, None, ()),
-        ("upsertions", [ScramCredentialUpsertion], (0, 32767), None, None, None, ()),
+        Field("deletions", [ScramCredentialDeletion], (0, 32767), default=()),
+        Field("upsertions", [ScramCredentialUpsertion], (0, 32767), default=()),
     )
     API_KEY = 51
     MIN_VERSION = 0

@@ -1,16 +1,17 @@
-"""ApiVersions: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ApiVersions: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ApiVersion(Message):
     __slots__ = ("api_key", "min_version", "max_version")
     FIELDS = (
-        ("api_key", "int16", (0, 32767), None, None, None, 0),
-        ("min_version", "int16", (0, 32767), None, None, None, 0),
-        ("max_version", "int16", (0, 32767), None, None, None, 0),
+        Field("api_key", "int16", (0, 32767), default=0),
+        Field("min_version", "int16", (0, 32767), default=0),
+        Field("max_version", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -28,9 +29,9 @@ class ApiVersion(Message):
 class SupportedFeatureKey(Message):
     __slots__ = ("name", "min_version", "max_version")
     FIELDS = (
-        ("name", "string", (3, 32767), None, None, None, ""),
-        ("min_version", "int16", (3, 32767), None, None, None, 0),
-        ("max_version", "int16", (3, 32767), None, None, None, 0),
+        Field("name", "string", (3, 32767), default=""),
+        Field("min_version", "int16", (3, 32767), default=0),
+        Field("max_version", "int16", (3, 32767), default=0),
     )
 
     def __init__(
@@ -48,9 +49,9 @@ class SupportedFeatureKey(Message):
 class FinalizedFeatureKey(Message):
     __slots__ = ("name", "max_version_level", "min_version_level")
     FIELDS = (
-        ("name", "string", (3, 32767), None, None, None, ""),
-        ("max_version_level", "int16", (3, 32767), None, None, None, 0),
-        ("min_version_level", "int16", (3, 32767), None, None, None, 0),
+        Field("name", "string", (3, 32767), default=""),
+        Field("max_version_level", "int16", (3, 32767), default=0),
+        Field("min_version_level", "int16", (3, 32767), default=0),
     )
 
     def __init__(
@@ -68,13 +69,13 @@ class FinalizedFeatureKey(Message):
 class ApiVersionsResponse(Message):
     __slots__ = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("api_keys", [ApiVersion], (0, 32767), None, None, None, ()),
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("supported_features", [SupportedFeatureKey], (3, 32767), None, 0, (3, 32767), ()),
-        ("finalized_features_epoch", "int64", (3, 32767), None, 1, (3, 32767), -1),
-        ("finalized_features", [FinalizedFeatureKey], (3, 32767), None, 2, (3, 32767), ()),
-        ("zk_migration_ready", "bool", (3, 32767), None, 3, (3, 32767), False),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("api_keys", [ApiVersion], (0, 32767), default=()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("supported_features", [SupportedFeatureKey], (3, 32767), tag=0, tagged=(3, 32767), default=()),
+        Field("finalized_features_epoch", "int64", (3, 32767), tag=1, tagged=(3, 32767), default=-1),
+        Field("finalized_features", [FinalizedFeatureKey], (3, 32767), tag=2, tagged=(3, 32767), default=()),
+        Field("zk_migration_ready", "bool", (3, 32767), tag=3, tagged=(3, 32767), default=False),
     )
     API_KEY = 18
     MIN_VERSION = 0
@@ -104,8 +105,8 @@ class ApiVersionsResponse(Message):
 class ApiVersionsRequest(Message):
     __slots__ = ("client_software_name", "client_software_version")
     FIELDS = (
-        ("client_software_name", "string", (3, 32767), None, None, None, ""),
-        ("client_software_version", "string", (3, 32767), None, None, None, ""),
+        Field("client_software_name", "string", (3, 32767), default=""),
+        Field("client_software_version", "string", (3, 32767), default=""),
     )
     API_KEY = 18
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerGroupCurrentMemberAssignmentKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupCurrentMemberAssignmentKey: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
     __slots__ = ("group_id", "member_id")
     FIELDS = (
-        ("group_id", "string", (0, 0), None, None, None, ""),
-        ("member_id", "string", (0, 0), None, None, None, ""),
+        Field("group_id", "string", (0, 0), default=""),
+        Field("member_id", "string", (0, 0), default=""),
     )
     API_KEY = 8
     MIN_VERSION = 0

@@ -1,16 +1,17 @@
-"""ConsumerGroupCurrentMemberAssignmentValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupCurrentMemberAssignmentValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class TopicPartitions(Message):
     __slots__ = ("topic_id", "partitions", "assignment_epochs")
     FIELDS = (
-        ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
-        ("assignment_epochs", ["int32"], (0, 32767), (0, 32767), 0, (0, 32767), ()),
+        Field("topic_id", "uuid", (0, 32767), default=ZERO_UUID),
+        Field("partitions", ["int32"], (0, 32767), default=()),
+        Field("assignment_epochs", ["int32"], (0, 32767), nullable=(0, 32767), tag=0, tagged=(0, 32767), default=()),
     )
 
     def __init__(
@@ -28,11 +29,11 @@ class TopicPartitions(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation")
     FIELDS = (
-        ("member_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("previous_member_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("state", "int8", (0, 32767), None, None, None, 0),
-        ("assigned_partitions", [TopicPartitions], (0, 32767), None, None, None, ()),
-        ("partitions_pending_revocation", [TopicPartitions], (0, 32767), None, None, None, ()),
+        Field("member_epoch", "int32", (0, 32767), default=0),
+        Field("previous_member_epoch", "int32", (0, 32767), default=0),
+        Field("state", "int8", (0, 32767), default=0),
+        Field("assigned_partitions", [TopicPartitions], (0, 32767), default=()),
+        Field("partitions_pending_revocation", [TopicPartitions], (0, 32767), default=()),
     )
     API_KEY = 8
     MIN_VERSION = 0

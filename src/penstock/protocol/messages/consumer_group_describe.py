@@ -1,16 +1,17 @@
-"""ConsumerGroupDescribe: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupDescribe: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class TopicPartitions(Message):
     __slots__ = ("topic_id", "topic_name", "partitions")
     FIELDS = (
-        ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID),
-        ("topic_name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic_id", "uuid", (0, 32767), default=ZERO_UUID),
+        Field("topic_name", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -28,7 +29,7 @@ class TopicPartitions(Message):
 class Assignment(Message):
     __slots__ = ("topic_partitions",)
     FIELDS = (
-        ("topic_partitions", [TopicPartitions], (0, 32767), None, None, None, ()),
+        Field("topic_partitions", [TopicPartitions], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,17 +43,17 @@ class Assignment(Message):
 class Member(Message):
     __slots__ = ("member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "assignment", "target_assignment", "member_type")
     FIELDS = (
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("instance_id", "string", (0, 32767), (0, 32767), None, None, None),
-        ("rack_id", "string", (0, 32767), (0, 32767), None, None, None),
-        ("member_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("client_id", "string", (0, 32767), None, None, None, ""),
-        ("client_host", "string", (0, 32767), None, None, None, ""),
-        ("subscribed_topic_names", ["string"], (0, 32767), None, None, None, ()),
-        ("subscribed_topic_regex", "string", (0, 32767), (0, 32767), None, None, None),
-        ("assignment", Assignment, (0, 32767), None, None, None, None),
-        ("target_assignment", Assignment, (0, 32767), None, None, None, None),
-        ("member_type", "int8", (1, 32767), None, None, None, -1),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("instance_id", "string", (0, 32767), nullable=(0, 32767)),
+        Field("rack_id", "string", (0, 32767), nullable=(0, 32767)),
+        Field("member_epoch", "int32", (0, 32767), default=0),
+        Field("client_id", "string", (0, 32767), default=""),
+        Field("client_host", "string", (0, 32767), default=""),
+        Field("subscribed_topic_names", ["string"], (0, 32767), default=()),
+        Field("subscribed_topic_regex", "string", (0, 32767), nullable=(0, 32767)),
+        Field("assignment", Assignment, (0, 32767)),
+        Field("target_assignment", Assignment, (0, 32767)),
+        Field("member_type", "int8", (1, 32767), default=-1),
     )
 
     def __init__(
@@ -86,15 +87,15 @@ class Member(Message):
 class DescribedGroup(Message):
     __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, None),
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("group_state", "string", (0, 32767), None, None, None, ""),
-        ("group_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("assignment_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("assignor_name", "string", (0, 32767), None, None, None, ""),
-        ("members", [Member], (0, 32767), None, None, None, ()),
-        ("authorized_operations", "int32", (0, 32767), None, None, None, -2147483648),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767)),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("group_state", "string", (0, 32767), default=""),
+        Field("group_epoch", "int32", (0, 32767), default=0),
+        Field("assignment_epoch", "int32", (0, 32767), default=0),
+        Field("assignor_name", "string", (0, 32767), default=""),
+        Field("members", [Member], (0, 32767), default=()),
+        Field("authorized_operations", "int32", (0, 32767), default=-2147483648),
     )
 
     def __init__(
@@ -124,8 +125,8 @@ class DescribedGroup(Message):
 class ConsumerGroupDescribeResponse(Message):
     __slots__ = ("throttle_time_ms", "groups")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("groups", [DescribedGroup], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("groups", [DescribedGroup], (0, 32767), default=()),
     )
     API_KEY = 69
     MIN_VERSION = 0
@@ -145,8 +146,8 @@ class ConsumerGroupDescribeResponse(Message):
 class ConsumerGroupDescribeRequest(Message):
     __slots__ = ("group_ids", "include_authorized_operations")
     FIELDS = (
-        ("group_ids", ["string"], (0, 32767), None, None, None, ()),
-        ("include_authorized_operations", "bool", (0, 32767), None, None, None, False),
+        Field("group_ids", ["string"], (0, 32767), default=()),
+        Field("include_authorized_operations", "bool", (0, 32767), default=False),
     )
     API_KEY = 69
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerGroupHeartbeat: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupHeartbeat: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class TopicPartitions(Message):
     __slots__ = ("topic_id", "partitions")
     FIELDS = (
-        ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic_id", "uuid", (0, 32767), default=ZERO_UUID),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -25,7 +26,7 @@ class TopicPartitions(Message):
 class Assignment(Message):
     __slots__ = ("topic_partitions",)
     FIELDS = (
-        ("topic_partitions", [TopicPartitions], (0, 32767), None, None, None, ()),
+        Field("topic_partitions", [TopicPartitions], (0, 32767), default=()),
     )
 
     def __init__(
@@ -39,13 +40,13 @@ class Assignment(Message):
 class ConsumerGroupHeartbeatResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, None),
-        ("member_id", "string", (0, 32767), (0, 32767), None, None, None),
-        ("member_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("heartbeat_interval_ms", "int32", (0, 32767), None, None, None, 0),
-        ("assignment", Assignment, (0, 32767), (0, 32767), None, None, None),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767)),
+        Field("member_id", "string", (0, 32767), nullable=(0, 32767)),
+        Field("member_epoch", "int32", (0, 32767), default=0),
+        Field("heartbeat_interval_ms", "int32", (0, 32767), default=0),
+        Field("assignment", Assignment, (0, 32767), nullable=(0, 32767)),
     )
     API_KEY = 68
     MIN_VERSION = 0
@@ -75,8 +76,8 @@ class ConsumerGroupHeartbeatResponse(Message):
 class ConsumerGroupHeartbeatRequestTopicPartitions(Message):
     __slots__ = ("topic_id", "partitions")
     FIELDS = (
-        ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic_id", "uuid", (0, 32767), default=ZERO_UUID),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -92,16 +93,16 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Message):
 class ConsumerGroupHeartbeatRequest(Message):
     __slots__ = ("group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("member_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("instance_id", "string", (0, 32767), (0, 32767), None, None, None),
-        ("rack_id", "string", (0, 32767), (0, 32767), None, None, None),
-        ("rebalance_timeout_ms", "int32", (0, 32767), None, None, None, -1),
-        ("subscribed_topic_names", ["string"], (0, 32767), (0, 32767), None, None, None),
-        ("subscribed_topic_regex", "string", (1, 32767), (1, 32767), None, None, None),
-        ("server_assignor", "string", (0, 32767), (0, 32767), None, None, None),
-        ("topic_partitions", [ConsumerGroupHeartbeatRequestTopicPartitions], (0, 32767), (0, 32767), None, None, None),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("member_epoch", "int32", (0, 32767), default=0),
+        Field("instance_id", "string", (0, 32767), nullable=(0, 32767)),
+        Field("rack_id", "string", (0, 32767), nullable=(0, 32767)),
+        Field("rebalance_timeout_ms", "int32", (0, 32767), default=-1),
+        Field("subscribed_topic_names", ["string"], (0, 32767), nullable=(0, 32767)),
+        Field("subscribed_topic_regex", "string", (1, 32767), nullable=(1, 32767)),
+        Field("server_assignor", "string", (0, 32767), nullable=(0, 32767)),
+        Field("topic_partitions", [ConsumerGroupHeartbeatRequestTopicPartitions], (0, 32767), nullable=(0, 32767)),
     )
     API_KEY = 68
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerGroupMemberMetadataValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupMemberMetadataValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ClassicProtocol(Message):
     __slots__ = ("name", "metadata")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("metadata", "bytes", (0, 32767), None, None, None, b""),
+        Field("name", "string", (0, 32767), default=""),
+        Field("metadata", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class ClassicProtocol(Message):
 class ClassicMemberMetadata(Message):
     __slots__ = ("session_timeout_ms", "supported_protocols")
     FIELDS = (
-        ("session_timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("supported_protocols", [ClassicProtocol], (0, 32767), None, None, None, ()),
+        Field("session_timeout_ms", "int32", (0, 32767), default=0),
+        Field("supported_protocols", [ClassicProtocol], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,15 +43,15 @@ class ClassicMemberMetadata(Message):
 class ConsumerGroupMemberMetadataValue(Message):
     __slots__ = ("instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex", "rebalance_timeout_ms", "server_assignor", "classic_member_metadata")
     FIELDS = (
-        ("instance_id", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("rack_id", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("client_id", "string", (0, 32767), None, None, None, ""),
-        ("client_host", "string", (0, 32767), None, None, None, ""),
-        ("subscribed_topic_names", ["string"], (0, 32767), None, None, None, ()),
-        ("subscribed_topic_regex", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("rebalance_timeout_ms", "int32", (0, 32767), None, None, None, -1),
-        ("server_assignor", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("classic_member_metadata", ClassicMemberMetadata, (0, 32767), (0, 32767), 0, (0, 32767), None),
+        Field("instance_id", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("rack_id", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("client_id", "string", (0, 32767), default=""),
+        Field("client_host", "string", (0, 32767), default=""),
+        Field("subscribed_topic_names", ["string"], (0, 32767), default=()),
+        Field("subscribed_topic_regex", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("rebalance_timeout_ms", "int32", (0, 32767), default=-1),
+        Field("server_assignor", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("classic_member_metadata", ClassicMemberMetadata, (0, 32767), nullable=(0, 32767), tag=0, tagged=(0, 32767)),
     )
     API_KEY = 5
     MIN_VERSION = 0

@@ -1,14 +1,15 @@
-"""ConsumerGroupMetadataKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupMetadataKey: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ConsumerGroupMetadataKey(Message):
     __slots__ = ("group_id",)
     FIELDS = (
-        ("group_id", "string", (0, 0), None, None, None, ""),
+        Field("group_id", "string", (0, 0), default=""),
     )
     API_KEY = 3
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerGroupRegularExpressionKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupRegularExpressionKey: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ConsumerGroupRegularExpressionKey(Message):
     __slots__ = ("group_id", "regular_expression")
     FIELDS = (
-        ("group_id", "string", (0, 0), None, None, None, ""),
-        ("regular_expression", "string", (0, 0), None, None, None, ""),
+        Field("group_id", "string", (0, 0), default=""),
+        Field("regular_expression", "string", (0, 0), default=""),
     )
     API_KEY = 16
     MIN_VERSION = 0

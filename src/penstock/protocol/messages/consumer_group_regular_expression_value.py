@@ -1,16 +1,17 @@
-"""ConsumerGroupRegularExpressionValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupRegularExpressionValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ConsumerGroupRegularExpressionValue(Message):
     __slots__ = ("topics", "version", "timestamp")
     FIELDS = (
-        ("topics", ["string"], (0, 32767), None, None, None, ()),
-        ("version", "int64", (0, 32767), None, None, None, 0),
-        ("timestamp", "int64", (0, 32767), None, None, None, 0),
+        Field("topics", ["string"], (0, 32767), default=()),
+        Field("version", "int64", (0, 32767), default=0),
+        Field("timestamp", "int64", (0, 32767), default=0),
     )
     API_KEY = 16
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerGroupTargetAssignmentMemberValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupTargetAssignmentMemberValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class TopicPartition(Message):
     __slots__ = ("topic_id", "partitions")
     FIELDS = (
-        ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic_id", "uuid", (0, 32767), default=ZERO_UUID),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -25,7 +26,7 @@ class TopicPartition(Message):
 class ConsumerGroupTargetAssignmentMemberValue(Message):
     __slots__ = ("topic_partitions",)
     FIELDS = (
-        ("topic_partitions", [TopicPartition], (0, 32767), None, None, None, ()),
+        Field("topic_partitions", [TopicPartition], (0, 32767), default=()),
     )
     API_KEY = 7
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerGroupTargetAssignmentMetadataValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerGroupTargetAssignmentMetadataValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     __slots__ = ("assignment_epoch", "assignment_timestamp")
     FIELDS = (
-        ("assignment_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("assignment_timestamp", "int64", (0, 32767), None, 0, (0, 32767), 0),
+        Field("assignment_epoch", "int32", (0, 32767), default=0),
+        Field("assignment_timestamp", "int64", (0, 32767), tag=0, tagged=(0, 32767), default=0),
     )
     API_KEY = 6
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ConsumerProtocolAssignment: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerProtocolAssignment: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class TopicPartition(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class TopicPartition(Message):
 class ConsumerProtocolAssignment(Message):
     __slots__ = ("assigned_partitions", "user_data")
     FIELDS = (
-        ("assigned_partitions", [TopicPartition], (0, 32767), None, None, None, ()),
-        ("user_data", "bytes", (0, 32767), (0, 32767), None, None, None),
+        Field("assigned_partitions", [TopicPartition], (0, 32767), default=()),
+        Field("user_data", "bytes", (0, 32767), nullable=(0, 32767)),
     )
     MIN_VERSION = 0
     MAX_VERSION = 3

@@ -1,15 +1,16 @@
-"""ConsumerProtocolSubscription: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ConsumerProtocolSubscription: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class TopicPartition(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (1, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (1, 32767), None, None, None, ()),
+        Field("topic", "string", (1, 32767), default=""),
+        Field("partitions", ["int32"], (1, 32767), default=()),
     )
 
     def __init__(
@@ -25,11 +26,11 @@ class TopicPartition(Message):
 class ConsumerProtocolSubscription(Message):
     __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
     FIELDS = (
-        ("topics", ["string"], (0, 32767), None, None, None, ()),
-        ("user_data", "bytes", (0, 32767), (0, 32767), None, None, None),
-        ("owned_partitions", [TopicPartition], (1, 32767), None, None, None, ()),
-        ("generation_id", "int32", (2, 32767), None, None, None, -1),
-        ("rack_id", "string", (3, 32767), (3, 32767), None, None, None),
+        Field("topics", ["string"], (0, 32767), default=()),
+        Field("user_data", "bytes", (0, 32767), nullable=(0, 32767)),
+        Field("owned_partitions", [TopicPartition], (1, 32767), default=()),
+        Field("generation_id", "int32", (2, 32767), default=-1),
+        Field("rack_id", "string", (3, 32767), nullable=(3, 32767)),
     )
     MIN_VERSION = 0
     MAX_VERSION = 3

@@ -1,15 +1,16 @@
-"""CreateAcls: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""CreateAcls: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AclCreationResult(Message):
     __slots__ = ("error_code", "error_message")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class AclCreationResult(Message):
 class CreateAclsResponse(Message):
     __slots__ = ("throttle_time_ms", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("results", [AclCreationResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("results", [AclCreationResult], (0, 32767), default=()),
     )
     API_KEY = 30
     MIN_VERSION = 1
@@ -46,13 +47,13 @@ class CreateAclsResponse(Message):
 class AclCreation(Message):
     __slots__ = ("resource_type", "resource_name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
     FIELDS = (
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("resource_pattern_type", "int8", (1, 32767), None, None, None, 3),
-        ("principal", "string", (0, 32767), None, None, None, ""),
-        ("host", "string", (0, 32767), None, None, None, ""),
-        ("operation", "int8", (0, 32767), None, None, None, 0),
-        ("permission_type", "int8", (0, 32767), None, None, None, 0),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("resource_pattern_type", "int8", (1, 32767), default=3),
+        Field("principal", "string", (0, 32767), default=""),
+        Field("host", "string", (0, 32767), default=""),
+        Field("operation", "int8", (0, 32767), default=0),
+        Field("permission_type", "int8", (0, 32767), default=0),
     )
 
     def __init__(
@@ -78,7 +79,7 @@ class AclCreation(Message):
 class CreateAclsRequest(Message):
     __slots__ = ("creations",)
     FIELDS = (
-        ("creations", [AclCreation], (0, 32767), None, None, None, ()),
+        Field("creations", [AclCreation], (0, 32767), default=()),
     )
     API_KEY = 30
     MIN_VERSION = 1

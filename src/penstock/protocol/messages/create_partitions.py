@@ -1,16 +1,17 @@
-"""CreatePartitions: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""CreatePartitions: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class CreatePartitionsTopicResult(Message):
     __slots__ = ("name", "error_code", "error_message")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, None),
+        Field("name", "string", (0, 32767), default=""),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767)),
     )
 
     def __init__(
@@ -28,8 +29,8 @@ class CreatePartitionsTopicResult(Message):
 class CreatePartitionsResponse(Message):
     __slots__ = ("throttle_time_ms", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("results", [CreatePartitionsTopicResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("results", [CreatePartitionsTopicResult], (0, 32767), default=()),
     )
     API_KEY = 37
     MIN_VERSION = 0
@@ -49,7 +50,7 @@ class CreatePartitionsResponse(Message):
 class CreatePartitionsAssignment(Message):
     __slots__ = ("broker_ids",)
     FIELDS = (
-        ("broker_ids", ["int32"], (0, 32767), None, None, None, ()),
+        Field("broker_ids", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -63,9 +64,9 @@ class CreatePartitionsAssignment(Message):
 class CreatePartitionsTopic(Message):
     __slots__ = ("name", "count", "assignments")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("count", "int32", (0, 32767), None, None, None, 0),
-        ("assignments", [CreatePartitionsAssignment], (0, 32767), (0, 32767), None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("count", "int32", (0, 32767), default=0),
+        Field("assignments", [CreatePartitionsAssignment], (0, 32767), nullable=(0, 32767), default=()),
     )
 
     def __init__(
@@ -83,9 +84,9 @@ class CreatePartitionsTopic(Message):
 class CreatePartitionsRequest(Message):
     __slots__ = ("topics", "timeout_ms", "validate_only")
     FIELDS = (
-        ("topics", [CreatePartitionsTopic], (0, 32767), None, None, None, ()),
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("validate_only", "bool", (0, 32767), None, None, None, False),
+        Field("topics", [CreatePartitionsTopic], (0, 32767), default=()),
+        Field("timeout_ms", "int32", (0, 32767), default=0),
+        Field("validate_only", "bool", (0, 32767), default=False),
     )
     API_KEY = 37
     MIN_VERSION = 0

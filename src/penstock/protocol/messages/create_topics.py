@@ -1,18 +1,19 @@
-"""CreateTopics: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""CreateTopics: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class CreatableTopicConfigs(Message):
     __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive")
     FIELDS = (
-        ("name", "string", (5, 32767), None, None, None, ""),
-        ("value", "string", (5, 32767), (5, 32767), None, None, ""),
-        ("read_only", "bool", (5, 32767), None, None, None, False),
-        ("config_source", "int8", (5, 32767), None, None, None, -1),
-        ("is_sensitive", "bool", (5, 32767), None, None, None, False),
+        Field("name", "string", (5, 32767), default=""),
+        Field("value", "string", (5, 32767), nullable=(5, 32767), default=""),
+        Field("read_only", "bool", (5, 32767), default=False),
+        Field("config_source", "int8", (5, 32767), default=-1),
+        Field("is_sensitive", "bool", (5, 32767), default=False),
     )
 
     def __init__(
@@ -34,14 +35,14 @@ class CreatableTopicConfigs(Message):
 class CreatableTopicResult(Message):
     __slots__ = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("topic_id", "uuid", (7, 32767), None, None, None, ZERO_UUID),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (1, 32767), (0, 32767), None, None, ""),
-        ("topic_config_error_code", "int16", (5, 32767), None, 0, (5, 32767), 0),
-        ("num_partitions", "int32", (5, 32767), None, None, None, -1),
-        ("replication_factor", "int16", (5, 32767), None, None, None, -1),
-        ("configs", [CreatableTopicConfigs], (5, 32767), (5, 32767), None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("topic_id", "uuid", (7, 32767), default=ZERO_UUID),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (1, 32767), nullable=(0, 32767), default=""),
+        Field("topic_config_error_code", "int16", (5, 32767), tag=0, tagged=(5, 32767), default=0),
+        Field("num_partitions", "int32", (5, 32767), default=-1),
+        Field("replication_factor", "int16", (5, 32767), default=-1),
+        Field("configs", [CreatableTopicConfigs], (5, 32767), nullable=(5, 32767), default=()),
     )
 
     def __init__(
@@ -69,8 +70,8 @@ class CreatableTopicResult(Message):
 class CreateTopicsResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (2, 32767), None, None, None, 0),
-        ("topics", [CreatableTopicResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (2, 32767), default=0),
+        Field("topics", [CreatableTopicResult], (0, 32767), default=()),
     )
     API_KEY = 19
     MIN_VERSION = 2
@@ -90,8 +91,8 @@ class CreateTopicsResponse(Message):
 class CreatableReplicaAssignment(Message):
     __slots__ = ("partition_index", "broker_ids")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("broker_ids", ["int32"], (0, 32767), None, None, None, ()),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("broker_ids", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -107,8 +108,8 @@ class CreatableReplicaAssignment(Message):
 class CreatableTopicConfig(Message):
     __slots__ = ("name", "value")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("value", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("name", "string", (0, 32767), default=""),
+        Field("value", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -124,11 +125,11 @@ class CreatableTopicConfig(Message):
 class CreatableTopic(Message):
     __slots__ = ("name", "num_partitions", "replication_factor", "assignments", "configs")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("num_partitions", "int32", (0, 32767), None, None, None, 0),
-        ("replication_factor", "int16", (0, 32767), None, None, None, 0),
-        ("assignments", [CreatableReplicaAssignment], (0, 32767), None, None, None, ()),
-        ("configs", [CreatableTopicConfig], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("num_partitions", "int32", (0, 32767), default=0),
+        Field("replication_factor", "int16", (0, 32767), default=0),
+        Field("assignments", [CreatableReplicaAssignment], (0, 32767), default=()),
+        Field("configs", [CreatableTopicConfig], (0, 32767), default=()),
     )
 
     def __init__(
@@ -150,9 +151,9 @@ class CreatableTopic(Message):
 class CreateTopicsRequest(Message):
     __slots__ = ("topics", "timeout_ms", "validate_only")
     FIELDS = (
-        ("topics", [CreatableTopic], (0, 32767), None, None, None, ()),
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 60000),
-        ("validate_only", "bool", (1, 32767), None, None, None, False),
+        Field("topics", [CreatableTopic], (0, 32767), default=()),
+        Field("timeout_ms", "int32", (0, 32767), default=60000),
+        Field("validate_only", "bool", (1, 32767), default=False),
     )
     API_KEY = 19
     MIN_VERSION = 2

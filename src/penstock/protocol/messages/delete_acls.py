@@ -1,22 +1,23 @@
-"""DeleteAcls: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DeleteAcls: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DeleteAclsMatchingAcl(Message):
     __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("pattern_type", "int8", (1, 32767), None, None, None, 3),
-        ("principal", "string", (0, 32767), None, None, None, ""),
-        ("host", "string", (0, 32767), None, None, None, ""),
-        ("operation", "int8", (0, 32767), None, None, None, 0),
-        ("permission_type", "int8", (0, 32767), None, None, None, 0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("pattern_type", "int8", (1, 32767), default=3),
+        Field("principal", "string", (0, 32767), default=""),
+        Field("host", "string", (0, 32767), default=""),
+        Field("operation", "int8", (0, 32767), default=0),
+        Field("permission_type", "int8", (0, 32767), default=0),
     )
 
     def __init__(
@@ -46,9 +47,9 @@ class DeleteAclsMatchingAcl(Message):
 class DeleteAclsFilterResult(Message):
     __slots__ = ("error_code", "error_message", "matching_acls")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("matching_acls", [DeleteAclsMatchingAcl], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("matching_acls", [DeleteAclsMatchingAcl], (0, 32767), default=()),
     )
 
     def __init__(
@@ -66,8 +67,8 @@ class DeleteAclsFilterResult(Message):
 class DeleteAclsResponse(Message):
     __slots__ = ("throttle_time_ms", "filter_results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("filter_results", [DeleteAclsFilterResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("filter_results", [DeleteAclsFilterResult], (0, 32767), default=()),
     )
     API_KEY = 31
     MIN_VERSION = 1
@@ -87,13 +88,13 @@ class DeleteAclsResponse(Message):
 class DeleteAclsFilter(Message):
     __slots__ = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
     FIELDS = (
-        ("resource_type_filter", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name_filter", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("pattern_type_filter", "int8", (1, 32767), None, None, None, 3),
-        ("principal_filter", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("host_filter", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("operation", "int8", (0, 32767), None, None, None, 0),
-        ("permission_type", "int8", (0, 32767), None, None, None, 0),
+        Field("resource_type_filter", "int8", (0, 32767), default=0),
+        Field("resource_name_filter", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("pattern_type_filter", "int8", (1, 32767), default=3),
+        Field("principal_filter", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("host_filter", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("operation", "int8", (0, 32767), default=0),
+        Field("permission_type", "int8", (0, 32767), default=0),
     )
 
     def __init__(
@@ -119,7 +120,7 @@ class DeleteAclsFilter(Message):
 class DeleteAclsRequest(Message):
     __slots__ = ("filters",)
     FIELDS = (
-        ("filters", [DeleteAclsFilter], (0, 32767), None, None, None, ()),
+        Field("filters", [DeleteAclsFilter], (0, 32767), default=()),
     )
     API_KEY = 31
     MIN_VERSION = 1

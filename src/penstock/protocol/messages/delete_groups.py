@@ -1,15 +1,16 @@
-"""DeleteGroups: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DeleteGroups: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DeletableGroupResult(Message):
     __slots__ = ("group_id", "error_code")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class DeletableGroupResult(Message):
 class DeleteGroupsResponse(Message):
     __slots__ = ("throttle_time_ms", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("results", [DeletableGroupResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("results", [DeletableGroupResult], (0, 32767), default=()),
     )
     API_KEY = 42
     MIN_VERSION = 0
@@ -46,7 +47,7 @@ class DeleteGroupsResponse(Message):
 class DeleteGroupsRequest(Message):
     __slots__ = ("groups_names",)
     FIELDS = (
-        ("groups_names", ["string"], (0, 32767), None, None, None, ()),
+        Field("groups_names", ["string"], (0, 32767), default=()),
     )
     API_KEY = 42
     MIN_VERSION = 0

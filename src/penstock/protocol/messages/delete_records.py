@@ -1,16 +1,17 @@
-"""DeleteRecords: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DeleteRecords: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DeleteRecordsPartitionResult(Message):
     __slots__ = ("partition_index", "low_watermark", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("low_watermark", "int64", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("low_watermark", "int64", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -28,8 +29,8 @@ class DeleteRecordsPartitionResult(Message):
 class DeleteRecordsTopicResult(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [DeleteRecordsPartitionResult], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [DeleteRecordsPartitionResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -45,8 +46,8 @@ class DeleteRecordsTopicResult(Message):
 class DeleteRecordsResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("topics", [DeleteRecordsTopicResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("topics", [DeleteRecordsTopicResult], (0, 32767), default=()),
     )
     API_KEY = 21
     MIN_VERSION = 0
@@ -66,8 +67,8 @@ class DeleteRecordsResponse(Message):
 class DeleteRecordsPartition(Message):
     __slots__ = ("partition_index", "offset")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("offset", "int64", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("offset", "int64", (0, 32767), default=0),
     )
 
     def __init__(
@@ -83,8 +84,8 @@ class DeleteRecordsPartition(Message):
 class DeleteRecordsTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [DeleteRecordsPartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [DeleteRecordsPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -100,8 +101,8 @@ class DeleteRecordsTopic(Message):
 class DeleteRecordsRequest(Message):
     __slots__ = ("topics", "timeout_ms")
     FIELDS = (
-        ("topics", [DeleteRecordsTopic], (0, 32767), None, None, None, ()),
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 0),
+        Field("topics", [DeleteRecordsTopic], (0, 32767), default=()),
+        Field("timeout_ms", "int32", (0, 32767), default=0),
     )
     API_KEY = 21
     MIN_VERSION = 0

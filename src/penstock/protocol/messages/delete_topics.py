@@ -1,17 +1,18 @@
-"""DeleteTopics: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DeleteTopics: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class DeletableTopicResult(Message):
     __slots__ = ("name", "topic_id", "error_code", "error_message")
     FIELDS = (
-        ("name", "string", (0, 32767), (6, 32767), None, None, ""),
-        ("topic_id", "uuid", (6, 32767), None, None, None, ZERO_UUID),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (5, 32767), (5, 32767), None, None, None),
+        Field("name", "string", (0, 32767), nullable=(6, 32767), default=""),
+        Field("topic_id", "uuid", (6, 32767), default=ZERO_UUID),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (5, 32767), nullable=(5, 32767)),
     )
 
     def __init__(
@@ -31,8 +32,8 @@ class DeletableTopicResult(Message):
 class DeleteTopicsResponse(Message):
     __slots__ = ("throttle_time_ms", "responses")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("responses", [DeletableTopicResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("responses", [DeletableTopicResult], (0, 32767), default=()),
     )
     API_KEY = 20
     MIN_VERSION = 1
@@ -52,8 +53,8 @@ class DeleteTopicsResponse(Message):
 class DeleteTopicState(Message):
     __slots__ = ("name", "topic_id")
     FIELDS = (
-        ("name", "string", (6, 32767), (6, 32767), None, None, None),
-        ("topic_id", "uuid", (6, 32767), None, None, None, ZERO_UUID),
+        Field("name", "string", (6, 32767), nullable=(6, 32767)),
+        Field("topic_id", "uuid", (6, 32767), default=ZERO_UUID),
     )
 
     def __init__(
@@ -69,9 +70,9 @@ class DeleteTopicState(Message):
 class DeleteTopicsRequest(Message):
     __slots__ = ("topics", "topic_names", "timeout_ms")
     FIELDS = (
-        ("topics", [DeleteTopicState], (6, 32767), None, None, None, ()),
-        ("topic_names", ["string"], (0, 5), None, None, None, ()),
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 0),
+        Field("topics", [DeleteTopicState], (6, 32767), default=()),
+        Field("topic_names", ["string"], (0, 5), default=()),
+        Field("timeout_ms", "int32", (0, 32767), default=0),
     )
     API_KEY = 20
     MIN_VERSION = 1

@@ -1,17 +1,18 @@
-"""DescribeAcls: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeAcls: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class AclDescription(Message):
     __slots__ = ("principal", "host", "operation", "permission_type")
     FIELDS = (
-        ("principal", "string", (0, 32767), None, None, None, ""),
-        ("host", "string", (0, 32767), None, None, None, ""),
-        ("operation", "int8", (0, 32767), None, None, None, 0),
-        ("permission_type", "int8", (0, 32767), None, None, None, 0),
+        Field("principal", "string", (0, 32767), default=""),
+        Field("host", "string", (0, 32767), default=""),
+        Field("operation", "int8", (0, 32767), default=0),
+        Field("permission_type", "int8", (0, 32767), default=0),
     )
 
     def __init__(
@@ -31,10 +32,10 @@ class AclDescription(Message):
 class DescribeAclsResource(Message):
     __slots__ = ("resource_type", "resource_name", "pattern_type", "acls")
     FIELDS = (
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("pattern_type", "int8", (1, 32767), None, None, None, 3),
-        ("acls", [AclDescription], (0, 32767), None, None, None, ()),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("pattern_type", "int8", (1, 32767), default=3),
+        Field("acls", [AclDescription], (0, 32767), default=()),
     )
 
     def __init__(
@@ -54,10 +55,10 @@ class DescribeAclsResource(Message):
 class DescribeAclsResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "resources")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("resources", [DescribeAclsResource], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("resources", [DescribeAclsResource], (0, 32767), default=()),
     )
     API_KEY = 29
     MIN_VERSION = 1
@@ -81,13 +82,13 @@ class DescribeAclsResponse(Message):
 class DescribeAclsRequest(Message):
     __slots__ = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
     FIELDS = (
-        ("resource_type_filter", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name_filter", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("pattern_type_filter", "int8", (1, 32767), None, None, None, 3),
-        ("principal_filter", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("host_filter", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("operation", "int8", (0, 32767), None, None, None, 0),
-        ("permission_type", "int8", (0, 32767), None, None, None, 0),
+        Field("resource_type_filter", "int8", (0, 32767), default=0),
+        Field("resource_name_filter", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("pattern_type_filter", "int8", (1, 32767), default=3),
+        Field("principal_filter", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("host_filter", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("operation", "int8", (0, 32767), default=0),
+        Field("permission_type", "int8", (0, 32767), default=0),
     )
     API_KEY = 29
     MIN_VERSION = 1

@@ -1,15 +1,16 @@
-"""DescribeClientQuotas: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeClientQuotas: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class EntityData(Message):
     __slots__ = ("entity_type", "entity_name")
     FIELDS = (
-        ("entity_type", "string", (0, 32767), None, None, None, ""),
-        ("entity_name", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("entity_type", "string", (0, 32767), default=""),
+        Field("entity_name", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class EntityData(Message):
 class ValueData(Message):
     __slots__ = ("key", "value")
     FIELDS = (
-        ("key", "string", (0, 32767), None, None, None, ""),
-        ("value", "float64", (0, 32767), None, None, None, 0.0),
+        Field("key", "string", (0, 32767), default=""),
+        Field("value", "float64", (0, 32767), default=0.0),
     )
 
     def __init__(
@@ -42,8 +43,8 @@ class ValueData(Message):
 class EntryData(Message):
     __slots__ = ("entity", "values")
     FIELDS = (
-        ("entity", [EntityData], (0, 32767), None, None, None, ()),
-        ("values", [ValueData], (0, 32767), None, None, None, ()),
+        Field("entity", [EntityData], (0, 32767), default=()),
+        Field("values", [ValueData], (0, 32767), default=()),
     )
 
     def __init__(
@@ -59,10 +60,10 @@ class EntryData(Message):
 class DescribeClientQuotasResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("entries", [EntryData], (0, 32767), (0, 32767), None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("entries", [EntryData], (0, 32767), nullable=(0, 32767), default=()),
     )
     API_KEY = 48
     MIN_VERSION = 0
@@ -86,9 +87,9 @@ class DescribeClientQuotasResponse(Message):
 class ComponentData(Message):
     __slots__ = ("entity_type", "match_type", "match")
     FIELDS = (
-        ("entity_type", "string", (0, 32767), None, None, None, ""),
-        ("match_type", "int8", (0, 32767), None, None, None, 0),
-        ("match", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("entity_type", "string", (0, 32767), default=""),
+        Field("match_type", "int8", (0, 32767), default=0),
+        Field("match", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -106,8 +107,8 @@ class ComponentData(Message):
 class DescribeClientQuotasRequest(Message):
     __slots__ = ("components", "strict")
     FIELDS = (
-        ("components", [ComponentData], (0, 32767), None, None, None, ()),
-        ("strict", "bool", (0, 32767), None, None, None, False),
+        Field("components", [ComponentData], (0, 32767), default=()),
+        Field("strict", "bool", (0, 32767), default=False),
     )
     API_KEY = 48
     MIN_VERSION = 0

@@ -1,18 +1,19 @@
-"""DescribeCluster: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeCluster: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DescribeClusterBroker(Message):
     __slots__ = ("broker_id", "host", "port", "rack", "is_fenced")
     FIELDS = (
-        ("broker_id", "int32", (0, 32767), None, None, None, 0),
-        ("host", "string", (0, 32767), None, None, None, ""),
-        ("port", "int32", (0, 32767), None, None, None, 0),
-        ("rack", "string", (0, 32767), (0, 32767), None, None, None),
-        ("is_fenced", "bool", (2, 32767), None, None, None, False),
+        Field("broker_id", "int32", (0, 32767), default=0),
+        Field("host", "string", (0, 32767), default=""),
+        Field("port", "int32", (0, 32767), default=0),
+        Field("rack", "string", (0, 32767), nullable=(0, 32767)),
+        Field("is_fenced", "bool", (2, 32767), default=False),
     )
 
     def __init__(
@@ -34,14 +35,14 @@ class DescribeClusterBroker(Message):
 class DescribeClusterResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, None),
-        ("endpoint_type", "int8", (1, 32767), None, None, None, 1),
-        ("cluster_id", "string", (0, 32767), None, None, None, ""),
-        ("controller_id", "int32", (0, 32767), None, None, None, -1),
-        ("brokers", [DescribeClusterBroker], (0, 32767), None, None, None, ()),
-        ("cluster_authorized_operations", "int32", (0, 32767), None, None, None, -2147483648),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767)),
+        Field("endpoint_type", "int8", (1, 32767), default=1),
+        Field("cluster_id", "string", (0, 32767), default=""),
+        Field("controller_id", "int32", (0, 32767), default=-1),
+        Field("brokers", [DescribeClusterBroker], (0, 32767), default=()),
+        Field("cluster_authorized_operations", "int32", (0, 32767), default=-2147483648),
     )
     API_KEY = 60
     MIN_VERSION = 0
@@ -73,9 +74,9 @@ class DescribeClusterResponse(Message):
 class DescribeClusterRequest(Message):
     __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
     FIELDS = (
-        ("include_cluster_authorized_operations", "bool", (0, 32767), None, None, None, False),
-        ("endpoint_type", "int8", (1, 32767), None, None, None, 1),
-        ("include_fenced_brokers", "bool", (2, 32767), None, None, None, False),
+        Field("include_cluster_authorized_operations", "bool", (0, 32767), default=False),
+        Field("endpoint_type", "int8", (1, 32767), default=1),
+        Field("include_fenced_brokers", "bool", (2, 32767), default=False),
     )
     API_KEY = 60
     MIN_VERSION = 0

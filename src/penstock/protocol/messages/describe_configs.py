@@ -1,16 +1,17 @@
-"""DescribeConfigs: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeConfigs: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DescribeConfigsSynonym(Message):
     __slots__ = ("name", "value", "source")
     FIELDS = (
-        ("name", "string", (1, 32767), None, None, None, ""),
-        ("value", "string", (1, 32767), (0, 32767), None, None, ""),
-        ("source", "int8", (1, 32767), None, None, None, 0),
+        Field("name", "string", (1, 32767), default=""),
+        Field("value", "string", (1, 32767), nullable=(0, 32767), default=""),
+        Field("source", "int8", (1, 32767), default=0),
     )
 
     def __init__(
@@ -28,14 +29,14 @@ class DescribeConfigsSynonym(Message):
 class DescribeConfigsResourceResult(Message):
     __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("value", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("read_only", "bool", (0, 32767), None, None, None, False),
-        ("config_source", "int8", (1, 32767), None, None, None, -1),
-        ("is_sensitive", "bool", (0, 32767), None, None, None, False),
-        ("synonyms", [DescribeConfigsSynonym], (1, 32767), None, None, None, ()),
-        ("config_type", "int8", (3, 32767), None, None, None, 0),
-        ("documentation", "string", (3, 32767), (0, 32767), None, None, ""),
+        Field("name", "string", (0, 32767), default=""),
+        Field("value", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("read_only", "bool", (0, 32767), default=False),
+        Field("config_source", "int8", (1, 32767), default=-1),
+        Field("is_sensitive", "bool", (0, 32767), default=False),
+        Field("synonyms", [DescribeConfigsSynonym], (1, 32767), default=()),
+        Field("config_type", "int8", (3, 32767), default=0),
+        Field("documentation", "string", (3, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -63,11 +64,11 @@ class DescribeConfigsResourceResult(Message):
 class DescribeConfigsResult(Message):
     __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "configs")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("configs", [DescribeConfigsResourceResult], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("configs", [DescribeConfigsResourceResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -89,8 +90,8 @@ class DescribeConfigsResult(Message):
 class DescribeConfigsResponse(Message):
     __slots__ = ("throttle_time_ms", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("results", [DescribeConfigsResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("results", [DescribeConfigsResult], (0, 32767), default=()),
     )
     API_KEY = 32
     MIN_VERSION = 1
@@ -110,9 +111,9 @@ class DescribeConfigsResponse(Message):
 class DescribeConfigsResource(Message):
     __slots__ = ("resource_type", "resource_name", "configuration_keys")
     FIELDS = (
-        ("resource_type", "int8", (0, 32767), None, None, None, 0),
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("configuration_keys", ["string"], (0, 32767), (0, 32767), None, None, ()),
+        Field("resource_type", "int8", (0, 32767), default=0),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("configuration_keys", ["string"], (0, 32767), nullable=(0, 32767), default=()),
     )
 
     def __init__(
@@ -130,9 +131,9 @@ class DescribeConfigsResource(Message):
 class DescribeConfigsRequest(Message):
     __slots__ = ("resources", "include_synonyms", "include_documentation")
     FIELDS = (
-        ("resources", [DescribeConfigsResource], (0, 32767), None, None, None, ()),
-        ("include_synonyms", "bool", (1, 32767), None, None, None, False),
-        ("include_documentation", "bool", (3, 32767), None, None, None, False),
+        Field("resources", [DescribeConfigsResource], (0, 32767), default=()),
+        Field("include_synonyms", "bool", (1, 32767), default=False),
+        Field("include_documentation", "bool", (3, 32767), default=False),
     )
     API_KEY = 32
     MIN_VERSION = 1

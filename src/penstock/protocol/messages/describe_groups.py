@@ -1,19 +1,20 @@
-"""DescribeGroups: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeGroups: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DescribedGroupMember(Message):
     __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
     FIELDS = (
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (4, 32767), (4, 32767), None, None, None),
-        ("client_id", "string", (0, 32767), None, None, None, ""),
-        ("client_host", "string", (0, 32767), None, None, None, ""),
-        ("member_metadata", "bytes", (0, 32767), None, None, None, b""),
-        ("member_assignment", "bytes", (0, 32767), None, None, None, b""),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("group_instance_id", "string", (4, 32767), nullable=(4, 32767)),
+        Field("client_id", "string", (0, 32767), default=""),
+        Field("client_host", "string", (0, 32767), default=""),
+        Field("member_metadata", "bytes", (0, 32767), default=b""),
+        Field("member_assignment", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -37,14 +38,14 @@ class DescribedGroupMember(Message):
 class DescribedGroup(Message):
     __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (6, 32767), (6, 32767), None, None, None),
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("group_state", "string", (0, 32767), None, None, None, ""),
-        ("protocol_type", "string", (0, 32767), None, None, None, ""),
-        ("protocol_data", "string", (0, 32767), None, None, None, ""),
-        ("members", [DescribedGroupMember], (0, 32767), None, None, None, ()),
-        ("authorized_operations", "int32", (3, 32767), None, None, None, -2147483648),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (6, 32767), nullable=(6, 32767)),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("group_state", "string", (0, 32767), default=""),
+        Field("protocol_type", "string", (0, 32767), default=""),
+        Field("protocol_data", "string", (0, 32767), default=""),
+        Field("members", [DescribedGroupMember], (0, 32767), default=()),
+        Field("authorized_operations", "int32", (3, 32767), default=-2147483648),
     )
 
     def __init__(
@@ -72,8 +73,8 @@ class DescribedGroup(Message):
 class DescribeGroupsResponse(Message):
     __slots__ = ("throttle_time_ms", "groups")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("groups", [DescribedGroup], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("groups", [DescribedGroup], (0, 32767), default=()),
     )
     API_KEY = 15
     MIN_VERSION = 0
@@ -93,8 +94,8 @@ class DescribeGroupsResponse(Message):
 class DescribeGroupsRequest(Message):
     __slots__ = ("groups", "include_authorized_operations")
     FIELDS = (
-        ("groups", ["string"], (0, 32767), None, None, None, ()),
-        ("include_authorized_operations", "bool", (3, 32767), None, None, None, False),
+        Field("groups", ["string"], (0, 32767), default=()),
+        Field("include_authorized_operations", "bool", (3, 32767), default=False),
     )
     API_KEY = 15
     MIN_VERSION = 0

@@ -1,17 +1,18 @@
-"""DescribeLogDirs: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeLogDirs: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class DescribeLogDirsPartition(Message):
     __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("partition_size", "int64", (0, 32767), None, None, None, 0),
-        ("offset_lag", "int64", (0, 32767), None, None, None, 0),
-        ("is_future_key", "bool", (0, 32767), None, None, None, False),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("partition_size", "int64", (0, 32767), default=0),
+        Field("offset_lag", "int64", (0, 32767), default=0),
+        Field("is_future_key", "bool", (0, 32767), default=False),
     )
 
     def __init__(
@@ -31,8 +32,8 @@ class DescribeLogDirsPartition(Message):
 class DescribeLogDirsTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [DescribeLogDirsPartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [DescribeLogDirsPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -48,12 +49,12 @@ class DescribeLogDirsTopic(Message):
 class DescribeLogDirsResult(Message):
     __slots__ = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("log_dir", "string", (0, 32767), None, None, None, ""),
-        ("topics", [DescribeLogDirsTopic], (0, 32767), None, None, None, ()),
-        ("total_bytes", "int64", (4, 32767), None, None, None, -1),
-        ("usable_bytes", "int64", (4, 32767), None, None, None, -1),
-        ("is_cordoned", "bool", (5, 32767), None, None, None, False),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("log_dir", "string", (0, 32767), default=""),
+        Field("topics", [DescribeLogDirsTopic], (0, 32767), default=()),
+        Field("total_bytes", "int64", (4, 32767), default=-1),
+        Field("usable_bytes", "int64", (4, 32767), default=-1),
+        Field("is_cordoned", "bool", (5, 32767), default=False),
     )
 
     def __init__(
@@ -77,9 +78,9 @@ class DescribeLogDirsResult(Message):
 class DescribeLogDirsResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (3, 32767), None, None, None, 0),
-        ("results", [DescribeLogDirsResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (3, 32767), default=0),
+        Field("results", [DescribeLogDirsResult], (0, 32767), default=()),
     )
     API_KEY = 35
     MIN_VERSION = 1
@@ -101,8 +102,8 @@ class DescribeLogDirsResponse(Message):
 class DescribableLogDirTopic(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -118,7 +119,7 @@ class DescribableLogDirTopic(Message):
 class DescribeLogDirsRequest(Message):
     __slots__ = ("topics",)
     FIELDS = (
-        ("topics", [DescribableLogDirTopic], (0, 32767), (0, 32767), None, None, ()),
+        Field("topics", [DescribableLogDirTopic], (0, 32767), nullable=(0, 32767), default=()),
     )
     API_KEY = 35
     MIN_VERSION = 1

@@ -1,19 +1,20 @@
-"""DescribeProducers: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeProducers: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ProducerState(Message):
     __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
     FIELDS = (
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("producer_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("last_sequence", "int32", (0, 32767), None, None, None, -1),
-        ("last_timestamp", "int64", (0, 32767), None, None, None, -1),
-        ("coordinator_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("current_txn_start_offset", "int64", (0, 32767), None, None, None, -1),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("producer_epoch", "int32", (0, 32767), default=0),
+        Field("last_sequence", "int32", (0, 32767), default=-1),
+        Field("last_timestamp", "int64", (0, 32767), default=-1),
+        Field("coordinator_epoch", "int32", (0, 32767), default=0),
+        Field("current_txn_start_offset", "int64", (0, 32767), default=-1),
     )
 
     def __init__(
@@ -37,10 +38,10 @@ class ProducerState(Message):
 class PartitionResponse(Message):
     __slots__ = ("partition_index", "error_code", "error_message", "active_producers")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, None),
-        ("active_producers", [ProducerState], (0, 32767), None, None, None, ()),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767)),
+        Field("active_producers", [ProducerState], (0, 32767), default=()),
     )
 
     def __init__(
@@ -60,8 +61,8 @@ class PartitionResponse(Message):
 class TopicResponse(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [PartitionResponse], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [PartitionResponse], (0, 32767), default=()),
     )
 
     def __init__(
@@ -77,8 +78,8 @@ class TopicResponse(Message):
 class DescribeProducersResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("topics", [TopicResponse], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("topics", [TopicResponse], (0, 32767), default=()),
     )
     API_KEY = 61
     MIN_VERSION = 0
@@ -98,8 +99,8 @@ class DescribeProducersResponse(Message):
 class TopicRequest(Message):
     __slots__ = ("name", "partition_indexes")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partition_indexes", ["int32"], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partition_indexes", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -115,7 +116,7 @@ class TopicRequest(Message):
 class DescribeProducersRequest(Message):
     __slots__ = ("topics",)
     FIELDS = (
-        ("topics", [TopicRequest], (0, 32767), None, None, None, ()),
+        Field("topics", [TopicRequest], (0, 32767), default=()),
     )
     API_KEY = 61
     MIN_VERSION = 0

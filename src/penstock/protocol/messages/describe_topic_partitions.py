@@ -1,22 +1,23 @@
-"""DescribeTopicPartitions: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeTopicPartitions: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
     __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("leader_id", "int32", (0, 32767), None, None, None, 0),
-        ("leader_epoch", "int32", (0, 32767), None, None, None, -1),
-        ("replica_nodes", ["int32"], (0, 32767), None, None, None, ()),
-        ("isr_nodes", ["int32"], (0, 32767), None, None, None, ()),
-        ("eligible_leader_replicas", ["int32"], (0, 32767), (0, 32767), None, None, None),
-        ("last_known_elr", ["int32"], (0, 32767), (0, 32767), None, None, None),
-        ("offline_replicas", ["int32"], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("leader_id", "int32", (0, 32767), default=0),
+        Field("leader_epoch", "int32", (0, 32767), default=-1),
+        Field("replica_nodes", ["int32"], (0, 32767), default=()),
+        Field("isr_nodes", ["int32"], (0, 32767), default=()),
+        Field("eligible_leader_replicas", ["int32"], (0, 32767), nullable=(0, 32767)),
+        Field("last_known_elr", ["int32"], (0, 32767), nullable=(0, 32767)),
+        Field("offline_replicas", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -46,12 +47,12 @@ class DescribeTopicPartitionsResponsePartition(Message):
 class DescribeTopicPartitionsResponseTopic(Message):
     __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("name", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID),
-        ("is_internal", "bool", (0, 32767), None, None, None, False),
-        ("partitions", [DescribeTopicPartitionsResponsePartition], (0, 32767), None, None, None, ()),
-        ("topic_authorized_operations", "int32", (0, 32767), None, None, None, -2147483648),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("name", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("topic_id", "uuid", (0, 32767), default=ZERO_UUID),
+        Field("is_internal", "bool", (0, 32767), default=False),
+        Field("partitions", [DescribeTopicPartitionsResponsePartition], (0, 32767), default=()),
+        Field("topic_authorized_operations", "int32", (0, 32767), default=-2147483648),
     )
 
     def __init__(
@@ -75,8 +76,8 @@ class DescribeTopicPartitionsResponseTopic(Message):
 class Cursor(Message):
     __slots__ = ("topic_name", "partition_index")
     FIELDS = (
-        ("topic_name", "string", (0, 32767), None, None, None, ""),
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
+        Field("topic_name", "string", (0, 32767), default=""),
+        Field("partition_index", "int32", (0, 32767), default=0),
     )
 
     def __init__(
@@ -92,9 +93,9 @@ class Cursor(Message):
 class DescribeTopicPartitionsResponse(Message):
     __slots__ = ("throttle_time_ms", "topics", "next_cursor")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("topics", [DescribeTopicPartitionsResponseTopic], (0, 32767), None, None, None, ()),
-        ("next_cursor", Cursor, (0, 32767), (0, 32767), None, None, None),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("topics", [DescribeTopicPartitionsResponseTopic], (0, 32767), default=()),
+        Field("next_cursor", Cursor, (0, 32767), nullable=(0, 32767)),
     )
     API_KEY = 75
     MIN_VERSION = 0
@@ -116,7 +117,7 @@ class DescribeTopicPartitionsResponse(Message):
 class TopicRequest(Message):
     __slots__ = ("name",)
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
+        Field("name", "string", (0, 32767), default=""),
     )
 
     def __init__(
@@ -130,8 +131,8 @@ class TopicRequest(Message):
 class DescribeTopicPartitionsRequestCursor(Message):
     __slots__ = ("topic_name", "partition_index")
     FIELDS = (
-        ("topic_name", "string", (0, 32767), None, None, None, ""),
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
+        Field("topic_name", "string", (0, 32767), default=""),
+        Field("partition_index", "int32", (0, 32767), default=0),
     )
 
     def __init__(
@@ -147,9 +148,9 @@ class DescribeTopicPartitionsRequestCursor(Message):
 class DescribeTopicPartitionsRequest(Message):
     __slots__ = ("topics", "response_partition_limit", "cursor")
     FIELDS = (
-        ("topics", [TopicRequest], (0, 32767), None, None, None, ()),
-        ("response_partition_limit", "int32", (0, 32767), None, None, None, 2000),
-        ("cursor", DescribeTopicPartitionsRequestCursor, (0, 32767), (0, 32767), None, None, None),
+        Field("topics", [TopicRequest], (0, 32767), default=()),
+        Field("response_partition_limit", "int32", (0, 32767), default=2000),
+        Field("cursor", DescribeTopicPartitionsRequestCursor, (0, 32767), nullable=(0, 32767)),
     )
     API_KEY = 75
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""DescribeTransactions: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeTransactions: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class TopicData(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -25,14 +26,14 @@ class TopicData(Message):
 class TransactionState(Message):
     __slots__ = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("transactional_id", "string", (0, 32767), None, None, None, ""),
-        ("transaction_state", "string", (0, 32767), None, None, None, ""),
-        ("transaction_timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("transaction_start_time_ms", "int64", (0, 32767), None, None, None, 0),
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("topics", [TopicData], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("transactional_id", "string", (0, 32767), default=""),
+        Field("transaction_state", "string", (0, 32767), default=""),
+        Field("transaction_timeout_ms", "int32", (0, 32767), default=0),
+        Field("transaction_start_time_ms", "int64", (0, 32767), default=0),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("topics", [TopicData], (0, 32767), default=()),
     )
 
     def __init__(
@@ -60,8 +61,8 @@ class TransactionState(Message):
 class DescribeTransactionsResponse(Message):
     __slots__ = ("throttle_time_ms", "transaction_states")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("transaction_states", [TransactionState], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("transaction_states", [TransactionState], (0, 32767), default=()),
     )
     API_KEY = 65
     MIN_VERSION = 0
@@ -81,7 +82,7 @@ class DescribeTransactionsResponse(Message):
 class DescribeTransactionsRequest(Message):
     __slots__ = ("transactional_ids",)
     FIELDS = (
-        ("transactional_ids", ["string"], (0, 32767), None, None, None, ()),
+        Field("transactional_ids", ["string"], (0, 32767), default=()),
     )
     API_KEY = 65
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""DescribeUserScramCredentials: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""DescribeUserScramCredentials: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class CredentialInfo(Message):
     __slots__ = ("mechanism", "iterations")
     FIELDS = (
-        ("mechanism", "int8", (0, 32767), None, None, None, 0),
-        ("iterations", "int32", (0, 32767), None, None, None, 0),
+        Field("mechanism", "int8", (0, 32767), default=0),
+        Field("iterations", "int32", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,10 +26,10 @@ class CredentialInfo(Message):
 class DescribeUserScramCredentialsResult(Message):
     __slots__ = ("user", "error_code", "error_message", "credential_infos")
     FIELDS = (
-        ("user", "string", (0, 32767), None, None, None, ""),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("credential_infos", [CredentialInfo], (0, 32767), None, None, None, ()),
+        Field("user", "string", (0, 32767), default=""),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("credential_infos", [CredentialInfo], (0, 32767), default=()),
     )
 
     def __init__(
@@ -48,10 +49,10 @@ class DescribeUserScramCredentialsResult(Message):
 class DescribeUserScramCredentialsResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("results", [DescribeUserScramCredentialsResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("results", [DescribeUserScramCredentialsResult], (0, 32767), default=()),
     )
     API_KEY = 50
     MIN_VERSION = 0
@@ -75,7 +76,7 @@ class DescribeUserScramCredentialsResponse(Message):
 class UserName(Message):
     __slots__ = ("name",)
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
+        Field("name", "string", (0, 32767), default=""),
     )
 
     def __init__(
@@ -89,7 +90,7 @@ class UserName(Message):
 class DescribeUserScramCredentialsRequest(Message):
     __slots__ = ("users",)
     FIELDS = (
-        ("users", [UserName], (0, 32767), (0, 32767), None, None, ()),
+        Field("users", [UserName], (0, 32767), nullable=(0, 32767), default=()),
     )
     API_KEY = 50
     MIN_VERSION = 0

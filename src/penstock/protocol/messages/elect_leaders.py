@@ -1,16 +1,17 @@
-"""ElectLeaders: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ElectLeaders: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class PartitionResult(Message):
     __slots__ = ("partition_id", "error_code", "error_message")
     FIELDS = (
-        ("partition_id", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("partition_id", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -28,8 +29,8 @@ class PartitionResult(Message):
 class ReplicaElectionResult(Message):
     __slots__ = ("topic", "partition_result")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partition_result", [PartitionResult], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partition_result", [PartitionResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -45,9 +46,9 @@ class ReplicaElectionResult(Message):
 class ElectLeadersResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "replica_election_results")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (1, 32767), None, None, None, 0),
-        ("replica_election_results", [ReplicaElectionResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (1, 32767), default=0),
+        Field("replica_election_results", [ReplicaElectionResult], (0, 32767), default=()),
     )
     API_KEY = 43
     MIN_VERSION = 0
@@ -69,8 +70,8 @@ class ElectLeadersResponse(Message):
 class TopicPartitions(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partitions", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partitions", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -86,9 +87,9 @@ class TopicPartitions(Message):
 class ElectLeadersRequest(Message):
     __slots__ = ("election_type", "topic_partitions", "timeout_ms")
     FIELDS = (
-        ("election_type", "int8", (1, 32767), None, None, None, 0),
-        ("topic_partitions", [TopicPartitions], (0, 32767), (0, 32767), None, None, ()),
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 60000),
+        Field("election_type", "int8", (1, 32767), default=0),
+        Field("topic_partitions", [TopicPartitions], (0, 32767), nullable=(0, 32767), default=()),
+        Field("timeout_ms", "int32", (0, 32767), default=60000),
     )
     API_KEY = 43
     MIN_VERSION = 0

@@ -1,17 +1,18 @@
-"""EndTxn: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""EndTxn: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class EndTxnResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("producer_id", "int64", (5, 32767), None, None, None, -1),
-        ("producer_epoch", "int16", (5, 32767), None, None, None, -1),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("producer_id", "int64", (5, 32767), default=-1),
+        Field("producer_epoch", "int16", (5, 32767), default=-1),
     )
     API_KEY = 26
     MIN_VERSION = 0
@@ -35,10 +36,10 @@ class EndTxnResponse(Message):
 class EndTxnRequest(Message):
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed")
     FIELDS = (
-        ("transactional_id", "string", (0, 32767), None, None, None, ""),
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("committed", "bool", (0, 32767), None, None, None, False),
+        Field("transactional_id", "string", (0, 32767), default=""),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("committed", "bool", (0, 32767), default=False),
     )
     API_KEY = 26
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""Fetch: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""Fetch: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Chunk, Message
 
 
 class EpochEndOffset(Message):
     __slots__ = ("epoch", "end_offset")
     FIELDS = (
-        ("epoch", "int32", (12, 32767), None, None, None, -1),
-        ("end_offset", "int64", (12, 32767), None, None, None, -1),
+        Field("epoch", "int32", (12, 32767), default=-1),
+        Field("end_offset", "int64", (12, 32767), default=-1),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class EpochEndOffset(Message):
 class LeaderIdAndEpoch(Message):
     __slots__ = ("leader_id", "leader_epoch")
     FIELDS = (
-        ("leader_id", "int32", (12, 32767), None, None, None, -1),
-        ("leader_epoch", "int32", (12, 32767), None, None, None, -1),
+        Field("leader_id", "int32", (12, 32767), default=-1),
+        Field("leader_epoch", "int32", (12, 32767), default=-1),
     )
 
     def __init__(
@@ -42,8 +43,8 @@ class LeaderIdAndEpoch(Message):
 class SnapshotId(Message):
     __slots__ = ("end_offset", "epoch")
     FIELDS = (
-        ("end_offset", "int64", (0, 32767), None, None, None, -1),
-        ("epoch", "int32", (0, 32767), None, None, None, -1),
+        Field("end_offset", "int64", (0, 32767), default=-1),
+        Field("epoch", "int32", (0, 32767), default=-1),
     )
 
     def __init__(
@@ -59,8 +60,8 @@ class SnapshotId(Message):
 class AbortedTransaction(Message):
     __slots__ = ("producer_id", "first_offset")
     FIELDS = (
-        ("producer_id", "int64", (4, 32767), None, None, None, 0),
-        ("first_offset", "int64", (4, 32767), None, None, None, 0),
+        Field("producer_id", "int64", (4, 32767), default=0),
+        Field("first_offset", "int64", (4, 32767), default=0),
     )
 
     def __init__(
@@ -76,17 +77,17 @@ class AbortedTransaction(Message):
 class PartitionData(Message):
     __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("high_watermark", "int64", (0, 32767), None, None, None, 0),
-        ("last_stable_offset", "int64", (4, 32767), None, None, None, -1),
-        ("log_start_offset", "int64", (5, 32767), None, None, None, -1),
-        ("diverging_epoch", EpochEndOffset, (12, 32767), None, 0, (12, 32767), None),
-        ("current_leader", LeaderIdAndEpoch, (12, 32767), None, 1, (12, 32767), None),
-        ("snapshot_id", SnapshotId, (12, 32767), None, 2, (12, 32767), None),
-        ("aborted_transactions", [AbortedTransaction], (4, 32767), (4, 32767), None, None, ()),
-        ("preferred_read_replica", "int32", (11, 32767), None, None, None, -1),
-        ("records", "records", (0, 32767), (0, 32767), None, None, None),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("high_watermark", "int64", (0, 32767), default=0),
+        Field("last_stable_offset", "int64", (4, 32767), default=-1),
+        Field("log_start_offset", "int64", (5, 32767), default=-1),
+        Field("diverging_epoch", EpochEndOffset, (12, 32767), tag=0, tagged=(12, 32767)),
+        Field("current_leader", LeaderIdAndEpoch, (12, 32767), tag=1, tagged=(12, 32767)),
+        Field("snapshot_id", SnapshotId, (12, 32767), tag=2, tagged=(12, 32767)),
+        Field("aborted_transactions", [AbortedTransaction], (4, 32767), nullable=(4, 32767), default=()),
+        Field("preferred_read_replica", "int32", (11, 32767), default=-1),
+        Field("records", "records", (0, 32767), nullable=(0, 32767)),
     )
 
     def __init__(
@@ -120,9 +121,9 @@ class PartitionData(Message):
 class FetchableTopicResponse(Message):
     __slots__ = ("topic", "topic_id", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 12), None, None, None, ""),
-        ("topic_id", "uuid", (13, 32767), None, None, None, ZERO_UUID),
-        ("partitions", [PartitionData], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 12), default=""),
+        Field("topic_id", "uuid", (13, 32767), default=ZERO_UUID),
+        Field("partitions", [PartitionData], (0, 32767), default=()),
     )
 
     def __init__(
@@ -140,10 +141,10 @@ class FetchableTopicResponse(Message):
 class NodeEndpoint(Message):
     __slots__ = ("node_id", "host", "port", "rack")
     FIELDS = (
-        ("node_id", "int32", (16, 32767), None, None, None, 0),
-        ("host", "string", (16, 32767), None, None, None, ""),
-        ("port", "int32", (16, 32767), None, None, None, 0),
-        ("rack", "string", (16, 32767), (16, 32767), None, None, None),
+        Field("node_id", "int32", (16, 32767), default=0),
+        Field("host", "string", (16, 32767), default=""),
+        Field("port", "int32", (16, 32767), default=0),
+        Field("rack", "string", (16, 32767), nullable=(16, 32767)),
     )
 
     def __init__(
@@ -163,11 +164,11 @@ class NodeEndpoint(Message):
 class FetchResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("error_code", "int16", (7, 32767), None, None, None, 0),
-        ("session_id", "int32", (7, 32767), None, None, None, 0),
-        ("responses", [FetchableTopicResponse], (0, 32767), None, None, None, ()),
-        ("node_endpoints", [NodeEndpoint], (16, 32767), None, 0, (16, 32767), ()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("error_code", "int16", (7, 32767), default=0),
+        Field("session_id", "int32", (7, 32767), default=0),
+        Field("responses", [FetchableTopicResponse], (0, 32767), default=()),
+        Field("node_endpoints", [NodeEndpoint], (16, 32767), tag=0, tagged=(16, 32767), default=()),
     )
     API_KEY = 1
     MIN_VERSION = 4
@@ -193,8 +194,8 @@ class FetchResponse(Message):
 class ReplicaState(Message):
     __slots__ = ("replica_id", "replica_epoch")
     FIELDS = (
-        ("replica_id", "int32", (15, 32767), None, None, None, -1),
-        ("replica_epoch", "int64", (15, 32767), None, None, None, -1),
+        Field("replica_id", "int32", (15, 32767), default=-1),
+        Field("replica_epoch", "int64", (15, 32767), default=-1),
     )
 
     def __init__(
@@ -210,14 +211,14 @@ class ReplicaState(Message):
 class FetchPartition(Message):
     __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
     FIELDS = (
-        ("partition", "int32", (0, 32767), None, None, None, 0),
-        ("current_leader_epoch", "int32", (9, 32767), None, None, None, -1),
-        ("fetch_offset", "int64", (0, 32767), None, None, None, 0),
-        ("last_fetched_epoch", "int32", (12, 32767), None, None, None, -1),
-        ("log_start_offset", "int64", (5, 32767), None, None, None, -1),
-        ("partition_max_bytes", "int32", (0, 32767), None, None, None, 0),
-        ("replica_directory_id", "uuid", (17, 32767), None, 0, (17, 32767), ZERO_UUID),
-        ("high_watermark", "int64", (18, 32767), None, 1, (18, 32767), 9223372036854775807),
+        Field("partition", "int32", (0, 32767), default=0),
+        Field("current_leader_epoch", "int32", (9, 32767), default=-1),
+        Field("fetch_offset", "int64", (0, 32767), default=0),
+        Field("last_fetched_epoch", "int32", (12, 32767), default=-1),
+        Field("log_start_offset", "int64", (5, 32767), default=-1),
+        Field("partition_max_bytes", "int32", (0, 32767), default=0),
+        Field("replica_directory_id", "uuid", (17, 32767), tag=0, tagged=(17, 32767), default=ZERO_UUID),
+        Field("high_watermark", "int64", (18, 32767), tag=1, tagged=(18, 32767), default=9223372036854775807),
     )
 
     def __init__(
@@ -245,9 +246,9 @@ class FetchPartition(Message):
 class FetchTopic(Message):
     __slots__ = ("topic", "topic_id", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 12), None, None, None, ""),
-        ("topic_id", "uuid", (13, 32767), None, None, None, ZERO_UUID),
-        ("partitions", [FetchPartition], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 12), default=""),
+        Field("topic_id", "uuid", (13, 32767), default=ZERO_UUID),
+        Field("partitions", [FetchPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -265,9 +266,9 @@ class FetchTopic(Message):
 class ForgottenTopic(Message):
     __slots__ = ("topic", "topic_id", "partitions")
     FIELDS = (
-        ("topic", "string", (7, 12), None, None, None, ""),
-        ("topic_id", "uuid", (13, 32767), None, None, None, ZERO_UUID),
-        ("partitions", ["int32"], (7, 32767), None, None, None, ()),
+        Field("topic", "string", (7, 12), default=""),
+        Field("topic_id", "uuid", (13, 32767), default=ZERO_UUID),
+        Field("partitions", ["int32"], (7, 32767), default=()),
     )
 
     def __init__(
@@ -285,18 +286,18 @@ class ForgottenTopic(Message):
 class FetchRequest(Message):
     __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
     FIELDS = (
-        ("cluster_id", "string", (12, 32767), (12, 32767), 0, (12, 32767), None),
-        ("replica_id", "int32", (0, 14), None, None, None, -1),
-        ("replica_state", ReplicaState, (15, 32767), None, 1, (15, 32767), None),
-        ("max_wait_ms", "int32", (0, 32767), None, None, None, 0),
-        ("min_bytes", "int32", (0, 32767), None, None, None, 0),
-        ("max_bytes", "int32", (3, 32767), None, None, None, 2147483647),
-        ("isolation_level", "int8", (4, 32767), None, None, None, 0),
-        ("session_id", "int32", (7, 32767), None, None, None, 0),
-        ("session_epoch", "int32", (7, 32767), None, None, None, -1),
-        ("topics", [FetchTopic], (0, 32767), None, None, None, ()),
-        ("forgotten_topics_data", [ForgottenTopic], (7, 32767), None, None, None, ()),
-        ("rack_id", "string", (11, 32767), None, None, None, ""),
+        Field("cluster_id", "string", (12, 32767), nullable=(12, 32767), tag=0, tagged=(12, 32767)),
+        Field("replica_id", "int32", (0, 14), default=-1),
+        Field("replica_state", ReplicaState, (15, 32767), tag=1, tagged=(15, 32767)),
+        Field("max_wait_ms", "int32", (0, 32767), default=0),
+        Field("min_bytes", "int32", (0, 32767), default=0),
+        Field("max_bytes", "int32", (3, 32767), default=2147483647),
+        Field("isolation_level", "int8", (4, 32767), default=0),
+        Field("session_id", "int32", (7, 32767), default=0),
+        Field("session_epoch", "int32", (7, 32767), default=-1),
+        Field("topics", [FetchTopic], (0, 32767), default=()),
+        Field("forgotten_topics_data", [ForgottenTopic], (7, 32767), default=()),
+        Field("rack_id", "string", (11, 32767), default=""),
     )
     API_KEY = 1
     MIN_VERSION = 4

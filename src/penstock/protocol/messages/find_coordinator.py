@@ -1,19 +1,20 @@
-"""FindCoordinator: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""FindCoordinator: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class Coordinator(Message):
     __slots__ = ("key", "node_id", "host", "port", "error_code", "error_message")
     FIELDS = (
-        ("key", "string", (4, 32767), None, None, None, ""),
-        ("node_id", "int32", (4, 32767), None, None, None, 0),
-        ("host", "string", (4, 32767), None, None, None, ""),
-        ("port", "int32", (4, 32767), None, None, None, 0),
-        ("error_code", "int16", (4, 32767), None, None, None, 0),
-        ("error_message", "string", (4, 32767), (4, 32767), None, None, ""),
+        Field("key", "string", (4, 32767), default=""),
+        Field("node_id", "int32", (4, 32767), default=0),
+        Field("host", "string", (4, 32767), default=""),
+        Field("port", "int32", (4, 32767), default=0),
+        Field("error_code", "int16", (4, 32767), default=0),
+        Field("error_message", "string", (4, 32767), nullable=(4, 32767), default=""),
     )
 
     def __init__(
@@ -37,13 +38,13 @@ class Coordinator(Message):
 class FindCoordinatorResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 3), None, None, None, 0),
-        ("error_message", "string", (1, 3), (1, 3), None, None, ""),
-        ("node_id", "int32", (0, 3), None, None, None, 0),
-        ("host", "string", (0, 3), None, None, None, ""),
-        ("port", "int32", (0, 3), None, None, None, 0),
-        ("coordinators", [Coordinator], (4, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("error_code", "int16", (0, 3), default=0),
+        Field("error_message", "string", (1, 3), nullable=(1, 3), default=""),
+        Field("node_id", "int32", (0, 3), default=0),
+        Field("host", "string", (0, 3), default=""),
+        Field("port", "int32", (0, 3), default=0),
+        Field("coordinators", [Coordinator], (4, 32767), default=()),
     )
     API_KEY = 10
     MIN_VERSION = 0
@@ -73,9 +74,9 @@ class FindCoordinatorResponse(Message):
 class FindCoordinatorRequest(Message):
     __slots__ = ("key", "key_type", "coordinator_keys")
     FIELDS = (
-        ("key", "string", (0, 3), None, None, None, ""),
-        ("key_type", "int8", (1, 32767), None, None, None, 0),
-        ("coordinator_keys", ["string"], (4, 32767), None, None, None, ()),
+        Field("key", "string", (0, 3), default=""),
+        Field("key_type", "int8", (1, 32767), default=0),
+        Field("coordinator_keys", ["string"], (4, 32767), default=()),
     )
     API_KEY = 10
     MIN_VERSION = 0

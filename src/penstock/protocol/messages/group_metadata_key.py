@@ -1,14 +1,15 @@
-"""GroupMetadataKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""GroupMetadataKey: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class GroupMetadataKey(Message):
     __slots__ = ("group",)
     FIELDS = (
-        ("group", "string", (0, 0), None, None, None, ""),
+        Field("group", "string", (0, 0), default=""),
     )
     API_KEY = 2
     MIN_VERSION = 0

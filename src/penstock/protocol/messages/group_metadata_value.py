@@ -1,21 +1,22 @@
-"""GroupMetadataValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""GroupMetadataValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class MemberMetadata(Message):
     __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
     FIELDS = (
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (3, 32767), (3, 32767), None, None, None),
-        ("client_id", "string", (0, 32767), None, None, None, ""),
-        ("client_host", "string", (0, 32767), None, None, None, ""),
-        ("rebalance_timeout", "int32", (1, 32767), None, None, None, -1),
-        ("session_timeout", "int32", (0, 32767), None, None, None, 0),
-        ("subscription", "bytes", (0, 32767), None, None, None, b""),
-        ("assignment", "bytes", (0, 32767), None, None, None, b""),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("group_instance_id", "string", (3, 32767), nullable=(3, 32767)),
+        Field("client_id", "string", (0, 32767), default=""),
+        Field("client_host", "string", (0, 32767), default=""),
+        Field("rebalance_timeout", "int32", (1, 32767), default=-1),
+        Field("session_timeout", "int32", (0, 32767), default=0),
+        Field("subscription", "bytes", (0, 32767), default=b""),
+        Field("assignment", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -43,12 +44,12 @@ class MemberMetadata(Message):
 class GroupMetadataValue(Message):
     __slots__ = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
     FIELDS = (
-        ("protocol_type", "string", (0, 32767), None, None, None, ""),
-        ("generation", "int32", (0, 32767), None, None, None, 0),
-        ("protocol", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("leader", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("current_state_timestamp", "int64", (2, 32767), None, None, None, -1),
-        ("members", [MemberMetadata], (0, 32767), None, None, None, ()),
+        Field("protocol_type", "string", (0, 32767), default=""),
+        Field("generation", "int32", (0, 32767), default=0),
+        Field("protocol", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("leader", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("current_state_timestamp", "int64", (2, 32767), default=-1),
+        Field("members", [MemberMetadata], (0, 32767), default=()),
     )
     API_KEY = 2
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""Heartbeat: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""Heartbeat: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class HeartbeatResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
     API_KEY = 12
     MIN_VERSION = 0
@@ -29,10 +30,10 @@ class HeartbeatResponse(Message):
 class HeartbeatRequest(Message):
     __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("generation_id", "int32", (0, 32767), None, None, None, 0),
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (3, 32767), (3, 32767), None, None, None),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("generation_id", "int32", (0, 32767), default=0),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("group_instance_id", "string", (3, 32767), nullable=(3, 32767)),
     )
     API_KEY = 12
     MIN_VERSION = 0

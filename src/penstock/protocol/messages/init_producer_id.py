@@ -1,19 +1,20 @@
-"""InitProducerId: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""InitProducerId: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class InitProducerIdResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("producer_id", "int64", (0, 32767), None, None, None, -1),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("ongoing_txn_producer_id", "int64", (6, 32767), None, None, None, -1),
-        ("ongoing_txn_producer_epoch", "int16", (6, 32767), None, None, None, -1),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("producer_id", "int64", (0, 32767), default=-1),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("ongoing_txn_producer_id", "int64", (6, 32767), default=-1),
+        Field("ongoing_txn_producer_epoch", "int16", (6, 32767), default=-1),
     )
     API_KEY = 22
     MIN_VERSION = 0
@@ -41,12 +42,12 @@ class InitProducerIdResponse(Message):
 class InitProducerIdRequest(Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable2_pc", "keep_prepared_txn")
     FIELDS = (
-        ("transactional_id", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("transaction_timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("producer_id", "int64", (3, 32767), None, None, None, -1),
-        ("producer_epoch", "int16", (3, 32767), None, None, None, -1),
-        ("enable2_pc", "bool", (6, 32767), None, None, None, False),
-        ("keep_prepared_txn", "bool", (6, 32767), None, None, None, False),
+        Field("transactional_id", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("transaction_timeout_ms", "int32", (0, 32767), default=0),
+        Field("producer_id", "int64", (3, 32767), default=-1),
+        Field("producer_epoch", "int16", (3, 32767), default=-1),
+        Field("enable2_pc", "bool", (6, 32767), default=False),
+        Field("keep_prepared_txn", "bool", (6, 32767), default=False),
     )
     API_KEY = 22
     MIN_VERSION = 0

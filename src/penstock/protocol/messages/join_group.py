@@ -1,16 +1,17 @@
-"""JoinGroup: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""JoinGroup: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class JoinGroupResponseMember(Message):
     __slots__ = ("member_id", "group_instance_id", "metadata")
     FIELDS = (
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (5, 32767), (5, 32767), None, None, None),
-        ("metadata", "bytes", (0, 32767), None, None, None, b""),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("group_instance_id", "string", (5, 32767), nullable=(5, 32767)),
+        Field("metadata", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -28,15 +29,15 @@ class JoinGroupResponseMember(Message):
 class JoinGroupResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
     FIELDS = (
-        ("throttle_time_ms", "int32", (2, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("generation_id", "int32", (0, 32767), None, None, None, -1),
-        ("protocol_type", "string", (7, 32767), (7, 32767), None, None, None),
-        ("protocol_name", "string", (0, 32767), (7, 32767), None, None, ""),
-        ("leader", "string", (0, 32767), None, None, None, ""),
-        ("skip_assignment", "bool", (9, 32767), None, None, None, False),
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("members", [JoinGroupResponseMember], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (2, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("generation_id", "int32", (0, 32767), default=-1),
+        Field("protocol_type", "string", (7, 32767), nullable=(7, 32767)),
+        Field("protocol_name", "string", (0, 32767), nullable=(7, 32767), default=""),
+        Field("leader", "string", (0, 32767), default=""),
+        Field("skip_assignment", "bool", (9, 32767), default=False),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("members", [JoinGroupResponseMember], (0, 32767), default=()),
     )
     API_KEY = 11
     MIN_VERSION = 0
@@ -70,8 +71,8 @@ class JoinGroupResponse(Message):
 class JoinGroupRequestProtocol(Message):
     __slots__ = ("name", "metadata")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("metadata", "bytes", (0, 32767), None, None, None, b""),
+        Field("name", "string", (0, 32767), default=""),
+        Field("metadata", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -87,14 +88,14 @@ class JoinGroupRequestProtocol(Message):
 class JoinGroupRequest(Message):
     __slots__ = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("session_timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("rebalance_timeout_ms", "int32", (1, 32767), None, None, None, -1),
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (5, 32767), (5, 32767), None, None, None),
-        ("protocol_type", "string", (0, 32767), None, None, None, ""),
-        ("protocols", [JoinGroupRequestProtocol], (0, 32767), None, None, None, ()),
-        ("reason", "string", (8, 32767), (8, 32767), None, None, None),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("session_timeout_ms", "int32", (0, 32767), default=0),
+        Field("rebalance_timeout_ms", "int32", (1, 32767), default=-1),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("group_instance_id", "string", (5, 32767), nullable=(5, 32767)),
+        Field("protocol_type", "string", (0, 32767), default=""),
+        Field("protocols", [JoinGroupRequestProtocol], (0, 32767), default=()),
+        Field("reason", "string", (8, 32767), nullable=(8, 32767)),
     )
     API_KEY = 11
     MIN_VERSION = 0

@@ -1,16 +1,17 @@
-"""LeaveGroup: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""LeaveGroup: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class MemberResponse(Message):
     __slots__ = ("member_id", "group_instance_id", "error_code")
     FIELDS = (
-        ("member_id", "string", (3, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (3, 32767), (3, 32767), None, None, ""),
-        ("error_code", "int16", (3, 32767), None, None, None, 0),
+        Field("member_id", "string", (3, 32767), default=""),
+        Field("group_instance_id", "string", (3, 32767), nullable=(3, 32767), default=""),
+        Field("error_code", "int16", (3, 32767), default=0),
     )
 
     def __init__(
@@ -28,9 +29,9 @@ class MemberResponse(Message):
 class LeaveGroupResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "members")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("members", [MemberResponse], (3, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("members", [MemberResponse], (3, 32767), default=()),
     )
     API_KEY = 13
     MIN_VERSION = 0
@@ -52,9 +53,9 @@ class LeaveGroupResponse(Message):
 class MemberIdentity(Message):
     __slots__ = ("member_id", "group_instance_id", "reason")
     FIELDS = (
-        ("member_id", "string", (3, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (3, 32767), (3, 32767), None, None, None),
-        ("reason", "string", (5, 32767), (5, 32767), None, None, None),
+        Field("member_id", "string", (3, 32767), default=""),
+        Field("group_instance_id", "string", (3, 32767), nullable=(3, 32767)),
+        Field("reason", "string", (5, 32767), nullable=(5, 32767)),
     )
 
     def __init__(
@@ -72,9 +73,9 @@ class MemberIdentity(Message):
 class LeaveGroupRequest(Message):
     __slots__ = ("group_id", "member_id", "members")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("member_id", "string", (0, 2), None, None, None, ""),
-        ("members", [MemberIdentity], (3, 32767), None, None, None, ()),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("member_id", "string", (0, 2), default=""),
+        Field("members", [MemberIdentity], (3, 32767), default=()),
     )
     API_KEY = 13
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""ListConfigResources: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ListConfigResources: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ConfigResource(Message):
     __slots__ = ("resource_name", "resource_type")
     FIELDS = (
-        ("resource_name", "string", (0, 32767), None, None, None, ""),
-        ("resource_type", "int8", (1, 32767), None, None, None, 16),
+        Field("resource_name", "string", (0, 32767), default=""),
+        Field("resource_type", "int8", (1, 32767), default=16),
     )
 
     def __init__(
@@ -25,9 +26,9 @@ class ConfigResource(Message):
 class ListConfigResourcesResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "config_resources")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("config_resources", [ConfigResource], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("config_resources", [ConfigResource], (0, 32767), default=()),
     )
     API_KEY = 74
     MIN_VERSION = 0
@@ -49,7 +50,7 @@ class ListConfigResourcesResponse(Message):
 class ListConfigResourcesRequest(Message):
     __slots__ = ("resource_types",)
     FIELDS = (
-        ("resource_types", ["int8"], (1, 32767), None, None, None, ()),
+        Field("resource_types", ["int8"], (1, 32767), default=()),
     )
     API_KEY = 74
     MIN_VERSION = 0

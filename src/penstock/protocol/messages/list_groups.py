@@ -1,17 +1,18 @@
-"""ListGroups: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ListGroups: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ListedGroup(Message):
     __slots__ = ("group_id", "protocol_type", "group_state", "group_type")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("protocol_type", "string", (0, 32767), None, None, None, ""),
-        ("group_state", "string", (4, 32767), None, None, None, ""),
-        ("group_type", "string", (5, 32767), None, None, None, ""),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("protocol_type", "string", (0, 32767), default=""),
+        Field("group_state", "string", (4, 32767), default=""),
+        Field("group_type", "string", (5, 32767), default=""),
     )
 
     def __init__(
@@ -31,9 +32,9 @@ class ListedGroup(Message):
 class ListGroupsResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "groups")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("groups", [ListedGroup], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("groups", [ListedGroup], (0, 32767), default=()),
     )
     API_KEY = 16
     MIN_VERSION = 0
@@ -55,8 +56,8 @@ class ListGroupsResponse(Message):
 class ListGroupsRequest(Message):
     __slots__ = ("states_filter", "types_filter")
     FIELDS = (
-        ("states_filter", ["string"], (4, 32767), None, None, None, ()),
-        ("types_filter", ["string"], (5, 32767), None, None, None, ()),
+        Field("states_filter", ["string"], (4, 32767), default=()),
+        Field("types_filter", ["string"], (5, 32767), default=()),
     )
     API_KEY = 16
     MIN_VERSION = 0

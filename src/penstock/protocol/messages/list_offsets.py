@@ -1,18 +1,19 @@
-"""ListOffsets: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ListOffsets: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class ListOffsetsPartitionResponse(Message):
     __slots__ = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("timestamp", "int64", (1, 32767), None, None, None, -1),
-        ("offset", "int64", (1, 32767), None, None, None, -1),
-        ("leader_epoch", "int32", (4, 32767), None, None, None, -1),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("timestamp", "int64", (1, 32767), default=-1),
+        Field("offset", "int64", (1, 32767), default=-1),
+        Field("leader_epoch", "int32", (4, 32767), default=-1),
     )
 
     def __init__(
@@ -34,8 +35,8 @@ class ListOffsetsPartitionResponse(Message):
 class ListOffsetsTopicResponse(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [ListOffsetsPartitionResponse], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [ListOffsetsPartitionResponse], (0, 32767), default=()),
     )
 
     def __init__(
@@ -51,8 +52,8 @@ class ListOffsetsTopicResponse(Message):
 class ListOffsetsResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (2, 32767), None, None, None, 0),
-        ("topics", [ListOffsetsTopicResponse], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (2, 32767), default=0),
+        Field("topics", [ListOffsetsTopicResponse], (0, 32767), default=()),
     )
     API_KEY = 2
     MIN_VERSION = 1
@@ -72,9 +73,9 @@ class ListOffsetsResponse(Message):
 class ListOffsetsPartition(Message):
     __slots__ = ("partition_index", "current_leader_epoch", "timestamp")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("current_leader_epoch", "int32", (4, 32767), None, None, None, -1),
-        ("timestamp", "int64", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("current_leader_epoch", "int32", (4, 32767), default=-1),
+        Field("timestamp", "int64", (0, 32767), default=0),
     )
 
     def __init__(
@@ -92,8 +93,8 @@ class ListOffsetsPartition(Message):
 class ListOffsetsTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [ListOffsetsPartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [ListOffsetsPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -109,10 +110,10 @@ class ListOffsetsTopic(Message):
 class ListOffsetsRequest(Message):
     __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms")
     FIELDS = (
-        ("replica_id", "int32", (0, 32767), None, None, None, 0),
-        ("isolation_level", "int8", (2, 32767), None, None, None, 0),
-        ("topics", [ListOffsetsTopic], (0, 32767), None, None, None, ()),
-        ("timeout_ms", "int32", (10, 32767), None, None, None, 0),
+        Field("replica_id", "int32", (0, 32767), default=0),
+        Field("isolation_level", "int8", (2, 32767), default=0),
+        Field("topics", [ListOffsetsTopic], (0, 32767), default=()),
+        Field("timeout_ms", "int32", (10, 32767), default=0),
     )
     API_KEY = 2
     MIN_VERSION = 1

@@ -1,17 +1,18 @@
-"""ListPartitionReassignments: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ListPartitionReassignments: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class OngoingPartitionReassignment(Message):
     __slots__ = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("replicas", ["int32"], (0, 32767), None, None, None, ()),
-        ("adding_replicas", ["int32"], (0, 32767), None, None, None, ()),
-        ("removing_replicas", ["int32"], (0, 32767), None, None, None, ()),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("replicas", ["int32"], (0, 32767), default=()),
+        Field("adding_replicas", ["int32"], (0, 32767), default=()),
+        Field("removing_replicas", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -31,8 +32,8 @@ class OngoingPartitionReassignment(Message):
 class OngoingTopicReassignment(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [OngoingPartitionReassignment], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [OngoingPartitionReassignment], (0, 32767), default=()),
     )
 
     def __init__(
@@ -48,10 +49,10 @@ class OngoingTopicReassignment(Message):
 class ListPartitionReassignmentsResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("topics", [OngoingTopicReassignment], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("topics", [OngoingTopicReassignment], (0, 32767), default=()),
     )
     API_KEY = 46
     MIN_VERSION = 0
@@ -75,8 +76,8 @@ class ListPartitionReassignmentsResponse(Message):
 class ListPartitionReassignmentsTopics(Message):
     __slots__ = ("name", "partition_indexes")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partition_indexes", ["int32"], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partition_indexes", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -92,8 +93,8 @@ class ListPartitionReassignmentsTopics(Message):
 class ListPartitionReassignmentsRequest(Message):
     __slots__ = ("timeout_ms", "topics")
     FIELDS = (
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 60000),
-        ("topics", [ListPartitionReassignmentsTopics], (0, 32767), (0, 32767), None, None, None),
+        Field("timeout_ms", "int32", (0, 32767), default=60000),
+        Field("topics", [ListPartitionReassignmentsTopics], (0, 32767), nullable=(0, 32767)),
     )
     API_KEY = 46
     MIN_VERSION = 0

@@ -1,16 +1,17 @@
-"""ListTransactions: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""ListTransactions: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class TransactionState(Message):
     __slots__ = ("transactional_id", "producer_id", "transaction_state")
     FIELDS = (
-        ("transactional_id", "string", (0, 32767), None, None, None, ""),
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("transaction_state", "string", (0, 32767), None, None, None, ""),
+        Field("transactional_id", "string", (0, 32767), default=""),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("transaction_state", "string", (0, 32767), default=""),
     )
 
     def __init__(
@@ -28,10 +29,10 @@ class TransactionState(Message):
 class ListTransactionsResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("unknown_state_filters", ["string"], (0, 32767), None, None, None, ()),
-        ("transaction_states", [TransactionState], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("unknown_state_filters", ["string"], (0, 32767), default=()),
+        Field("transaction_states", [TransactionState], (0, 32767), default=()),
     )
     API_KEY = 66
     MIN_VERSION = 0
@@ -55,10 +56,10 @@ class ListTransactionsResponse(Message):
 class ListTransactionsRequest(Message):
     __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
     FIELDS = (
-        ("state_filters", ["string"], (0, 32767), None, None, None, ()),
-        ("producer_id_filters", ["int64"], (0, 32767), None, None, None, ()),
-        ("duration_filter", "int64", (1, 32767), None, None, None, -1),
-        ("transactional_id_pattern", "string", (2, 32767), (2, 32767), None, None, None),
+        Field("state_filters", ["string"], (0, 32767), default=()),
+        Field("producer_id_filters", ["int64"], (0, 32767), default=()),
+        Field("duration_filter", "int64", (1, 32767), default=-1),
+        Field("transactional_id_pattern", "string", (2, 32767), nullable=(2, 32767)),
     )
     API_KEY = 66
     MIN_VERSION = 0

@@ -1,17 +1,18 @@
-"""Metadata: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""Metadata: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class MetadataResponseBroker(Message):
     __slots__ = ("node_id", "host", "port", "rack")
     FIELDS = (
-        ("node_id", "int32", (0, 32767), None, None, None, 0),
-        ("host", "string", (0, 32767), None, None, None, ""),
-        ("port", "int32", (0, 32767), None, None, None, 0),
-        ("rack", "string", (1, 32767), (1, 32767), None, None, None),
+        Field("node_id", "int32", (0, 32767), default=0),
+        Field("host", "string", (0, 32767), default=""),
+        Field("port", "int32", (0, 32767), default=0),
+        Field("rack", "string", (1, 32767), nullable=(1, 32767)),
     )
 
     def __init__(
@@ -31,13 +32,13 @@ class MetadataResponseBroker(Message):
 class MetadataResponsePartition(Message):
     __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("leader_id", "int32", (0, 32767), None, None, None, 0),
-        ("leader_epoch", "int32", (7, 32767), None, None, None, -1),
-        ("replica_nodes", ["int32"], (0, 32767), None, None, None, ()),
-        ("isr_nodes", ["int32"], (0, 32767), None, None, None, ()),
-        ("offline_replicas", ["int32"], (5, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("leader_id", "int32", (0, 32767), default=0),
+        Field("leader_epoch", "int32", (7, 32767), default=-1),
+        Field("replica_nodes", ["int32"], (0, 32767), default=()),
+        Field("isr_nodes", ["int32"], (0, 32767), default=()),
+        Field("offline_replicas", ["int32"], (5, 32767), default=()),
     )
 
     def __init__(
@@ -63,12 +64,12 @@ class MetadataResponsePartition(Message):
 class MetadataResponseTopic(Message):
     __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("name", "string", (0, 32767), (12, 32767), None, None, ""),
-        ("topic_id", "uuid", (10, 32767), None, None, None, ZERO_UUID),
-        ("is_internal", "bool", (1, 32767), None, None, None, False),
-        ("partitions", [MetadataResponsePartition], (0, 32767), None, None, None, ()),
-        ("topic_authorized_operations", "int32", (8, 32767), None, None, None, -2147483648),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("name", "string", (0, 32767), nullable=(12, 32767), default=""),
+        Field("topic_id", "uuid", (10, 32767), default=ZERO_UUID),
+        Field("is_internal", "bool", (1, 32767), default=False),
+        Field("partitions", [MetadataResponsePartition], (0, 32767), default=()),
+        Field("topic_authorized_operations", "int32", (8, 32767), default=-2147483648),
     )
 
     def __init__(
@@ -92,13 +93,13 @@ class MetadataResponseTopic(Message):
 class MetadataResponse(Message):
     __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
     FIELDS = (
-        ("throttle_time_ms", "int32", (3, 32767), None, None, None, 0),
-        ("brokers", [MetadataResponseBroker], (0, 32767), None, None, None, ()),
-        ("cluster_id", "string", (2, 32767), (2, 32767), None, None, None),
-        ("controller_id", "int32", (1, 32767), None, None, None, -1),
-        ("topics", [MetadataResponseTopic], (0, 32767), None, None, None, ()),
-        ("cluster_authorized_operations", "int32", (8, 10), None, None, None, -2147483648),
-        ("error_code", "int16", (13, 32767), None, None, None, 0),
+        Field("throttle_time_ms", "int32", (3, 32767), default=0),
+        Field("brokers", [MetadataResponseBroker], (0, 32767), default=()),
+        Field("cluster_id", "string", (2, 32767), nullable=(2, 32767)),
+        Field("controller_id", "int32", (1, 32767), default=-1),
+        Field("topics", [MetadataResponseTopic], (0, 32767), default=()),
+        Field("cluster_authorized_operations", "int32", (8, 10), default=-2147483648),
+        Field("error_code", "int16", (13, 32767), default=0),
     )
     API_KEY = 3
     MIN_VERSION = 0
@@ -128,8 +129,8 @@ class MetadataResponse(Message):
 class MetadataRequestTopic(Message):
     __slots__ = ("topic_id", "name")
     FIELDS = (
-        ("topic_id", "uuid", (10, 32767), None, None, None, ZERO_UUID),
-        ("name", "string", (0, 32767), (10, 32767), None, None, ""),
+        Field("topic_id", "uuid", (10, 32767), default=ZERO_UUID),
+        Field("name", "string", (0, 32767), nullable=(10, 32767), default=""),
     )
 
     def __init__(
@@ -145,10 +146,10 @@ class MetadataRequestTopic(Message):
 class MetadataRequest(Message):
     __slots__ = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
     FIELDS = (
-        ("topics", [MetadataRequestTopic], (0, 32767), (1, 32767), None, None, ()),
-        ("allow_auto_topic_creation", "bool", (4, 32767), None, None, None, True),
-        ("include_cluster_authorized_operations", "bool", (8, 10), None, None, None, False),
-        ("include_topic_authorized_operations", "bool", (8, 32767), None, None, None, False),
+        Field("topics", [MetadataRequestTopic], (0, 32767), nullable=(1, 32767), default=()),
+        Field("allow_auto_topic_creation", "bool", (4, 32767), default=True),
+        Field("include_cluster_authorized_operations", "bool", (8, 10), default=False),
+        Field("include_topic_authorized_operations", "bool", (8, 32767), default=False),
     )
     API_KEY = 3
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""OffsetCommit: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""OffsetCommit: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class OffsetCommitResponsePartition(Message):
     __slots__ = ("partition_index", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,9 +26,9 @@ class OffsetCommitResponsePartition(Message):
 class OffsetCommitResponseTopic(Message):
     __slots__ = ("name", "topic_id", "partitions")
     FIELDS = (
-        ("name", "string", (0, 9), None, None, None, ""),
-        ("topic_id", "uuid", (10, 32767), None, None, None, ZERO_UUID),
-        ("partitions", [OffsetCommitResponsePartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 9), default=""),
+        Field("topic_id", "uuid", (10, 32767), default=ZERO_UUID),
+        Field("partitions", [OffsetCommitResponsePartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -45,8 +46,8 @@ class OffsetCommitResponseTopic(Message):
 class OffsetCommitResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (3, 32767), None, None, None, 0),
-        ("topics", [OffsetCommitResponseTopic], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (3, 32767), default=0),
+        Field("topics", [OffsetCommitResponseTopic], (0, 32767), default=()),
     )
     API_KEY = 8
     MIN_VERSION = 2
@@ -66,10 +67,10 @@ class OffsetCommitResponse(Message):
 class OffsetCommitRequestPartition(Message):
     __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("committed_offset", "int64", (0, 32767), None, None, None, 0),
-        ("committed_leader_epoch", "int32", (6, 32767), None, None, None, -1),
-        ("committed_metadata", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("committed_offset", "int64", (0, 32767), default=0),
+        Field("committed_leader_epoch", "int32", (6, 32767), default=-1),
+        Field("committed_metadata", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -89,9 +90,9 @@ class OffsetCommitRequestPartition(Message):
 class OffsetCommitRequestTopic(Message):
     __slots__ = ("name", "topic_id", "partitions")
     FIELDS = (
-        ("name", "string", (0, 9), None, None, None, ""),
-        ("topic_id", "uuid", (10, 32767), None, None, None, ZERO_UUID),
-        ("partitions", [OffsetCommitRequestPartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 9), default=""),
+        Field("topic_id", "uuid", (10, 32767), default=ZERO_UUID),
+        Field("partitions", [OffsetCommitRequestPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -109,12 +110,12 @@ class OffsetCommitRequestTopic(Message):
 class OffsetCommitRequest(Message):
     __slots__ = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("generation_id_or_member_epoch", "int32", (1, 32767), None, None, None, -1),
-        ("member_id", "string", (1, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (7, 32767), (7, 32767), None, None, None),
-        ("retention_time_ms", "int64", (2, 4), None, None, None, -1),
-        ("topics", [OffsetCommitRequestTopic], (0, 32767), None, None, None, ()),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("generation_id_or_member_epoch", "int32", (1, 32767), default=-1),
+        Field("member_id", "string", (1, 32767), default=""),
+        Field("group_instance_id", "string", (7, 32767), nullable=(7, 32767)),
+        Field("retention_time_ms", "int64", (2, 4), default=-1),
+        Field("topics", [OffsetCommitRequestTopic], (0, 32767), default=()),
     )
     API_KEY = 8
     MIN_VERSION = 2

@@ -1,16 +1,17 @@
-"""OffsetCommitKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""OffsetCommitKey: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class OffsetCommitKey(Message):
     __slots__ = ("group", "topic", "partition")
     FIELDS = (
-        ("group", "string", (0, 0), None, None, None, ""),
-        ("topic", "string", (0, 0), None, None, None, ""),
-        ("partition", "int32", (0, 0), None, None, None, 0),
+        Field("group", "string", (0, 0), default=""),
+        Field("topic", "string", (0, 0), default=""),
+        Field("partition", "int32", (0, 0), default=0),
     )
     API_KEY = 1
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""OffsetDelete: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""OffsetDelete: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class OffsetDeleteResponsePartition(Message):
     __slots__ = ("partition_index", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class OffsetDeleteResponsePartition(Message):
 class OffsetDeleteResponseTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [OffsetDeleteResponsePartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [OffsetDeleteResponsePartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,9 +43,9 @@ class OffsetDeleteResponseTopic(Message):
 class OffsetDeleteResponse(Message):
     __slots__ = ("error_code", "throttle_time_ms", "topics")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("topics", [OffsetDeleteResponseTopic], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("topics", [OffsetDeleteResponseTopic], (0, 32767), default=()),
     )
     API_KEY = 47
     MIN_VERSION = 0
@@ -66,7 +67,7 @@ class OffsetDeleteResponse(Message):
 class OffsetDeleteRequestPartition(Message):
     __slots__ = ("partition_index",)
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
     )
 
     def __init__(
@@ -80,8 +81,8 @@ class OffsetDeleteRequestPartition(Message):
 class OffsetDeleteRequestTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [OffsetDeleteRequestPartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [OffsetDeleteRequestPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -97,8 +98,8 @@ class OffsetDeleteRequestTopic(Message):
 class OffsetDeleteRequest(Message):
     __slots__ = ("group_id", "topics")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("topics", [OffsetDeleteRequestTopic], (0, 32767), None, None, None, ()),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("topics", [OffsetDeleteRequestTopic], (0, 32767), default=()),
     )
     API_KEY = 47
     MIN_VERSION = 0

@@ -1,18 +1,19 @@
-"""OffsetFetch: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""OffsetFetch: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Message
 
 
 class OffsetFetchResponsePartition(Message):
     __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 7), None, None, None, 0),
-        ("committed_offset", "int64", (0, 7), None, None, None, 0),
-        ("committed_leader_epoch", "int32", (5, 7), None, None, None, -1),
-        ("metadata", "string", (0, 7), (0, 7), None, None, ""),
-        ("error_code", "int16", (0, 7), None, None, None, 0),
+        Field("partition_index", "int32", (0, 7), default=0),
+        Field("committed_offset", "int64", (0, 7), default=0),
+        Field("committed_leader_epoch", "int32", (5, 7), default=-1),
+        Field("metadata", "string", (0, 7), nullable=(0, 7), default=""),
+        Field("error_code", "int16", (0, 7), default=0),
     )
 
     def __init__(
@@ -34,8 +35,8 @@ class OffsetFetchResponsePartition(Message):
 class OffsetFetchResponseTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 7), None, None, None, ""),
-        ("partitions", [OffsetFetchResponsePartition], (0, 7), None, None, None, ()),
+        Field("name", "string", (0, 7), default=""),
+        Field("partitions", [OffsetFetchResponsePartition], (0, 7), default=()),
     )
 
     def __init__(
@@ -51,11 +52,11 @@ class OffsetFetchResponseTopic(Message):
 class OffsetFetchResponsePartitions(Message):
     __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (8, 32767), None, None, None, 0),
-        ("committed_offset", "int64", (8, 32767), None, None, None, 0),
-        ("committed_leader_epoch", "int32", (8, 32767), None, None, None, -1),
-        ("metadata", "string", (8, 32767), (8, 32767), None, None, ""),
-        ("error_code", "int16", (8, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (8, 32767), default=0),
+        Field("committed_offset", "int64", (8, 32767), default=0),
+        Field("committed_leader_epoch", "int32", (8, 32767), default=-1),
+        Field("metadata", "string", (8, 32767), nullable=(8, 32767), default=""),
+        Field("error_code", "int16", (8, 32767), default=0),
     )
 
     def __init__(
@@ -77,9 +78,9 @@ class OffsetFetchResponsePartitions(Message):
 class OffsetFetchResponseTopics(Message):
     __slots__ = ("name", "topic_id", "partitions")
     FIELDS = (
-        ("name", "string", (8, 9), None, None, None, ""),
-        ("topic_id", "uuid", (10, 32767), None, None, None, ZERO_UUID),
-        ("partitions", [OffsetFetchResponsePartitions], (8, 32767), None, None, None, ()),
+        Field("name", "string", (8, 9), default=""),
+        Field("topic_id", "uuid", (10, 32767), default=ZERO_UUID),
+        Field("partitions", [OffsetFetchResponsePartitions], (8, 32767), default=()),
     )
 
     def __init__(
@@ -97,9 +98,9 @@ class OffsetFetchResponseTopics(Message):
 class OffsetFetchResponseGroup(Message):
     __slots__ = ("group_id", "topics", "error_code")
     FIELDS = (
-        ("group_id", "string", (8, 32767), None, None, None, ""),
-        ("topics", [OffsetFetchResponseTopics], (8, 32767), None, None, None, ()),
-        ("error_code", "int16", (8, 32767), None, None, None, 0),
+        Field("group_id", "string", (8, 32767), default=""),
+        Field("topics", [OffsetFetchResponseTopics], (8, 32767), default=()),
+        Field("error_code", "int16", (8, 32767), default=0),
     )
 
     def __init__(
@@ -117,10 +118,10 @@ class OffsetFetchResponseGroup(Message):
 class OffsetFetchResponse(Message):
     __slots__ = ("throttle_time_ms", "topics", "error_code", "groups")
     FIELDS = (
-        ("throttle_time_ms", "int32", (3, 32767), None, None, None, 0),
-        ("topics", [OffsetFetchResponseTopic], (0, 7), None, None, None, ()),
-        ("error_code", "int16", (2, 7), None, None, None, 0),
-        ("groups", [OffsetFetchResponseGroup], (8, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (3, 32767), default=0),
+        Field("topics", [OffsetFetchResponseTopic], (0, 7), default=()),
+        Field("error_code", "int16", (2, 7), default=0),
+        Field("groups", [OffsetFetchResponseGroup], (8, 32767), default=()),
     )
     API_KEY = 9
     MIN_VERSION = 1
@@ -144,8 +145,8 @@ class OffsetFetchResponse(Message):
 class OffsetFetchRequestTopic(Message):
     __slots__ = ("name", "partition_indexes")
     FIELDS = (
-        ("name", "string", (0, 7), None, None, None, ""),
-        ("partition_indexes", ["int32"], (0, 7), None, None, None, ()),
+        Field("name", "string", (0, 7), default=""),
+        Field("partition_indexes", ["int32"], (0, 7), default=()),
     )
 
     def __init__(
@@ -161,9 +162,9 @@ class OffsetFetchRequestTopic(Message):
 class OffsetFetchRequestTopics(Message):
     __slots__ = ("name", "topic_id", "partition_indexes")
     FIELDS = (
-        ("name", "string", (8, 9), None, None, None, ""),
-        ("topic_id", "uuid", (10, 32767), None, None, None, ZERO_UUID),
-        ("partition_indexes", ["int32"], (8, 32767), None, None, None, ()),
+        Field("name", "string", (8, 9), default=""),
+        Field("topic_id", "uuid", (10, 32767), default=ZERO_UUID),
+        Field("partition_indexes", ["int32"], (8, 32767), default=()),
     )
 
     def __init__(
@@ -181,10 +182,10 @@ class OffsetFetchRequestTopics(Message):
 class OffsetFetchRequestGroup(Message):
     __slots__ = ("group_id", "member_id", "member_epoch", "topics")
     FIELDS = (
-        ("group_id", "string", (8, 32767), None, None, None, ""),
-        ("member_id", "string", (9, 32767), (9, 32767), None, None, None),
-        ("member_epoch", "int32", (9, 32767), None, None, None, -1),
-        ("topics", [OffsetFetchRequestTopics], (8, 32767), (8, 32767), None, None, ()),
+        Field("group_id", "string", (8, 32767), default=""),
+        Field("member_id", "string", (9, 32767), nullable=(9, 32767)),
+        Field("member_epoch", "int32", (9, 32767), default=-1),
+        Field("topics", [OffsetFetchRequestTopics], (8, 32767), nullable=(8, 32767), default=()),
     )
 
     def __init__(
@@ -204,10 +205,10 @@ class OffsetFetchRequestGroup(Message):
 class OffsetFetchRequest(Message):
     __slots__ = ("group_id", "topics", "groups", "require_stable")
     FIELDS = (
-        ("group_id", "string", (0, 7), None, None, None, ""),
-        ("topics", [OffsetFetchRequestTopic], (0, 7), (2, 7), None, None, ()),
-        ("groups", [OffsetFetchRequestGroup], (8, 32767), None, None, None, ()),
-        ("require_stable", "bool", (7, 32767), None, None, None, False),
+        Field("group_id", "string", (0, 7), default=""),
+        Field("topics", [OffsetFetchRequestTopic], (0, 7), nullable=(2, 7), default=()),
+        Field("groups", [OffsetFetchRequestGroup], (8, 32767), default=()),
+        Field("require_stable", "bool", (7, 32767), default=False),
     )
     API_KEY = 9
     MIN_VERSION = 1

@@ -1,17 +1,18 @@
-"""OffsetForLeaderEpoch: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""OffsetForLeaderEpoch: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class EpochEndOffset(Message):
     __slots__ = ("error_code", "partition", "leader_epoch", "end_offset")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("partition", "int32", (0, 32767), None, None, None, 0),
-        ("leader_epoch", "int32", (1, 32767), None, None, None, -1),
-        ("end_offset", "int64", (0, 32767), None, None, None, -1),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("partition", "int32", (0, 32767), default=0),
+        Field("leader_epoch", "int32", (1, 32767), default=-1),
+        Field("end_offset", "int64", (0, 32767), default=-1),
     )
 
     def __init__(
@@ -31,8 +32,8 @@ class EpochEndOffset(Message):
 class OffsetForLeaderTopicResult(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [EpochEndOffset], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partitions", [EpochEndOffset], (0, 32767), default=()),
     )
 
     def __init__(
@@ -48,8 +49,8 @@ class OffsetForLeaderTopicResult(Message):
 class OffsetForLeaderEpochResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (2, 32767), None, None, None, 0),
-        ("topics", [OffsetForLeaderTopicResult], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (2, 32767), default=0),
+        Field("topics", [OffsetForLeaderTopicResult], (0, 32767), default=()),
     )
     API_KEY = 23
     MIN_VERSION = 2
@@ -69,9 +70,9 @@ class OffsetForLeaderEpochResponse(Message):
 class OffsetForLeaderPartition(Message):
     __slots__ = ("partition", "current_leader_epoch", "leader_epoch")
     FIELDS = (
-        ("partition", "int32", (0, 32767), None, None, None, 0),
-        ("current_leader_epoch", "int32", (2, 32767), None, None, None, -1),
-        ("leader_epoch", "int32", (0, 32767), None, None, None, 0),
+        Field("partition", "int32", (0, 32767), default=0),
+        Field("current_leader_epoch", "int32", (2, 32767), default=-1),
+        Field("leader_epoch", "int32", (0, 32767), default=0),
     )
 
     def __init__(
@@ -89,8 +90,8 @@ class OffsetForLeaderPartition(Message):
 class OffsetForLeaderTopic(Message):
     __slots__ = ("topic", "partitions")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [OffsetForLeaderPartition], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partitions", [OffsetForLeaderPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -106,8 +107,8 @@ class OffsetForLeaderTopic(Message):
 class OffsetForLeaderEpochRequest(Message):
     __slots__ = ("replica_id", "topics")
     FIELDS = (
-        ("replica_id", "int32", (3, 32767), None, None, None, -2),
-        ("topics", [OffsetForLeaderTopic], (0, 32767), None, None, None, ()),
+        Field("replica_id", "int32", (3, 32767), default=-2),
+        Field("topics", [OffsetForLeaderTopic], (0, 32767), default=()),
     )
     API_KEY = 23
     MIN_VERSION = 2

@@ -1,15 +1,16 @@
-"""Produce: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""Produce: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import ZERO_UUID, Buffer, Message
 
 
 class BatchIndexAndErrorMessage(Message):
     __slots__ = ("batch_index", "batch_index_error_message")
     FIELDS = (
-        ("batch_index", "int32", (8, 32767), None, None, None, 0),
-        ("batch_index_error_message", "string", (8, 32767), (8, 32767), None, None, None),
+        Field("batch_index", "int32", (8, 32767), default=0),
+        Field("batch_index_error_message", "string", (8, 32767), nullable=(8, 32767)),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class BatchIndexAndErrorMessage(Message):
 class LeaderIdAndEpoch(Message):
     __slots__ = ("leader_id", "leader_epoch")
     FIELDS = (
-        ("leader_id", "int32", (10, 32767), None, None, None, -1),
-        ("leader_epoch", "int32", (10, 32767), None, None, None, -1),
+        Field("leader_id", "int32", (10, 32767), default=-1),
+        Field("leader_epoch", "int32", (10, 32767), default=-1),
     )
 
     def __init__(
@@ -42,14 +43,14 @@ class LeaderIdAndEpoch(Message):
 class PartitionProduceResponse(Message):
     __slots__ = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
     FIELDS = (
-        ("index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("base_offset", "int64", (0, 32767), None, None, None, 0),
-        ("log_append_time_ms", "int64", (2, 32767), None, None, None, -1),
-        ("log_start_offset", "int64", (5, 32767), None, None, None, -1),
-        ("record_errors", [BatchIndexAndErrorMessage], (8, 32767), None, None, None, ()),
-        ("error_message", "string", (8, 32767), (8, 32767), None, None, None),
-        ("current_leader", LeaderIdAndEpoch, (10, 32767), None, 0, (10, 32767), None),
+        Field("index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("base_offset", "int64", (0, 32767), default=0),
+        Field("log_append_time_ms", "int64", (2, 32767), default=-1),
+        Field("log_start_offset", "int64", (5, 32767), default=-1),
+        Field("record_errors", [BatchIndexAndErrorMessage], (8, 32767), default=()),
+        Field("error_message", "string", (8, 32767), nullable=(8, 32767)),
+        Field("current_leader", LeaderIdAndEpoch, (10, 32767), tag=0, tagged=(10, 32767)),
     )
 
     def __init__(
@@ -77,9 +78,9 @@ class PartitionProduceResponse(Message):
 class TopicProduceResponse(Message):
     __slots__ = ("name", "topic_id", "partition_responses")
     FIELDS = (
-        ("name", "string", (0, 12), None, None, None, ""),
-        ("topic_id", "uuid", (13, 32767), None, None, None, ZERO_UUID),
-        ("partition_responses", [PartitionProduceResponse], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 12), default=""),
+        Field("topic_id", "uuid", (13, 32767), default=ZERO_UUID),
+        Field("partition_responses", [PartitionProduceResponse], (0, 32767), default=()),
     )
 
     def __init__(
@@ -97,10 +98,10 @@ class TopicProduceResponse(Message):
 class NodeEndpoint(Message):
     __slots__ = ("node_id", "host", "port", "rack")
     FIELDS = (
-        ("node_id", "int32", (10, 32767), None, None, None, 0),
-        ("host", "string", (10, 32767), None, None, None, ""),
-        ("port", "int32", (10, 32767), None, None, None, 0),
-        ("rack", "string", (10, 32767), (10, 32767), None, None, None),
+        Field("node_id", "int32", (10, 32767), default=0),
+        Field("host", "string", (10, 32767), default=""),
+        Field("port", "int32", (10, 32767), default=0),
+        Field("rack", "string", (10, 32767), nullable=(10, 32767)),
     )
 
     def __init__(
@@ -120,9 +121,9 @@ class NodeEndpoint(Message):
 class ProduceResponse(Message):
     __slots__ = ("responses", "throttle_time_ms", "node_endpoints")
     FIELDS = (
-        ("responses", [TopicProduceResponse], (0, 32767), None, None, None, ()),
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("node_endpoints", [NodeEndpoint], (10, 32767), None, 0, (10, 32767), ()),
+        Field("responses", [TopicProduceResponse], (0, 32767), default=()),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("node_endpoints", [NodeEndpoint], (10, 32767), tag=0, tagged=(10, 32767), default=()),
     )
     API_KEY = 0
     MIN_VERSION = 3
@@ -144,8 +145,8 @@ class ProduceResponse(Message):
 class PartitionProduceData(Message):
     __slots__ = ("index", "records")
     FIELDS = (
-        ("index", "int32", (0, 32767), None, None, None, 0),
-        ("records", "records", (0, 32767), (0, 32767), None, None, None),
+        Field("index", "int32", (0, 32767), default=0),
+        Field("records", "records", (0, 32767), nullable=(0, 32767)),
     )
 
     def __init__(
@@ -161,9 +162,9 @@ class PartitionProduceData(Message):
 class TopicProduceData(Message):
     __slots__ = ("name", "topic_id", "partition_data")
     FIELDS = (
-        ("name", "string", (0, 12), None, None, None, ""),
-        ("topic_id", "uuid", (13, 32767), None, None, None, ZERO_UUID),
-        ("partition_data", [PartitionProduceData], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 12), default=""),
+        Field("topic_id", "uuid", (13, 32767), default=ZERO_UUID),
+        Field("partition_data", [PartitionProduceData], (0, 32767), default=()),
     )
 
     def __init__(
@@ -181,10 +182,10 @@ class TopicProduceData(Message):
 class ProduceRequest(Message):
     __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")
     FIELDS = (
-        ("transactional_id", "string", (3, 32767), (3, 32767), None, None, None),
-        ("acks", "int16", (0, 32767), None, None, None, 0),
-        ("timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("topic_data", [TopicProduceData], (0, 32767), None, None, None, ()),
+        Field("transactional_id", "string", (3, 32767), nullable=(3, 32767)),
+        Field("acks", "int16", (0, 32767), default=0),
+        Field("timeout_ms", "int32", (0, 32767), default=0),
+        Field("topic_data", [TopicProduceData], (0, 32767), default=()),
     )
     API_KEY = 0
     MIN_VERSION = 3

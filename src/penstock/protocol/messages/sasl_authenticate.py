@@ -1,17 +1,18 @@
-"""SaslAuthenticate: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""SaslAuthenticate: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class SaslAuthenticateResponse(Message):
     __slots__ = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("error_message", "string", (0, 32767), (0, 32767), None, None, ""),
-        ("auth_bytes", "bytes", (0, 32767), None, None, None, b""),
-        ("session_lifetime_ms", "int64", (1, 32767), None, None, None, 0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("error_message", "string", (0, 32767), nullable=(0, 32767), default=""),
+        Field("auth_bytes", "bytes", (0, 32767), default=b""),
+        Field("session_lifetime_ms", "int64", (1, 32767), default=0),
     )
     API_KEY = 36
     MIN_VERSION = 0
@@ -35,7 +36,7 @@ class SaslAuthenticateResponse(Message):
 class SaslAuthenticateRequest(Message):
     __slots__ = ("auth_bytes",)
     FIELDS = (
-        ("auth_bytes", "bytes", (0, 32767), None, None, None, b""),
+        Field("auth_bytes", "bytes", (0, 32767), default=b""),
     )
     API_KEY = 36
     MIN_VERSION = 0

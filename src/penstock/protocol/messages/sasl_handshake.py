@@ -1,15 +1,16 @@
-"""SaslHandshake: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""SaslHandshake: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class SaslHandshakeResponse(Message):
     __slots__ = ("error_code", "mechanisms")
     FIELDS = (
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("mechanisms", ["string"], (0, 32767), None, None, None, ()),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("mechanisms", ["string"], (0, 32767), default=()),
     )
     API_KEY = 17
     MIN_VERSION = 0
@@ -29,7 +30,7 @@ class SaslHandshakeResponse(Message):
 class SaslHandshakeRequest(Message):
     __slots__ = ("mechanism",)
     FIELDS = (
-        ("mechanism", "string", (0, 32767), None, None, None, ""),
+        Field("mechanism", "string", (0, 32767), default=""),
     )
     API_KEY = 17
     MIN_VERSION = 0

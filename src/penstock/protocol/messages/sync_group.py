@@ -1,18 +1,19 @@
-"""SyncGroup: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""SyncGroup: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class SyncGroupResponse(Message):
     __slots__ = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment")
     FIELDS = (
-        ("throttle_time_ms", "int32", (1, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
-        ("protocol_type", "string", (5, 32767), (5, 32767), None, None, None),
-        ("protocol_name", "string", (5, 32767), (5, 32767), None, None, None),
-        ("assignment", "bytes", (0, 32767), None, None, None, b""),
+        Field("throttle_time_ms", "int32", (1, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
+        Field("protocol_type", "string", (5, 32767), nullable=(5, 32767)),
+        Field("protocol_name", "string", (5, 32767), nullable=(5, 32767)),
+        Field("assignment", "bytes", (0, 32767), default=b""),
     )
     API_KEY = 14
     MIN_VERSION = 0
@@ -38,8 +39,8 @@ class SyncGroupResponse(Message):
 class SyncGroupRequestAssignment(Message):
     __slots__ = ("member_id", "assignment")
     FIELDS = (
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("assignment", "bytes", (0, 32767), None, None, None, b""),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("assignment", "bytes", (0, 32767), default=b""),
     )
 
     def __init__(
@@ -55,13 +56,13 @@ class SyncGroupRequestAssignment(Message):
 class SyncGroupRequest(Message):
     __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
     FIELDS = (
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("generation_id", "int32", (0, 32767), None, None, None, 0),
-        ("member_id", "string", (0, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (3, 32767), (3, 32767), None, None, None),
-        ("protocol_type", "string", (5, 32767), (5, 32767), None, None, None),
-        ("protocol_name", "string", (5, 32767), (5, 32767), None, None, None),
-        ("assignments", [SyncGroupRequestAssignment], (0, 32767), None, None, None, ()),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("generation_id", "int32", (0, 32767), default=0),
+        Field("member_id", "string", (0, 32767), default=""),
+        Field("group_instance_id", "string", (3, 32767), nullable=(3, 32767)),
+        Field("protocol_type", "string", (5, 32767), nullable=(5, 32767)),
+        Field("protocol_name", "string", (5, 32767), nullable=(5, 32767)),
+        Field("assignments", [SyncGroupRequestAssignment], (0, 32767), default=()),
     )
     API_KEY = 14
     MIN_VERSION = 0

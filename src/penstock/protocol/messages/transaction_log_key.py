@@ -1,14 +1,15 @@
-"""TransactionLogKey: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""TransactionLogKey: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class TransactionLogKey(Message):
     __slots__ = ("transactional_id",)
     FIELDS = (
-        ("transactional_id", "string", (0, 0), None, None, None, ""),
+        Field("transactional_id", "string", (0, 0), default=""),
     )
     API_KEY = 0
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""TransactionLogValue: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""TransactionLogValue: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class PartitionsSchema(Message):
     __slots__ = ("topic", "partition_ids")
     FIELDS = (
-        ("topic", "string", (0, 32767), None, None, None, ""),
-        ("partition_ids", ["int32"], (0, 32767), None, None, None, ()),
+        Field("topic", "string", (0, 32767), default=""),
+        Field("partition_ids", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -25,17 +26,17 @@ class PartitionsSchema(Message):
 class TransactionLogValue(Message):
     __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
     FIELDS = (
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("previous_producer_id", "int64", None, None, 0, (1, 32767), -1),
-        ("next_producer_id", "int64", None, None, 1, (1, 32767), -1),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("next_producer_epoch", "int16", None, None, 3, (1, 32767), -1),
-        ("transaction_timeout_ms", "int32", (0, 32767), None, None, None, 0),
-        ("transaction_status", "int8", (0, 32767), None, None, None, 0),
-        ("transaction_partitions", [PartitionsSchema], (0, 32767), (0, 32767), None, None, ()),
-        ("transaction_last_update_timestamp_ms", "int64", (0, 32767), None, None, None, 0),
-        ("transaction_start_timestamp_ms", "int64", (0, 32767), None, None, None, 0),
-        ("client_transaction_version", "int16", None, None, 2, (1, 32767), 0),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("previous_producer_id", "int64", None, tag=0, tagged=(1, 32767), default=-1),
+        Field("next_producer_id", "int64", None, tag=1, tagged=(1, 32767), default=-1),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("next_producer_epoch", "int16", None, tag=3, tagged=(1, 32767), default=-1),
+        Field("transaction_timeout_ms", "int32", (0, 32767), default=0),
+        Field("transaction_status", "int8", (0, 32767), default=0),
+        Field("transaction_partitions", [PartitionsSchema], (0, 32767), nullable=(0, 32767), default=()),
+        Field("transaction_last_update_timestamp_ms", "int64", (0, 32767), default=0),
+        Field("transaction_start_timestamp_ms", "int64", (0, 32767), default=0),
+        Field("client_transaction_version", "int16", None, tag=2, tagged=(1, 32767), default=0),
     )
     API_KEY = 0
     MIN_VERSION = 0

@@ -1,15 +1,16 @@
-"""TxnOffsetCommit: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""TxnOffsetCommit: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class TxnOffsetCommitResponsePartition(Message):
     __slots__ = ("partition_index", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class TxnOffsetCommitResponsePartition(Message):
 class TxnOffsetCommitResponseTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [TxnOffsetCommitResponsePartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [TxnOffsetCommitResponsePartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,8 +43,8 @@ class TxnOffsetCommitResponseTopic(Message):
 class TxnOffsetCommitResponse(Message):
     __slots__ = ("throttle_time_ms", "topics")
     FIELDS = (
-        ("throttle_time_ms", "int32", (0, 32767), None, None, None, 0),
-        ("topics", [TxnOffsetCommitResponseTopic], (0, 32767), None, None, None, ()),
+        Field("throttle_time_ms", "int32", (0, 32767), default=0),
+        Field("topics", [TxnOffsetCommitResponseTopic], (0, 32767), default=()),
     )
     API_KEY = 28
     MIN_VERSION = 0
@@ -63,10 +64,10 @@ class TxnOffsetCommitResponse(Message):
 class TxnOffsetCommitRequestPartition(Message):
     __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("committed_offset", "int64", (0, 32767), None, None, None, 0),
-        ("committed_leader_epoch", "int32", (2, 32767), None, None, None, -1),
-        ("committed_metadata", "string", (0, 32767), (0, 32767), None, None, ""),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("committed_offset", "int64", (0, 32767), default=0),
+        Field("committed_leader_epoch", "int32", (2, 32767), default=-1),
+        Field("committed_metadata", "string", (0, 32767), nullable=(0, 32767), default=""),
     )
 
     def __init__(
@@ -86,8 +87,8 @@ class TxnOffsetCommitRequestPartition(Message):
 class TxnOffsetCommitRequestTopic(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [TxnOffsetCommitRequestPartition], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [TxnOffsetCommitRequestPartition], (0, 32767), default=()),
     )
 
     def __init__(
@@ -103,14 +104,14 @@ class TxnOffsetCommitRequestTopic(Message):
 class TxnOffsetCommitRequest(Message):
     __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics")
     FIELDS = (
-        ("transactional_id", "string", (0, 32767), None, None, None, ""),
-        ("group_id", "string", (0, 32767), None, None, None, ""),
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("generation_id", "int32", (3, 32767), None, None, None, -1),
-        ("member_id", "string", (3, 32767), None, None, None, ""),
-        ("group_instance_id", "string", (3, 32767), (3, 32767), None, None, None),
-        ("topics", [TxnOffsetCommitRequestTopic], (0, 32767), None, None, None, ()),
+        Field("transactional_id", "string", (0, 32767), default=""),
+        Field("group_id", "string", (0, 32767), default=""),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("generation_id", "int32", (3, 32767), default=-1),
+        Field("member_id", "string", (3, 32767), default=""),
+        Field("group_instance_id", "string", (3, 32767), nullable=(3, 32767)),
+        Field("topics", [TxnOffsetCommitRequestTopic], (0, 32767), default=()),
     )
     API_KEY = 28
     MIN_VERSION = 0

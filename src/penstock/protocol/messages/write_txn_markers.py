@@ -1,15 +1,16 @@
-"""WriteTxnMarkers: written by tools/write_messages.py from Kafka's definitions. Do not edit."""
+"""WriteTxnMarkers: written by tools/generate_messages.py from Kafka's definitions. Do not edit."""
 
 from __future__ import annotations
 
+from penstock.protocol.fields import Field
 from penstock.protocol.message import Message
 
 
 class WritableTxnMarkerPartitionResult(Message):
     __slots__ = ("partition_index", "error_code")
     FIELDS = (
-        ("partition_index", "int32", (0, 32767), None, None, None, 0),
-        ("error_code", "int16", (0, 32767), None, None, None, 0),
+        Field("partition_index", "int32", (0, 32767), default=0),
+        Field("error_code", "int16", (0, 32767), default=0),
     )
 
     def __init__(
@@ -25,8 +26,8 @@ class WritableTxnMarkerPartitionResult(Message):
 class WritableTxnMarkerTopicResult(Message):
     __slots__ = ("name", "partitions")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partitions", [WritableTxnMarkerPartitionResult], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partitions", [WritableTxnMarkerPartitionResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -42,8 +43,8 @@ class WritableTxnMarkerTopicResult(Message):
 class WritableTxnMarkerResult(Message):
     __slots__ = ("producer_id", "topics")
     FIELDS = (
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("topics", [WritableTxnMarkerTopicResult], (0, 32767), None, None, None, ()),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("topics", [WritableTxnMarkerTopicResult], (0, 32767), default=()),
     )
 
     def __init__(
@@ -59,7 +60,7 @@ class WritableTxnMarkerResult(Message):
 class WriteTxnMarkersResponse(Message):
     __slots__ = ("markers",)
     FIELDS = (
-        ("markers", [WritableTxnMarkerResult], (0, 32767), None, None, None, ()),
+        Field("markers", [WritableTxnMarkerResult], (0, 32767), default=()),
     )
     API_KEY = 27
     MIN_VERSION = 1
@@ -77,8 +78,8 @@ class WriteTxnMarkersResponse(Message):
 class WritableTxnMarkerTopic(Message):
     __slots__ = ("name", "partition_indexes")
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, None, ""),
-        ("partition_indexes", ["int32"], (0, 32767), None, None, None, ()),
+        Field("name", "string", (0, 32767), default=""),
+        Field("partition_indexes", ["int32"], (0, 32767), default=()),
     )
 
     def __init__(
@@ -94,12 +95,12 @@ class WritableTxnMarkerTopic(Message):
 class WritableTxnMarker(Message):
     __slots__ = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
     FIELDS = (
-        ("producer_id", "int64", (0, 32767), None, None, None, 0),
-        ("producer_epoch", "int16", (0, 32767), None, None, None, 0),
-        ("transaction_result", "bool", (0, 32767), None, None, None, False),
-        ("topics", [WritableTxnMarkerTopic], (0, 32767), None, None, None, ()),
-        ("coordinator_epoch", "int32", (0, 32767), None, None, None, 0),
-        ("transaction_version", "int8", (2, 32767), None, None, None, 0),
+        Field("producer_id", "int64", (0, 32767), default=0),
+        Field("producer_epoch", "int16", (0, 32767), default=0),
+        Field("transaction_result", "bool", (0, 32767), default=False),
+        Field("topics", [WritableTxnMarkerTopic], (0, 32767), default=()),
+        Field("coordinator_epoch", "int32", (0, 32767), default=0),
+        Field("transaction_version", "int8", (2, 32767), default=0),
     )
 
     def __init__(
@@ -123,7 +124,7 @@ class WritableTxnMarker(Message):
 class WriteTxnMarkersRequest(Message):
     __slots__ = ("markers",)
     FIELDS = (
-        ("markers", [WritableTxnMarker], (0, 32767), None, None, None, ()),
+        Field("markers", [WritableTxnMarker], (0, 32767), default=()),
     )
     API_KEY = 27
     MIN_VERSION = 1
