@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
+from collections.abc import Generator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -19,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import penstock.protocol.messages
-from penstock.protocol.codec import decode, encode
+from penstock.protocol.codec import decode, decode_in_slices, encode, encode_in_slices
 from penstock.protocol.errors import ApiError
 from penstock.protocol.message import Message
 
@@ -117,6 +118,24 @@ def test_message_is_unchanged_when_encoded_and_decoded(data: st.DataObject) -> N
     message_class, version = data.draw(st.sampled_from(VERSIONS))
     encoded = encode(data.draw(structs(message_class, version)), version)
     assert encode(decode(message_class, encoded, version), version) == encoded
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_bytes_and_values_are_the_same_when_the_work_is_done_in_slices(data: st.DataObject) -> None:
+    message_class, version = data.draw(st.sampled_from(VERSIONS))
+    message = data.draw(structs(message_class, version))
+    encoded = encode(message, version)
+    assert b"".join(_run(encode_in_slices(message, version))) == encoded
+    assert _run(decode_in_slices(message_class, encoded, version, 0)) == decode(message_class, encoded, version)
+
+
+def _run(work: Generator[None, None, Any]) -> Any:
+    try:
+        while True:
+            next(work)
+    except StopIteration as stop:
+        return stop.value
 
 
 @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])

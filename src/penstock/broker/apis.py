@@ -7,7 +7,9 @@ librdkafka looks for version 0 and otherwise turns compression off (KAFKA-18659)
 
 from __future__ import annotations
 
-from penstock.broker.dispatch import Api, Handler, Shortcut
+from typing import cast
+
+from penstock.broker.dispatch import Api, ApiTable, Handler, Request, Shortcut
 from penstock.broker.handlers import (
     acls,
     configs,
@@ -79,18 +81,19 @@ from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
 def _row(
-    request: type[Message],
-    handler: Handler,
+    request: type[Request],
+    handler: Handler[Request],
     max_version: int,
     advertised_min: int | None = None,
     shortcut: Shortcut | None = None,
-) -> tuple[int, Api]:
+) -> tuple[int, Api[Message]]:
     low = request.MIN_VERSION
     advertised = low if advertised_min is None else advertised_min
-    return request.API_KEY, Api(request, handler, low, max_version, advertised, shortcut)
+    row = Api(request, handler, low, max_version, advertised, shortcut)
+    return request.API_KEY, cast("Api[Message]", row)  # the table forgets which request; see `ApiTable`
 
 
-APIS: dict[int, Api] = dict(
+APIS: ApiTable = dict(
     (
         _row(ProduceRequest, produce.produce, 13, advertised_min=0, shortcut=produce_single.produce_single),
         _row(FetchRequest, fetch.fetch, 18),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.broker.authorizer import Authorizer
-from penstock.broker.dispatch import Api
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.served_versions import ServedVersions
+from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
@@ -28,7 +29,8 @@ class Broker:
     clock: Clock
     metrics: BrokerMetrics
     authorizer: Authorizer
-    apis: dict[int, Api]
+    served_versions: Sequence[ServedVersions]
+    slices: Slices
     metadata: Metadata
     directories: LogDirectories
     partitions: Partitions

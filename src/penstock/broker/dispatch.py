@@ -9,38 +9,50 @@ from __future__ import annotations
 
 import logging
 import struct
-import time
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
+from penstock.broker.broker import Broker
+from penstock.broker.served_versions import ServedVersions, api_versions_response
 from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError, shorten
+from penstock.broker.slices import Slices, Work
+from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.metrics.counters import ApiMetrics, RequestMetrics
 from penstock.protocol.api_names import name_api
-from penstock.protocol.codec import decode_prefix, encode_chunks
+from penstock.protocol.codec import decode_in_slices, decode_prefix, encode_chunks, encode_in_slices
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header
-from penstock.protocol.message import Buffer, Message
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.message import Buffer, Chunk, Message
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
 
 logger = logging.getLogger("penstock.broker.dispatch")
 
 _SIZE = struct.Struct(">i")
 _NO_SIZE_YET = bytes(4)
 
-# A handler gets the broker, the context and the request. None is for acks=0 alone.
-Handler = Callable[[Any, RequestContext, Any], Message | Awaitable[Message | None] | None]
+# A frame up to this size is decoded in one piece. Even one of nothing but empty names, 8,000 of them, takes some
+# 4 ms.
+_LARGE_FRAME = 16 * 1024
+
+Request = TypeVar("Request", bound=Message)
+
+# What a handler returns: its response, or work in slices or something to await that will be the response. None is for
+# acks=0 alone.
+Answer = Message | Work[Message] | Awaitable[Message | None] | None
+
+Handler = Callable[[Broker, RequestContext, Request], Answer]
+
+# A way past decoder and encoder for the common shape of a hot request, given the frame, where its body begins and its
+# correlation id: the whole reply, a response to encode, or None to go the usual way, in which case nothing has happened
+# yet.
+Shortcut = Callable[[Broker, RequestContext, Buffer, int, int], bytearray | Message | None]
 
 
-# A way past decoder and encoder for the common shape of a hot request: the whole reply, or None to go the usual way, in
-# which case nothing has happened yet.
-Shortcut = Callable[[Any, Session, Buffer, RequestHeader], bytearray | None]
+class Api(NamedTuple, Generic[Request]):
+    """One row of the API table. The type checker refuses a handler of another request."""
 
-
-class Api(NamedTuple):
-    """One row of the API table."""
-
-    request: type[Message]
-    handler: Handler
+    request: type[Request]
+    handler: Handler[Request]
     min_version: int
     max_version: int
     advertised_min: int
@@ -50,11 +62,38 @@ class Api(NamedTuple):
     def name(self) -> str:
         return self.request.__name__.removesuffix("Request")
 
+    @property
+    def served_versions(self) -> ServedVersions:
+        return ServedVersions(self.request.API_KEY, self.advertised_min, self.max_version)
+
+
+# By API key. The row of each API was checked when it was made; what the table keeps is that a handler takes what the
+# row's decoder gives.
+ApiTable = Mapping[int, Api[Message]]
+
+
+class _Call(NamedTuple):
+    """One request on its way."""
+
+    api: Api[Message]
+    header: RequestHeader
+    context: RequestContext
+    metrics: ApiMetrics
+    size: int  # of the frame
+    started: float
+
+    def count_request(self) -> None:
+        self.metrics.requests[self.header.api_version] += 1
+        self.metrics.request_bytes.observe(self.size)
+
 
 class Dispatcher:
-    def __init__(self, broker: object, apis: dict[int, Api], metrics: RequestMetrics) -> None:
+    def __init__(self, broker: Broker, apis: ApiTable, metrics: RequestMetrics, slices: Slices) -> None:
         self._broker = broker
         self._apis = apis
+        self._slices = slices
+        self._stopwatch = slices.stopwatch
+        self._limited_log = RateLimitedLog(logger, Limiter(), lambda: int(slices.stopwatch() * 1000))
         self._metrics: dict[int, ApiMetrics] = {
             key: metrics.register(api.name, api.max_version) for key, api in apis.items()
         }
@@ -63,100 +102,128 @@ class Dispatcher:
         """Costs about 4 us beside decoder, handler and encoder. Tried: a task per request (5 us more). Bench:
         small requests, pipelined.
         """
-        started = time.perf_counter()
+        started = self._stopwatch()
         try:
             header = decode_request_header(frame)
-            api = self._apis.get(header.api_key)
-            if api is None:
-                reason = f"{name_api(header.api_key)} is not served, asked by {_name_client(frame)}"
-                raise UnanswerableError("api key", reason)
             version = header.api_version
-            if not api.min_version <= version <= api.max_version:
-                return self._refuse_version(header, api, frame)
-            if api.shortcut is not None:
-                answer = api.shortcut(self._broker, session, frame, header)
-                if answer is not None:
-                    self._count(self._metrics[header.api_key], version, len(frame), started)
-                    return [answer]
+            api = self._apis.get(header.api_key)
+            if api is None or not api.min_version <= version <= api.max_version:
+                return self._refuse(header, api, frame)
             client_id, position = decode_client_id(frame, version >= api.request.FLEXIBLE_FROM)
-            # Bytes after the request are ignored, as Kafka does: librdkafka leaves three of them in a metadata request
-            # for all topics, which every consumer with a pattern sends.
-            request, _ = decode_prefix(api.request, frame, version, position)
         except ApiError as error:
             raise UnanswerableError("request", error.message) from error
+        context: RequestContext = tuple.__new__(RequestContext, (session, header.api_key, version, client_id))
         metrics = self._metrics[header.api_key]
-        metrics.requests[version] += 1
-        metrics.request_bytes.observe(len(frame))
-        context = RequestContext(session, header.api_key, version, client_id)
+        call: _Call = tuple.__new__(_Call, (api, header, context, metrics, len(frame), started))
         try:
-            response = api.handler(self._broker, context, request)
-            if response is None or isinstance(response, Message):
-                return self._reply(header, response, metrics, started)
+            answer: bytearray | Message | Awaitable[Message | None] | None = None
+            if api.shortcut is not None:
+                answer = api.shortcut(self._broker, context, frame, position, header.correlation_id)
+            if answer is None:
+                answer = self._answer(call, frame, position)
+            else:
+                call.count_request()
+            if isinstance(answer, bytearray):
+                metrics.count_error(ErrorCode.NONE)
+                metrics.total_time_ms.observe((self._stopwatch() - started) * 1000)
+                return [answer]
+            if answer is None or isinstance(answer, Message):
+                return self._reply(call, answer)
         except UnanswerableError:
             raise
         except Exception as error:  # noqa: BLE001  # counted, logged, answered
-            return self._reply(header, self._error_response(api, context, error), metrics, started)
-        return self._wait(response, header, api, context, metrics, started)
+            return self._reply(call, self._error_response(call, error))
+        return self._wait(call, answer)
 
-    async def _wait(
-        self,
-        waiting: Awaitable[Message | None],
-        header: RequestHeader,
-        api: Api,
-        context: RequestContext,
-        metrics: ApiMetrics,
-        started: float,
-    ) -> Reply:
+    def _answer(self, call: _Call, frame: Buffer, position: int) -> Message | Awaitable[Message | None] | None:
+        api, header, context, metrics, size, _ = call
         try:
-            return self._reply(header, await waiting, metrics, started)
+            # Bytes after the request are ignored, as Kafka does: librdkafka leaves three of them in a metadata request
+            # for all topics, which every consumer with a pattern sends.
+            if size > _LARGE_FRAME:
+                request = self._slices.begin(decode_in_slices(api.request, frame, header.api_version, position))
+                if not isinstance(request, Message):
+                    return self._answer_when_decoded(call, request)
+            else:
+                request, _ = decode_prefix(api.request, frame, header.api_version, position)
+        except ApiError as error:
+            raise UnanswerableError("request", error.message) from error
+        metrics.requests[header.api_version] += 1
+        metrics.request_bytes.observe(size)
+        answer = api.handler(self._broker, context, request)
+        if answer is None or isinstance(answer, Message):
+            return answer
+        return self._slices.begin(answer) if isinstance(answer, Generator) else answer
+
+    async def _answer_when_decoded(self, call: _Call, decoding: Awaitable[Message]) -> Message | None:
+        try:
+            request = await decoding
+        except ApiError as error:
+            raise UnanswerableError("request", error.message) from error
+        call.count_request()
+        answer = call.api.handler(self._broker, call.context, request)
+        if answer is None or isinstance(answer, Message):
+            return answer
+        return await (self._slices.finish(answer) if isinstance(answer, Generator) else answer)
+
+    async def _wait(self, call: _Call, waiting: Awaitable[Message | None]) -> Reply:
+        try:
+            response = await waiting
+            if response is None:
+                return self._reply(call, None)
+            encoded = self._slices.begin(_encode_in_slices(call.header, response))
+            reply = encoded if isinstance(encoded, list) else await encoded
+            self._count_answer(call, response)
         except UnanswerableError:
             raise
         except Exception as error:  # noqa: BLE001  # counted, logged, answered
-            return self._reply(header, self._error_response(api, context, error), metrics, started)
-
-    def _reply(self, header: RequestHeader, response: Message | None, metrics: ApiMetrics, started: float) -> Reply:
-        """Fails like a handler if the handler's answer cannot be encoded."""
-        if response is None:
-            metrics.total_time_ms.observe((time.perf_counter() - started) * 1000)
-            return None
-        reply = _encode_reply(header, response, header.api_version)
-        metrics.count_error(getattr(response, "error_code", 0))
-        metrics.total_time_ms.observe((time.perf_counter() - started) * 1000)
+            return self._reply(call, self._error_response(call, error))
         return reply
 
-    @staticmethod
-    def _count(metrics: ApiMetrics, version: int, size: int, started: float) -> None:
-        metrics.requests[version] += 1
-        metrics.request_bytes.observe(size)
-        metrics.count_error(ErrorCode.NONE)
-        metrics.total_time_ms.observe((time.perf_counter() - started) * 1000)
+    def _reply(self, call: _Call, response: Message | None) -> Reply:
+        """Fails like a handler if the handler's answer cannot be encoded."""
+        if response is None:
+            call.metrics.total_time_ms.observe((self._stopwatch() - call.started) * 1000)
+            return None
+        reply = _encode_reply(call.header, response, call.header.api_version)
+        self._count_answer(call, response)
+        return reply
 
-    def _refuse_version(self, header: RequestHeader, api: Api, frame: Buffer) -> Reply:
+    def _count_answer(self, call: _Call, response: Message) -> None:
+        call.metrics.count_error(getattr(response, "error_code", 0))
+        call.metrics.total_time_ms.observe((self._stopwatch() - call.started) * 1000)
+
+    def _refuse(self, header: RequestHeader, api: Api[Message] | None, frame: Buffer) -> Reply:
+        name = name_api(header.api_key)
+        if api is None:
+            raise UnanswerableError("api key", f"{name} is not served, asked by {_name_client(frame)}")
         if header.api_key != ApiVersionsRequest.API_KEY:
             served = f"{api.min_version} to {api.max_version} are"
-            reason = f"{name_api(header.api_key)} version {header.api_version} is not served ({served})"
+            reason = f"{name} version {header.api_version} is not served ({served})"
             raise UnanswerableError("api version", f"{reason}, asked by {_name_client(frame)}")
-        response = api_versions_response({header.api_key: api})
+        response = api_versions_response([api.served_versions])
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
         return _encode_reply(header, response, 0)
 
-    def _error_response(self, api: Api, context: RequestContext, error: Exception) -> Message:
+    def _error_response(self, call: _Call, error: Exception) -> Message:
         """The whole request failed. An answer needs a top-level error code; where the response has none in this
         version, the connection is closed: an answer would look like success.
         """
+        api = call.api
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, describe(ErrorCode.UNKNOWN_SERVER_ERROR)
         if isinstance(error, ApiError):
             code, message = error.code, error.message
         else:
-            logger.error("%s v%d from %s failed", api.name, context.api_version, context.session, exc_info=error)
-        response: Any = api.request.RESPONSE()
-        if not _has_error_code(type(response), context.api_version):
+            fields = {"api": api.name, "version": call.header.api_version, "client": str(call.context.session)}
+            key = f"{api.name} {type(error).__name__}"
+            self._limited_log.once_per(key, logging.ERROR, "a request failed", fields, error)
+        response = api.request.RESPONSE()
+        if not _has_error_code(type(response), call.header.api_version):
             raise UnanswerableError("failure", f"{api.name} failed: {message}") from error
-        response.error_code = code
+        setattr(response, "error_code", code)  # noqa: B010 - the type of every response that has one
         if hasattr(response, "error_message"):
             response.error_message = message
-        failed: Message = response
-        return failed
+        return response
 
 
 def _name_client(frame: Buffer) -> str:
@@ -178,18 +245,22 @@ def _has_error_code(response: type[Message], version: int) -> bool:
     )
 
 
-def api_versions_response(apis: dict[int, Api]) -> ApiVersionsResponse:
-    versions = [
-        ApiVersion(api_key=key, min_version=api.advertised_min, max_version=api.max_version)
-        for key, api in apis.items()
-    ]
-    return ApiVersionsResponse(api_keys=sorted(versions, key=lambda row: row.api_key))
+def _encode_reply(header: RequestHeader, response: Message, version: int) -> list[Chunk]:
+    return _with_size(encode_chunks(response, version, _head(header, response, version)))
 
 
-def _encode_reply(header: RequestHeader, response: Message, version: int) -> Reply:
+def _encode_in_slices(header: RequestHeader, response: Message) -> Work[list[Chunk]]:
+    version = header.api_version
+    return _with_size((yield from encode_in_slices(response, version, _head(header, response, version))))
+
+
+def _head(header: RequestHeader, response: Message, version: int) -> bytes:
     # The ApiVersions response has the old header whatever its version, since the client does not know ours yet.
     flexible = version >= response.FLEXIBLE_FROM and header.api_key != ApiVersionsRequest.API_KEY
-    chunks = encode_chunks(response, version, _NO_SIZE_YET + encode_response_header(header.correlation_id, flexible))
+    return _NO_SIZE_YET + encode_response_header(header.correlation_id, flexible)
+
+
+def _with_size(chunks: list[Chunk]) -> list[Chunk]:
     first = chunks[0]
     assert isinstance(first, bytearray)
     _SIZE.pack_into(first, 0, sum(map(len, chunks)) - 4)

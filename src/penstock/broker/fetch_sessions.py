@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.core.limits import MAX_TOPIC_NAME_LENGTH
 from penstock.core.metrics.counters import PurgatoryMetrics
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -29,8 +30,9 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
-# Partitions of all sessions together: about 100 MB. A client may name any number, existing or not. Without room it
-# gets no session and says everything in every request, which works as well.
+# Partitions of all sessions together: about 100 MB, or 160 MB where every name is as long as a topic's may be. A client
+# may name any number, existing or not. Without room a client gets no session and says everything in every request,
+# which works as well. The same goes for a client that names what no topic can be called.
 MAX_PARTITIONS = 200_000
 
 # (topic id or name, partition): requests from version 13 on know topics by id alone.
@@ -50,6 +52,11 @@ class FetchTarget(NamedTuple):
     @property
     def key(self) -> PartitionKey:
         return self.topic, self.partition
+
+    @property
+    def may_be_remembered(self) -> bool:
+        topic = self.topic
+        return isinstance(topic, bytes) or (len(topic) <= MAX_TOPIC_NAME_LENGTH and topic.isascii())
 
 
 class Answered(NamedTuple):
@@ -151,6 +158,9 @@ class FetchSessions:
                 return FetchPlan(targets)
             return FetchPlan(targets, self._create(targets, uses_topic_ids, now_ms))
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
+        if not all(target.may_be_remembered for target in targets):
+            self._remove(session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         size_before = len(session.targets)
         session.update(targets, forgotten)
         self.partition_count += len(session.targets) - size_before
@@ -179,6 +189,8 @@ class FetchSessions:
         if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
             return None
         if self.partition_count + len(targets) > self._max_partitions:
+            return None
+        if not all(target.may_be_remembered for target in targets):
             return None
         session_id = self._random.randint(1, _MAX_EPOCH)
         while session_id in self._sessions:

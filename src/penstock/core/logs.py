@@ -143,15 +143,22 @@ class RateLimitedLog:
         self._limiter = limiter
         self._monotonic_ms = monotonic_ms
 
-    def once_per(self, key: str, level: int, message: str, extra: Mapping[str, object] | None = None) -> bool:
-        """Write `message` unless `key` has had its share. True if it was written."""
+    def once_per(
+        self,
+        key: str,
+        level: int,
+        message: str,
+        extra: Mapping[str, object] | None = None,
+        error: BaseException | None = None,
+    ) -> bool:
+        """Write `message`, with the traceback of `error`, unless `key` has had its share. True if it was written."""
         held_back = self._limiter.allow(key, self._monotonic_ms())
         if held_back is None:
             return False
         fields = dict(extra or {})
         if held_back:
             fields["held_back"] = held_back
-        self._log.log(level, message, extra=fields)
+        self._log.log(level, message, extra=fields, exc_info=error)
         return True
 
 

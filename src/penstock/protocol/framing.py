@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from penstock.protocol.codec import read_unsigned_varint
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Buffer
+from penstock.protocol.varints import read_unsigned_varint
 
 _FIXED_PART = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from penstock.protocol.codec import encode, read_unsigned_varint
+from penstock.protocol.codec import encode
 from penstock.protocol.framing import encode_response_header
 from penstock.protocol.message import Buffer
 from penstock.protocol.messages.produce import (
@@ -19,73 +19,67 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.protocol.varints import read_unsigned_varint
 
 FIRST_VERSION = 3
 LAST_VERSION = 12  # from 13 on topics have ids instead of names
 
-# Header and body up to the length of the topic's name; the client id stands between them.
-_CLIENT_ID_SIZE = struct.Struct(">h")
-_FLEXIBLE_HEAD = struct.Struct(">BBhiBB")  # header tags, transactional id, acks, timeout, topics, length of the name
+# The body up to the length of the topic's name.
+_FLEXIBLE_HEAD = struct.Struct(">BhiBB")  # transactional id, acks, timeout, topics, length of the name
 _PLAIN_HEAD = struct.Struct(">hhiih")  # transactional id, acks, timeout, topics, length of the name
 _PLAIN_PARTITION = struct.Struct(">iii")  # partitions, index, length of the records
 _FLEXIBLE_PARTITION = struct.Struct(">Bi")  # partitions, index
-_FIXED_HEADER_SIZE = 8
 _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 _ONE = 2  # a compact count is one more than it says
 _LOG_START_SINCE = 5
 
 
 class SingleProduce(NamedTuple):
-    client_id: str | None
-    topic: bytes  # as it came; equal names are equal bytes
+    topic: str
     partition: int
     acks: int
     records: memoryview
 
 
-def parse_single_produce(frame: Buffer, version: int) -> SingleProduce | None:
-    """None for any other shape, and for anything odd: the general decoder finds the words for that."""
+def parse_single_produce(frame: Buffer, version: int, position: int) -> SingleProduce | None:
+    """Reads the body that begins at `position`. None for any other shape, and for anything odd: the general decoder
+    finds the words for that.
+    """
     try:
-        (size,) = _CLIENT_ID_SIZE.unpack_from(frame, _FIXED_HEADER_SIZE)
-        position = _FIXED_HEADER_SIZE + 2
-        client_id = None
-        if size >= 0:
-            client_id = str(frame[position : position + size], "utf-8")
-            position += size
         if version >= ProduceRequest.FLEXIBLE_FROM:
-            return _parse_flexible(frame, position, client_id)
-        return _parse_plain(frame, position, client_id)
+            return _parse_flexible(frame, position)
+        return _parse_plain(frame, position)
     except (struct.error, IndexError, ValueError):
         return None
 
 
-def _parse_flexible(frame: Buffer, position: int, client_id: str | None) -> SingleProduce | None:
-    tags, transactional_id, acks, _, topics, name_size = _FLEXIBLE_HEAD.unpack_from(frame, position)
-    if tags or transactional_id or topics != _ONE or not 1 < name_size < 128:
+def _parse_flexible(frame: Buffer, position: int) -> SingleProduce | None:
+    transactional_id, acks, _, topics, name_size = _FLEXIBLE_HEAD.unpack_from(frame, position)
+    if transactional_id or topics != _ONE or not 1 < name_size < 128:
         return None
     start = position + _FLEXIBLE_HEAD.size
     position = start + name_size - 1
-    topic = bytes(frame[start:position])
+    topic = str(frame[start:position], "utf-8")
     partitions, index = _FLEXIBLE_PARTITION.unpack_from(frame, position)
     size, position = read_unsigned_varint(frame, position + _FLEXIBLE_PARTITION.size)
     end = position + size - 1
     if partitions != _ONE or size < 1 or frame[end:] != _NO_TAGS:
         return None
-    return SingleProduce(client_id, topic, index, acks, memoryview(frame)[position:end])
+    return SingleProduce(topic, index, acks, memoryview(frame)[position:end])
 
 
-def _parse_plain(frame: Buffer, position: int, client_id: str | None) -> SingleProduce | None:
+def _parse_plain(frame: Buffer, position: int) -> SingleProduce | None:
     transactional_id, acks, _, topics, name_size = _PLAIN_HEAD.unpack_from(frame, position)
     if transactional_id != -1 or topics != 1 or name_size < 1:
         return None
     start = position + _PLAIN_HEAD.size
     position = start + name_size
-    topic = bytes(frame[start:position])
+    topic = str(frame[start:position], "utf-8")
     partitions, index, size = _PLAIN_PARTITION.unpack_from(frame, position)
     position += _PLAIN_PARTITION.size
     if partitions != 1 or size < 0 or position + size != len(frame):
         return None
-    return SingleProduce(client_id, topic, index, acks, memoryview(frame)[position:])
+    return SingleProduce(topic, index, acks, memoryview(frame)[position:])
 
 
 class AnswerTemplate:

@@ -23,6 +23,7 @@ from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.settings import group_settings, transaction_settings
+from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.housekeeping import Housekeeping
@@ -64,7 +65,7 @@ class BrokerServer:
         self, broker: Broker, store: Store, listeners: Sequence[TcpListener], stopwatch: Stopwatch = REAL_TIME
     ) -> None:
         self.broker = broker
-        self.dispatcher = Dispatcher(broker, broker.apis, broker.metrics.requests)
+        self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
         self._store = store
         self._listeners = listeners
         self.housekeeping = Housekeeping(broker, stopwatch)
@@ -86,7 +87,7 @@ class BrokerServer:
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        listeners = await _bind(config, metrics)
+        listeners = await _bind(config, metrics, around.clock)
         store: Store | None = None
         try:
             store = await _open_store(config, is_temporary)
@@ -179,11 +180,11 @@ def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
     )
 
 
-async def _bind(config: BrokerConfig, metrics: BrokerMetrics) -> list[TcpListener]:
+async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> list[TcpListener]:
     bounds = _connection_limits(config)
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
-        listener = TcpListener(endpoint.name, bounds, metrics.sockets)
+        listener = TcpListener(endpoint.name, bounds, metrics.sockets, clock)
         try:
             await listener.bind(endpoint.host, endpoint.port)
         except OSError as error:
@@ -269,7 +270,8 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         clock=clock,
         metrics=metrics,
         authorizer=AllowEverything(),
-        apis=APIS,
+        served_versions=[api.served_versions for api in APIS.values()],
+        slices=Slices(around.stopwatch.passed),
         metadata=metadata,
         directories=directories,
         partitions=partitions,

@@ -4,13 +4,16 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from penstock.broker.apis import APIS
-from penstock.broker.dispatch import Api, Dispatcher, Handler, api_versions_response
+from penstock.broker.broker import Broker
+from penstock.broker.dispatch import Api, Dispatcher, Handler
+from penstock.broker.served_versions import api_versions_response
 from penstock.broker.session import RequestContext, Session, UnanswerableError
+from penstock.broker.slices import Slices
 from penstock.core.metrics.counters import RequestMetrics
 from penstock.protocol.api_names import API_NAMES
 from penstock.protocol.codec import decode, encode
@@ -27,19 +30,20 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
 
 SESSION = Session("1", "10.0.0.1", "PLAINTEXT")
-BROKER = object()
+BROKER = cast("Broker", object())
 
 
 class Rig:
     """A dispatcher with one API beside ApiVersions."""
 
-    def __init__(self, request: type[Message], handler: Handler) -> None:
+    def __init__(self, request: type[Message], handler: Handler[Any]) -> None:
+        self.seconds = 0.0
         self.metrics = RequestMetrics(lambda code: ErrorCode(code).name)
-        apis = {
+        apis: dict[int, Api[Any]] = {
             request.API_KEY: Api(request, handler, request.MIN_VERSION, request.MAX_VERSION, request.MIN_VERSION),
-            ApiVersionsRequest.API_KEY: Api(ApiVersionsRequest, lambda *_: api_versions_response(apis), 0, 4, 0),
+            ApiVersionsRequest.API_KEY: Api(ApiVersionsRequest, lambda *_: api_versions_response([]), 0, 4, 0),
         }
-        self.dispatcher = Dispatcher(BROKER, apis, self.metrics)
+        self.dispatcher = Dispatcher(BROKER, apis, self.metrics, Slices(lambda: self.seconds))
 
     def send(self, request: Message, version: int, *, correlation_id: int = 5, client_id: str | None = "me") -> Any:
         head = encode_request_header(
@@ -68,14 +72,14 @@ def frame(api_key: int, version: int, body: bytes = b"", *, flexible: bool = Fal
     return encode_request_header(api_key, version, 5, "me", flexible) + body
 
 
-def fail(error: Exception) -> Handler:
+def fail(error: Exception) -> Handler[Any]:
     def handler(*_: Any) -> Message:
         raise error
 
     return handler
 
 
-def fail_later(error: Exception) -> Handler:
+def fail_later(error: Exception) -> Handler[Any]:
     async def work() -> Message:
         raise error
 
@@ -259,6 +263,17 @@ class TestFailures:
         assert record.levelno == logging.ERROR
         assert record.exc_info is not None
 
+    def test_tracebacks_are_held_back_when_a_client_finds_a_bug_again_and_again(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        rig = Rig(HeartbeatRequest, fail(ZeroDivisionError()))
+        for _ in range(100):
+            rig.send(HeartbeatRequest(group_id="g", member_id="m"), 0)
+        assert len(caplog.records) == 1
+        rig.seconds += 10
+        rig.send(HeartbeatRequest(group_id="g", member_id="m"), 0)
+        assert vars(caplog.records[1])["held_back"] == 99
+
     @pytest.mark.parametrize(
         ("request_class", "version", "is_answered"),
         [
@@ -326,4 +341,6 @@ class TestTable:
         assert api.request.FLEXIBLE_FROM == api.request.RESPONSE.FLEXIBLE_FROM or api_key == 18
 
     def test_every_api_is_advertised_in_order_when_asked(self) -> None:
-        assert [row.api_key for row in api_versions_response(APIS).api_keys] == sorted(APIS)
+        assert [
+            row.api_key for row in api_versions_response([api.served_versions for api in APIS.values()]).api_keys
+        ] == sorted(APIS)

@@ -214,6 +214,14 @@ class TestRoom:
         assert cache.plan(0, 0, [target("b", index) for index in range(2)]).session is not None
         assert cache.sessions.partition_count == 10
 
+    @pytest.mark.parametrize("name", ["x" * 250, "x" * 32_767, "é"])
+    def test_nothing_is_remembered_when_no_topic_can_have_the_name(self, name: str) -> None:
+        cache = Cache()
+        assert cache.plan(0, 0, [target("a"), target(name)]).session is None
+        session = cache.open(target("a"))
+        assert error_of(lambda: cache.plan(session.id, 1, [target(name)])) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert (len(cache.sessions), cache.sessions.partition_count) == (0, 0)
+
     def test_session_ends_when_it_grows_too_large(self) -> None:
         cache = Cache(max_partitions=10)
         session = cache.open(target("a"))

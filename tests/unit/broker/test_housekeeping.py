@@ -17,6 +17,7 @@ from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.housekeeping import Chore, Housekeeping
 from penstock.cluster.metadata import Metadata
@@ -58,7 +59,8 @@ class Rig:
             clock=self.host.clock,
             metrics=self.metrics,
             authorizer=AllowEverything(),
-            apis={},
+            served_versions=(),
+            slices=Slices(lambda: 0.0),
             metadata=metadata,
             directories=self.host.directories,
             partitions=self.host.partitions,

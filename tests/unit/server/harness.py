@@ -37,6 +37,7 @@ class FakeListener:
         self.answer = answer
         self.has_room = has_room
         self.frames: list[bytes] = []
+        self.unreadable: list[Exception] = []
         self.refusals: list[tuple[str, str]] = []
         self.closed_count = 0
 
@@ -52,6 +53,9 @@ class FakeListener:
 
     def malformed(self, connection: Connection, kind: str, reason: str) -> None:
         self.refusals.append((kind, reason))
+
+    def failed_reading(self, connection: Connection, error: Exception) -> None:
+        self.unreadable.append(error)
 
 
 class FakeSlice:

@@ -11,6 +11,7 @@ from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
 from penstock.server.net.connection import Connection
 from penstock.server.net.listener import ConnectionLimits, TcpListener
+from penstock.testing.clock import ManualClock
 from penstock.testing.transports import FakeTransport
 
 LIMITS = ConnectionLimits(max_frame_size=1 << 20, max_connections=3, max_connections_per_address=2, max_idle_ms=600_000)
@@ -24,7 +25,8 @@ class Port:
 
     def __init__(self) -> None:
         self.metrics = SocketMetrics()
-        self.listener = TcpListener("PLAINTEXT", LIMITS, self.metrics)
+        self.clock = ManualClock()
+        self.listener = TcpListener("PLAINTEXT", LIMITS, self.metrics, self.clock)
         self.transports: list[FakeTransport] = []
         self.sessions: list[Session] = []
         self.answer: Callable[[], Reply | Awaitable[Reply]] = lambda: [bytearray(PING)]
@@ -110,6 +112,53 @@ class TestRequests:
         assert port.metrics.malformed == {"frame size": 1}
         assert len(caplog.records) == 1
         assert "10.0.0.1:50000-1" in str(vars(caplog.records[0])["client"])
+
+
+class TestLogLines:
+    """A client decides how often it does something wrong, but not how many lines that gives."""
+
+    def test_lines_are_held_back_when_many_connections_send_nonsense(
+        self, port: Port, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for _ in range(500):
+            transport = port.connect()
+            transport.receive(b"GET / HTTP/1.1\r\n\r\n")
+            transport.lose()
+        assert port.metrics.malformed == {"frame size": 500}
+        assert len(caplog.records) == 1
+        port.clock.advance(10_000)
+        port.connect().receive(b"GET / HTTP/1.1\r\n\r\n")
+        assert len(caplog.records) == 2
+        assert vars(caplog.records[1])["held_back"] == 499
+
+    def test_line_is_written_again_when_connections_are_refused_on_another_day(
+        self, port: Port, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for _ in range(10):
+            port.connect()
+        assert len(caplog.records) == 1
+        port.clock.advance(86_400_000)
+        port.connect()
+        assert len(caplog.records) == 2
+
+    def test_line_names_the_listener_when_another_was_full_before(
+        self, port: Port, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        port.listener.metrics.refused = 5  # all listeners of a broker count together
+        for _ in range(3):
+            port.connect()
+        (record,) = caplog.records
+        assert vars(record)["listener"] == "PLAINTEXT"
+
+    def test_lines_are_held_back_when_segments_cannot_be_read(
+        self, port: Port, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        connection = Connection(port.listener)
+        for _ in range(100):
+            port.listener.failed_reading(connection, OSError(5, "Input/output error"))
+        (record,) = caplog.records
+        assert record.levelno == logging.ERROR
+        assert "Input/output" in str(vars(record)["reason"])
 
 
 class TestIdleness:

@@ -6,11 +6,14 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
+from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Api, Dispatcher
 from penstock.broker.session import RequestContext, Session
+from penstock.broker.slices import Slices
 from penstock.core.metrics.counters import LoopMetrics, RequestMetrics
 from penstock.protocol.codec import encode
 from penstock.protocol.framing import encode_request_header
@@ -91,12 +94,13 @@ def test_the_line_names_what_most_samples_saw_when_the_loop_was_held(caplog: pyt
 def test_a_request_is_named_with_its_client_when_its_handler_holds_the_loop() -> None:
     seen: list[Culprit] = []
 
-    def handler(broker: object, context: RequestContext, request: Message) -> Message:
+    def handler(broker: Broker, context: RequestContext, request: Message) -> Message:
         seen.append(describe(sys._getframe(), "chore retention"))
         return MetadataResponse()
 
-    api = Api(MetadataRequest, handler, 0, 1, 0)
-    dispatcher = Dispatcher(object(), {MetadataRequest.API_KEY: api}, RequestMetrics())
+    api: Api[Any] = Api(MetadataRequest, handler, 0, 1, 0)
+    slices = Slices(lambda: 0.0)
+    dispatcher = Dispatcher(cast("Broker", object()), {MetadataRequest.API_KEY: api}, RequestMetrics(), slices)
     frame = encode_request_header(MetadataRequest.API_KEY, 1, 7, "reporting", False) + encode(MetadataRequest(), 1)
     dispatcher.handle(Session("1-2", "127.0.0.1", "PLAINTEXT"), frame)
     (culprit,) = seen

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Iterable
 
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
-from penstock.broker.dispatch import api_versions_response
 from penstock.broker.features import FEATURES, FEATURES_EPOCH
-from penstock.broker.session import RequestContext
+from penstock.broker.served_versions import api_versions_response
+from penstock.broker.session import RequestContext, shorten
 from penstock.cluster.decisions.topic_names import is_valid_topic_name
 from penstock.cluster.image import PartitionState, TopicImage
 from penstock.core.types import ZERO_TOPIC_ID
@@ -54,12 +54,12 @@ _CONTROLLERS = 2
 
 
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    response = api_versions_response(broker.apis)
+    response = api_versions_response(broker.served_versions)
     if context.api_version >= _FIRST_VERSION_WITH_SOFTWARE_NAME:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.session.client_software_name, context.session.client_software_version = names
+        context.session.client_software_name, context.session.client_software_version = map(shorten, names)
     _add_features(response, context.api_version)
     return response
 

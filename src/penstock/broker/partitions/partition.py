@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import PartitionState
+from penstock.core.log_settings import NO_LIMIT
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import Buffer, TopicId, TopicPartition
 from penstock.log.partition_log import AppendResult, Origin, PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.single_produce import AnswerTemplate
 from penstock.replication.in_sync import can_append, decide_high_watermark
 
 
 class Partition:
-    __slots__ = ("log", "metrics", "state", "topic_id", "topic_partition", "waiters")
+    __slots__ = ("log", "metrics", "produce_answers", "state", "topic_id", "topic_partition", "waiters")
 
     def __init__(self, log: PartitionLog, topic_id: TopicId, state: PartitionState, metrics: TopicMetrics) -> None:
         self.log = log
@@ -21,6 +23,20 @@ class Partition:
         self.state = state
         self.metrics = metrics
         self.waiters: set[Waiter] = set()
+        self.produce_answers: dict[int, AnswerTemplate] = {}  # by version; made at the first use
+
+    # -------------------------------------------------------------------------------------------- facts
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def may_wait_for_flush(self) -> bool:
+        """Whether an append may have to reach the disk before it is acknowledged."""
+        return self.log.settings.flush_messages != NO_LIMIT
+
+    # -------------------------------------------------------------------------------------------- appending
 
     def append(
         self,

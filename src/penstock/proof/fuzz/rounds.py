@@ -112,7 +112,7 @@ class FuzzedBroker:
         server = broker.server
         self.report = FuzzReport(seed)
         self._server = server
-        self._dispatcher = Dispatcher(server.broker, server.broker.apis, RequestMetrics())
+        self._dispatcher = Dispatcher(server.broker, APIS, RequestMetrics(), server.broker.slices)
         self._session = Session("fuzz-1", "127.0.0.1", "PLAINTEXT")
         self._dice = random.Random(seed)
         requests = [(api.request, api.min_version, api.max_version) for api in APIS.values()]

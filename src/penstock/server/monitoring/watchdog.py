@@ -177,7 +177,8 @@ def describe(frame: FrameType, task_name: str = "") -> Culprit:
 
 def _describe_request(frame: FrameType) -> tuple[str, str]:
     known = frame.f_locals
-    api, context, session = known.get("api"), known.get("context"), known.get("session")
+    call, session = known.get("call"), known.get("session")
+    api, context = (known.get("api"), known.get("context")) if call is None else (call.api, call.context)
     kind = f"request {api.name}" if api is not None else "a request"
     if context is not None:
         session = context.session

@@ -10,7 +10,6 @@ of the loop, so that others get theirs.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 from typing import Protocol, cast
 
@@ -20,8 +19,6 @@ from penstock.protocol.message import Buffer, Chunk
 from penstock.server.net import limits
 from penstock.server.net.frames import FrameAssembler
 from penstock.server.net.outgoing import Outgoing
-
-logger = logging.getLogger("penstock.server.net.connection")
 
 
 class Listener(Protocol):
@@ -38,6 +35,8 @@ class Listener(Protocol):
     def closed(self, connection: Connection) -> None: ...
 
     def malformed(self, connection: Connection, kind: str, reason: str) -> None: ...
+
+    def failed_reading(self, connection: Connection, error: Exception) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -293,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
     def _fail_reading(self, error: Exception) -> None:
         """Half a reply may be out and cannot be taken back; the client asks again and then gets the error."""
         if not isinstance(error, ConnectionError):
-            logger.error("closing %s: reading a segment failed: %s", self.session, error)
+            self._listener.failed_reading(self, error)
         self.abort()
 
     def pause_writing(self) -> None:

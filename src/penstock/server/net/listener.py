@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.broker.session import Reply, Session
+from penstock.core.clock import Clock
+from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
 from penstock.server.net import limits
@@ -41,8 +43,10 @@ class TcpListener:
         name: str,
         bounds: ConnectionLimits,
         metrics: SocketMetrics,
+        clock: Clock,
     ) -> None:
         self.name = name
+        self.limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
@@ -118,10 +122,8 @@ class TcpListener:
             self._by_address[host] >= self._bounds.max_connections_per_address
         ):
             self.metrics.refused += 1
-            if self.metrics.refused == 1:
-                logger.warning(
-                    "refusing connections: the limit is reached", extra={"client": host, "open": len(self._connections)}
-                )
+            fields = {"listener": self.name, "client": host, "open": len(self._connections)}
+            self.limited_log.once_per("refused", logging.WARNING, "refusing connections: the limit is reached", fields)
             return None
         with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
             self._set_options(transport.get_extra_info("socket"))
@@ -153,9 +155,15 @@ class TcpListener:
             self._emptied.set()
 
     def malformed(self, connection: Connection, kind: str, reason: str) -> None:
-        """Once per connection, since the connection ends with it."""
+        """Once per connection, since the connection ends with it. The log gets one line of each kind now and then."""
         self.metrics.count_malformed(kind)
-        logger.warning("closing a connection: %s", reason, extra={"client": str(connection.session)})
+        fields = {"listener": self.name, "client": str(connection.session), "reason": reason}
+        self.limited_log.once_per(kind, logging.WARNING, "closing a connection", fields)
+
+    def failed_reading(self, connection: Connection, error: Exception) -> None:
+        """A segment could not be read while it was sent. Clients ask again, so this may come as often as they do."""
+        fields = {"listener": self.name, "client": str(connection.session), "reason": str(error)}
+        self.limited_log.once_per("reading", logging.ERROR, "closing a connection: reading a segment failed", fields)
 
     # -------------------------------------------------------------------------------------------- idle connections
 

@@ -1,0 +1,106 @@
+"""Work on many elements in slices, so that nobody waits long behind a request that names everything.
+
+Rules.
+- A `Work` is a generator. Each `yield` means: here another request may have a turn. Its return value is its result.
+- Work that ends within its first slice ends at once, in the turn of the loop in which the request came. Requests of a
+  normal size never leave that path.
+- Other work waits in one queue. In each turn of the loop one piece of work advances by one slice, so that ten large
+  requests hold the loop no longer than one does.
+- Work that has given others a turn may find the broker changed. What must not change, such as the metadata image, is
+  taken once, before the first `yield`.
+
+The decision and its alternatives are in docs/adr/0013-work-in-slices.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+Element = TypeVar("Element")
+Result = TypeVar("Result")
+
+Work = Generator[None, None, Result]
+
+# What others may have to wait for: a fifth of the 10 ms that no request may exceed, because an element may be dear (a
+# search on the disk) and because decoding, handling and encoding may each use up one slice in the same turn.
+SLICE_SECONDS = 0.002
+
+
+class _Done(NamedTuple, Generic[Result]):
+    result: Result
+
+
+class Slices:
+    """Runs the work of all requests of one broker. Belongs to one event loop."""
+
+    __slots__ = ("_is_scheduled", "_spent_seconds", "_waiting", "stopwatch")
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        self.stopwatch = stopwatch
+        self._waiting: deque[asyncio.Future[None]] = deque()  # work that waits for its next turn
+        self._is_scheduled = False
+        self._spent_seconds = 0.0  # of this turn, by work that ended at once
+
+    def begin(self, work: Work[Result]) -> Result | Awaitable[Result]:
+        """The result, if the first slice is enough and this turn has not been used up by others."""
+        if self._spent_seconds < SLICE_SECONDS:
+            started = self.stopwatch()
+            done = self._advance(work, started)
+            if not self._spent_seconds:
+                asyncio.get_running_loop().call_soon(self._forget_spent)
+            self._spent_seconds += self.stopwatch() - started
+            if done is not None:
+                return done.result
+        return self.finish(work)
+
+    async def finish(self, work: Work[Result]) -> Result:
+        """The result, after as many slices as needed, each in a turn of its own."""
+        while True:
+            await self._next_turn()
+            done = self._advance(work, self.stopwatch())
+            if done is not None:
+                return done.result
+
+    async def each(self, elements: Iterable[Element]) -> AsyncIterator[Element]:
+        """The elements, for an asynchronous handler that does something with each of them."""
+        deadline = self.stopwatch() + SLICE_SECONDS
+        for element in elements:
+            yield element
+            if self.stopwatch() >= deadline:
+                await self._next_turn()
+                deadline = self.stopwatch() + SLICE_SECONDS
+
+    def _next_turn(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._give_turn)
+        return turn
+
+    def _give_turn(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its client is gone
+                turn.set_result(None)
+                break
+        self._is_scheduled = bool(self._waiting)
+        if self._is_scheduled:
+            asyncio.get_running_loop().call_soon(self._give_turn)
+
+    def _advance(self, work: Work[Result], started: float) -> _Done[Result] | None:
+        stopwatch, deadline = self.stopwatch, started + SLICE_SECONDS
+        try:
+            next(work)
+            while stopwatch() < deadline:
+                next(work)
+        except StopIteration as stop:
+            return _Done(stop.value)
+        return None
+
+    def _forget_spent(self) -> None:
+        self._spent_seconds = 0.0

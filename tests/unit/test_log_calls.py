@@ -1,0 +1,50 @@
+"""Messages of log lines are constant strings (ADR 5)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "src"
+LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
+MESSAGE_AT = {"once_per": 2}  # a rate-limited line has its key and its level first
+
+
+def violations(source: str) -> Iterator[int]:
+    """The lines of logging calls whose message is put together at run time."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        name, owner = node.func.attr, node.func.value
+        is_logger = isinstance(owner, ast.Name) and owner.id in ("logger", "log", "_log")
+        if (is_logger and name in LEVELS) or name in MESSAGE_AT:
+            position = MESSAGE_AT.get(name, 0)
+            message = node.args[position] if len(node.args) > position else None
+            if not _is_constant(message):
+                yield node.lineno
+
+
+def _is_constant(message: ast.expr | None) -> bool:
+    if isinstance(message, ast.Name):
+        return message.id.isupper()
+    return isinstance(message, ast.Constant) and isinstance(message.value, str)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['logger.error(f"{x} failed")', 'logger.info("a" + x)', "logger.warning(reason)", 'x.once_per("k", 1, f"{x}")'],
+)
+def test_call_is_found_when_its_message_is_not_constant(line: str) -> None:
+    assert list(violations(line)) == [1]
+
+
+def test_every_message_is_constant_when_the_source_is_read() -> None:
+    found = [
+        f"{path.relative_to(SOURCES)}:{line}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for line in violations(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
