@@ -12,7 +12,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 # Where a value comes from, as DescribeConfigs says it.
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC, DEFAULT = 1, 2, 3, 4, 5
-GROUP_CONFIG = 8
+LOGGER_CONFIG, GROUP_CONFIG = 6, 8
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT, INTERVAL = "consumer.assignment.interval.ms", "heartbeat.interval.ms"
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)

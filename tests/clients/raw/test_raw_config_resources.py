@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import incremental_alter_configs
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.clients.raw.configuring import (
@@ -20,8 +23,10 @@ from tests.clients.raw.configuring import (
     HEARTBEAT,
     INT,
     INTERVAL,
+    LOGGER_CONFIG,
     SESSION,
     SET,
+    SUBTRACT,
     TOPIC,
     change,
     config,
@@ -33,6 +38,7 @@ from tests.clients.raw.wire import (
     Topic,
     Wire,
     error_of,
+    errors_of,
     eventually,
     new_name,
     until_settled,
@@ -129,6 +135,114 @@ class TestGroups:
         eventually(lambda: wire(beat, 1).heartbeat_interval_ms, 8000)
 
 
+@pytest.fixture
+def some_logger(wire: Wire, node: str) -> Iterator[str]:
+    """A logger that has others neither above nor below it, but for the root."""
+    names = sorted(row.name for row in describe(wire, BROKER_LOGGER, node).configs)
+    name = next(name for name in names if name.count(".") >= 2 and sum(each.startswith(name) for each in names) == 1)
+    yield name
+    change(wire, BROKER_LOGGER, node, (name, DELETE, None))
+    change(wire, BROKER_LOGGER, node, ("root", SET, "INFO"))
+
+
+class TestLoggers:
+    def levels(self, wire: Wire, node: str, *names: str) -> list[str]:
+        rows = {row.name: row.value for row in describe(wire, BROKER_LOGGER, node, list(names)).configs}
+        return [rows[name] for name in names]
+
+    def test_loggers_are_described_with_their_levels_when_the_broker_is_named(self, wire: Wire, node: str) -> None:
+        answer = describe(wire, BROKER_LOGGER, node, include_synonyms=True, include_documentation=True)
+        assert error_of(answer) == ErrorCode.NONE
+        rows = {row.name: row for row in answer.configs}
+        assert len(rows) > 10
+        assert {row.value for row in rows.values()} <= {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
+        root = rows["root"]
+        assert (root.value, root.config_source, root.config_type, root.synonyms) == ("INFO", LOGGER_CONFIG, 0, [])
+        assert (root.read_only, root.is_sensitive) == (False, False)
+
+    @pytest.mark.parametrize("level", ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"])
+    def test_level_is_the_new_one_when_changed(self, wire: Wire, node: str, some_logger: str, level: str) -> None:
+        assert error_of(change(wire, BROKER_LOGGER, node, (some_logger, SET, level))) == ErrorCode.NONE
+        assert self.levels(wire, node, some_logger, "root") == [level, "INFO"]
+
+    def test_level_is_the_roots_again_when_deleted(self, wire: Wire, node: str, some_logger: str) -> None:
+        change(wire, BROKER_LOGGER, node, (some_logger, SET, "ERROR"), ("root", SET, "WARN"))
+        assert self.levels(wire, node, some_logger, "root") == ["ERROR", "WARN"]
+        for _ in range(2):  # the second time there is nothing to delete, which is no mistake
+            assert error_of(change(wire, BROKER_LOGGER, node, (some_logger, DELETE, None))) == ErrorCode.NONE
+            assert self.levels(wire, node, some_logger, "root") == ["WARN", "WARN"]
+
+    @pytest.mark.parametrize(
+        ("operation", "value", "error"),
+        [
+            (SET, "debug", ErrorCode.INVALID_CONFIG),
+            (SET, "WARNING", ErrorCode.INVALID_CONFIG),
+            (SET, "OFF", ErrorCode.INVALID_CONFIG),
+            (SET, "", ErrorCode.INVALID_CONFIG),
+            (SET, None, ErrorCode.INVALID_REQUEST),
+            (APPEND, "DEBUG", ErrorCode.INVALID_REQUEST),
+            (SUBTRACT, "DEBUG", ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_level_stays_when_the_change_is_not_possible(
+        self, wire: Wire, node: str, some_logger: str, operation: int, value: str | None, error: ErrorCode
+    ) -> None:
+        answer = change(wire, BROKER_LOGGER, node, ("root", SET, "WARN"), (some_logger, operation, value))
+        assert error_of(answer) == error
+        assert answer.error_message
+        assert self.levels(wire, node, some_logger, "root") == ["INFO", "INFO"]
+
+    @pytest.mark.parametrize("name", ["no.such.logger", ""])
+    @pytest.mark.parametrize(("operation", "value"), [(SET, "DEBUG"), (DELETE, None)])
+    def test_config_is_invalid_when_the_logger_does_not_exist(
+        self, wire: Wire, node: str, name: str, operation: int, value: str | None
+    ) -> None:
+        answer = change(wire, BROKER_LOGGER, node, (name, operation, value))
+        assert (error_of(answer), answer.error_message) == (
+            ErrorCode.INVALID_CONFIG,
+            f"Logger {name} does not exist!",
+        )
+
+    def test_roots_level_stays_when_it_is_to_be_deleted(self, wire: Wire, node: str) -> None:
+        assert error_of(change(wire, BROKER_LOGGER, node, ("root", DELETE, None))) == ErrorCode.INVALID_REQUEST
+        assert self.levels(wire, node, "root") == ["INFO"]
+
+    def test_nothing_changes_when_only_validated(self, wire: Wire, node: str, some_logger: str) -> None:
+        answer = change(wire, BROKER_LOGGER, node, (some_logger, SET, "DEBUG"), validate_only=True)
+        assert error_of(answer) == ErrorCode.NONE
+        assert self.levels(wire, node, some_logger) == ["INFO"]
+
+    @pytest.mark.parametrize("name", ["", "4711", "abc"])
+    def test_request_is_invalid_when_the_resource_is_not_this_broker(self, wire: Wire, name: str) -> None:
+        assert error_of(describe(wire, BROKER_LOGGER, name)) == ErrorCode.INVALID_REQUEST
+        assert error_of(change(wire, BROKER_LOGGER, name, ("root", SET, "INFO"))) == ErrorCode.INVALID_REQUEST
+
+    def test_request_is_invalid_when_levels_are_replaced_as_a_whole(self, wire: Wire, node: str) -> None:
+        assert error_of(replace(wire, BROKER_LOGGER, node, {"root": "DEBUG"})) == ErrorCode.INVALID_REQUEST
+        assert self.levels(wire, node, "root") == ["INFO"]
+
+    def test_request_is_invalid_when_a_resource_is_named_twice(self, wire: Wire, node: str) -> None:
+        row = incremental_alter_configs.AlterableConfig(name="root", config_operation=SET, value="WARN")
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=BROKER_LOGGER, resource_name=node, configs=[row]
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource, resource])
+        assert errors_of(wire(request).responses) == [ErrorCode.INVALID_REQUEST] * 2
+        assert self.levels(wire, node, "root") == ["INFO"]
+
+
+class TestClientMetrics:
+    def test_request_is_invalid_when_the_subscription_has_no_name(self, wire: Wire) -> None:
+        assert error_of(describe(wire, CLIENT_METRICS, "")) == ErrorCode.INVALID_REQUEST
+        answer = change(wire, CLIENT_METRICS, "", ("interval.ms", SET, "1000"), validate_only=True)
+        assert error_of(answer) == ErrorCode.INVALID_REQUEST
+
+    def test_nothing_is_set_when_a_subscription_is_described(self, wire: Wire) -> None:
+        answer = describe(wire, CLIENT_METRICS, new_name())
+        assert error_of(answer) == ErrorCode.NONE
+        assert {row.config_source for row in answer.configs} <= {DEFAULT}
+
+
 class TestListConfigResources:
     def listed(self, wire: Wire, kinds: list[int], version: int = 1) -> tuple[ErrorCode, set[tuple[int, str]]]:
         answer = wire(ListConfigResourcesRequest(resource_types=kinds), version)
@@ -148,6 +262,9 @@ class TestListConfigResources:
         error, resources = self.listed(wire, [], 0)
         assert error == ErrorCode.NONE
         assert {kind for kind, _ in resources} <= {CLIENT_METRICS}
+
+    def test_no_client_metrics_are_listed_when_there_is_no_subscription(self, wire: Wire) -> None:
+        assert self.listed(wire, [CLIENT_METRICS]) == (ErrorCode.NONE, set())
 
     @pytest.mark.parametrize("kind", [0, 1, 77])
     def test_kind_is_unsupported_when_unknown(self, wire: Wire, kind: int) -> None:

@@ -108,3 +108,27 @@ def test_broker_defaults_are_shown_when_all_are_asked_for(kafka_tool: KafkaTool)
     described = describe(kafka_tool, BROKER, "--all")
     for expected in ("log.retention.hours=168", "num.partitions=1", "auto.create.topics.enable=true"):
         assert expected in described
+
+
+LOGGERS = ("--entity-type", "broker-loggers", "--entity-name", "1")
+
+
+def test_log_level_is_shown_when_altered_and_the_roots_again_when_deleted(kafka_tool: KafkaTool) -> None:
+    described = describe(kafka_tool, LOGGERS)
+    assert "  root=INFO sensitive=false synonyms={}" in described
+    name = next(
+        line.strip().split("=")[0]
+        for line in described.splitlines()
+        if ".log." in line and "=INFO " in line and line.startswith("  ")
+    )
+    alter(kafka_tool, LOGGERS, "--add-config", f"{name}=DEBUG")
+    assert f"  {name}=DEBUG sensitive=false" in describe(kafka_tool, LOGGERS)
+    alter(kafka_tool, LOGGERS, "--delete-config", name)
+    assert f"  {name}=INFO sensitive=false" in describe(kafka_tool, LOGGERS)
+
+
+def test_alteration_is_refused_when_the_log_level_does_not_exist(kafka_tool: KafkaTool) -> None:
+    """The tool itself refuses a logger that the broker does not describe."""
+    refused = kafka_tool("kafka-configs", "--alter", *LOGGERS, "--add-config", "root=LOUD", must_succeed=False)
+    assert refused.return_code == 1
+    assert "InvalidConfigurationException" in refused.output

@@ -257,3 +257,19 @@ def test_group_settings_are_refused_when_name_or_key_is_wrong(group: str, key: s
     decision = decide_incremental_alter_configs(cluster(), config(), [change])
     assert decision.results == ((GROUP, group, code, message),)
     assert decision.operations == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("clients", "Client metrics subscriptions are not served: this broker does not collect metrics of clients."),
+        ("", "Subscription name can't be empty"),
+    ],
+)
+def test_client_metrics_are_refused_with_the_reason_when_changed(name: str, message: str) -> None:
+    kind = ConfigResourceType.CLIENT_METRICS
+    change = incremental(kind, name, [("interval.ms", SET, "1000")])
+    decision = decide_incremental_alter_configs(cluster(), config(), [change])
+    assert decision.results == ((kind, name, ErrorCode.INVALID_REQUEST, message),)
+    full = decide_alter_configs(cluster(), config(), [FullChange(kind, name, (("interval.ms", "1000"),))])
+    assert full.results == decision.results

@@ -1,14 +1,20 @@
-"""Configuration of topics, brokers and groups, looked at and changed."""
+"""Configuration, looked at and changed: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
+
+The resources are topics, brokers and groups, whose settings the metadata store keeps, and the loggers of this process,
+whose levels are gone with it. Client metrics are a resource in Kafka only: there are none here, and none can be set.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.log_levels import alter_levels, describe_levels
 from penstock.broker.session import RequestContext
-from penstock.cluster.decisions.configs import ConfigResourceType
+from penstock.cluster.decisions.configs import ConfigResourceType, parse_changes, parse_own_broker_id
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.core.config.describe import (
@@ -63,6 +69,11 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, resource
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
+    """The settings of resources, with where each value comes from, or the named ones of them.
+
+    An error concerns its resource alone. Version 3 adds the kind of a value and its documentation; version 4 is
+    flexible.
+    """
     return DescribeConfigsResponse(
         results=[_describe(broker, context, request, resource) for resource in request.resources]
     )
@@ -105,7 +116,22 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(broker.config, broker.metadata.image.group_configs.get(name, {}), keys)
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+        return _logger_entries(broker, name, keys)
+    if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return []
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _logger_entries(broker: Broker, name: str, keys: list[str] | None) -> list[ConfigEntry]:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    if name != str(broker.node_id):
+        text = f"Unexpected broker id, expected {broker.node_id} but received {name}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, text)
+    return describe_levels(keys)
 
 
 def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
@@ -128,6 +154,10 @@ def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfi
 async def alter_configs(
     broker: Broker, context: RequestContext, request: full_messages.AlterConfigsRequest
 ) -> full_messages.AlterConfigsResponse:
+    """Replaces all settings of resources: what a request does not name goes back to its default.
+
+    Log levels cannot be changed in this way. Version 2 is flexible.
+    """
     changes = [
         FullChange(each.resource_type, each.resource_name, tuple((c.name, c.value) for c in each.configs))
         for each in request.resources
@@ -147,6 +177,10 @@ async def alter_configs(
 async def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: incremental_messages.IncrementalAlterConfigsRequest
 ) -> incremental_messages.IncrementalAlterConfigsResponse:
+    """Sets, deletes, appends to or subtracts from single settings of resources.
+
+    A resource is changed as a whole or not at all, and its error concerns it alone. Version 1 is flexible.
+    """
     changes = [
         IncrementalChange(
             each.resource_type,
@@ -156,15 +190,37 @@ async def incremental_alter_configs(
         for each in request.resources
     ]
     allowed, refused = _partition(broker, context, changes)
-    results = await broker.metadata.incremental_alter_configs(allowed, validate_only=request.validate_only)
+    loggers = [change for change in allowed if change.resource_type == ConfigResourceType.BROKER_LOGGER]
+    stored = [change for change in allowed if change.resource_type != ConfigResourceType.BROKER_LOGGER]
+    results = await broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only)
+    levels = _alter_levels(broker, context, loggers, validate_only=request.validate_only)
     return incremental_messages.IncrementalAlterConfigsResponse(
         responses=[
             incremental_messages.AlterConfigsResourceResponse(
                 error_code=code, error_message=message, resource_type=resource_type, resource_name=name
             )
-            for resource_type, name, code, message in (*results, *refused)
+            for resource_type, name, code, message in (*results, *levels, *refused)
         ]
     )
+
+
+def _alter_levels(
+    broker: Broker, context: RequestContext, changes: list[IncrementalChange], *, validate_only: bool
+) -> list[AlterConfigsResult]:
+    counts = Counter(change.resource_name for change in changes)
+    results = []
+    for change in changes:
+        code, message = ErrorCode.NONE, None
+        try:
+            if counts[change.resource_name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            parsed = parse_changes(change)
+            parse_own_broker_id(change.resource_name, broker.node_id)
+            alter_levels(parsed, changed_by=str(context.session), validate_only=validate_only)
+        except ApiError as error:
+            code, message = error.code, error.message
+        results.append(AlterConfigsResult(change.resource_type, change.resource_name, code, message))
+    return results
 
 
 def _partition(
@@ -186,9 +242,14 @@ def _partition(
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
+    """The names of the resources that can have settings, of the kinds that the request names or of all kinds.
+
+    Of groups only those with settings of their own are listed. Version 0 lists client metrics and nothing else, and
+    there are none; version 1 adds the other kinds.
+    """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if context.api_version == 0:  # version 0 lists client metrics, and nothing else
+    if context.api_version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or set(_LISTABLE)
     if not wanted <= set(_LISTABLE):

@@ -55,6 +55,9 @@ Change = TypeVar("Change", IncrementalChange, FullChange)
 Transform = Callable[[Settings], Mapping[str, str]]
 
 
+_NO_CLIENT_METRICS = "Client metrics subscriptions are not served: this broker does not collect metrics of clients."
+
+
 def decide_incremental_alter_configs(
     image: MetadataImage,
     config: BrokerConfig,
@@ -99,7 +102,8 @@ def _decide(
     return Decision(tuple(results), tuple(operations), new_image)
 
 
-def _incremental_transform(change: IncrementalChange) -> Transform:
+def parse_changes(change: IncrementalChange) -> list[ConfigChange]:
+    """The changes of one resource. Raises ApiError(INVALID_REQUEST) when they make no sense for any resource."""
     _check_duplicates([each.name for each in change.changes])
     _check_nulls(
         each.name for each in change.changes if each.value is None and each.operation != ConfigOperation.DELETE
@@ -110,6 +114,11 @@ def _incremental_transform(change: IncrementalChange) -> Transform:
             changes.append(ConfigChange(name, ConfigOperation(operation), value))
         except ValueError:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}") from None
+    return changes
+
+
+def _incremental_transform(change: IncrementalChange) -> Transform:
+    changes = parse_changes(change)
     is_broker = change.resource_type == ConfigResourceType.BROKER
     keys = _KEYS.get(change.resource_type, {})
 
@@ -148,6 +157,9 @@ def _alter(
         return _alter_broker(image, config, resource_name, transform)
     if resource_type == ConfigResourceType.GROUP:
         return _alter_group(image, config, resource_name, transform)
+    if resource_type == ConfigResourceType.CLIENT_METRICS:
+        text = "Subscription name can't be empty" if not resource_name else _NO_CLIENT_METRICS
+        raise ApiError(ErrorCode.INVALID_REQUEST, text)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
@@ -172,7 +184,7 @@ def _alter_topic(
 def _alter_broker(
     image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
 ) -> tuple[list[Operation], MetadataImage]:
-    node_id = _broker_id(name, config.identity.node_id) if name else None
+    node_id = parse_own_broker_id(name, config.identity.node_id) if name else None
     before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
     try:
         settings = transform(before)
@@ -189,7 +201,8 @@ def _alter_broker(
     return [operation], replace(image, broker_configs={**image.broker_configs, node_id: stored})
 
 
-def _broker_id(name: str, own_id: int) -> int:
+def parse_own_broker_id(name: str, own_id: int) -> int:
+    """Raises ApiError unless the name of a broker resource is that of the broker that got the request."""
     try:
         node_id = int(name)
     except ValueError:
