@@ -41,9 +41,9 @@ def logs(draw: st.DrawFn) -> bytes:
     data = bytearray()
     offset = draw(st.integers(0, 2**40))
     for records in draw(st.lists(RECORDS, min_size=1, max_size=4)):
-        batch = bytearray(build_batch(records, base_offset=offset, codec=draw(st.sampled_from(Codec))))
-        if draw(st.booleans()):
-            batches.set_log_append_time(batch, 0, batches.read_header(batch), draw(st.integers(0, 2**41)))
+        stamp = draw(st.none() | st.integers(0, 2**41))
+        codec = draw(st.sampled_from(Codec))
+        batch = build_batch(records, base_offset=offset, codec=codec, log_append_time_ms=stamp)
         offset = batches.read_header(batch).next_offset + draw(st.integers(0, 3))
         data += batch
     return bytes(data)

@@ -111,7 +111,6 @@ class ImageDelta(NamedTuple):
     configured: tuple[TopicImage, ...]
     broker_configs_changed: bool
     group_configs_changed: bool
-    brokers_changed: bool
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> ImageDelta:
@@ -139,5 +138,4 @@ class ImageDelta(NamedTuple):
                 old.broker_configs != new.broker_configs or old.default_broker_config != new.default_broker_config
             ),
             group_configs_changed=old.group_configs != new.group_configs,
-            brokers_changed=old.brokers != new.brokers,
         )

@@ -154,7 +154,7 @@ class Metadata:
         return await _answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
 
     async def close(self) -> None:
-        """Waits for changes under way. The store is closed by who opened it, after this."""
+        """Waits for changes under way. The opener of the store closes the store afterwards."""
         while self._running:
             await asyncio.wait(self._running)
 

@@ -69,8 +69,8 @@ async def _missing_nodes(store: Store, identity: IdentitySection, cluster_id: st
     cluster_id = identity.penstock_cluster_id or cluster_id or _new_cluster_id()
     wanted[znodes.CLUSTER_ID] = znodes.encode_cluster_id(cluster_id)
     wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(0)
-    found = await store.read_many(list(wanted))
-    return [Create(path, data) for (path, data), node in zip(wanted.items(), found, strict=True) if node is None]
+    present = await store.read_many(list(wanted))
+    return [Create(path, data) for (path, data), node in zip(wanted.items(), present, strict=True) if node is None]
 
 
 def _election(node_id: int, epoch: Node | None, now_ms: int) -> list[Operation]:

@@ -10,25 +10,16 @@ MAX_TOPIC_NAME_LENGTH = 249
 # with it. It keeps one request from holding the controller, and the store's transaction, for more than about a second.
 MAX_PARTITIONS_PER_REQUEST = 10_000
 
-# The replication factor travels as a 16-bit integer.
-MAX_REPLICATION_FACTOR = 32_767
-
 # Producer ids are handed out from blocks, so that only one in a thousand costs a durable write. Kafka's number.
 PRODUCER_ID_BLOCK_SIZE = 1_000
 # Producer ids are 64-bit and never negative: -1 means none.
 MAX_PRODUCER_ID = 2**63 - 1
-
-# Batches remembered per producer for telling duplicates; clients rely on it for max.in.flight <= 5.
-PRODUCER_BATCHES_REMEMBERED = 5
 
 # ZooKeeper refuses larger nodes and transactions (jute.maxbuffer is 1 MiB less one byte). Every store has the same
 # limit, so that metadata which fits one fits the other.
 MAX_STORE_VALUE_BYTES = 1_048_575
 # Paths are ours, but they contain topic names and broker ids from outside.
 MAX_STORE_PATH_LENGTH = 1_024
-
-# The smallest request: API key, version and correlation id. The four bytes of its size come before it.
-MIN_REQUEST_BYTES = 8
 
 # Values of configuration keys go into one store node per resource. The longest that make sense (lists of throttled
 # replicas of a large topic) are far below this; a longer one is refused before it is parsed.

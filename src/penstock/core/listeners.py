@@ -84,7 +84,9 @@ def check_ports(endpoints: Iterable[Endpoint]) -> None:
 def advertise(
     listening: Iterable[Endpoint], advertised: Iterable[Endpoint] | None, ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
-    """What clients are told: the configured addresses, the bound port for port 0, `host_name` for any address."""
+    """The addresses that clients are told. A port 0 becomes the bound port, and a listener on every address becomes
+    `host_name`.
+    """
     return tuple(
         endpoint._replace(
             host=host_name if endpoint.is_any_address else endpoint.host,

@@ -39,12 +39,8 @@ DELETE_HORIZON_FLAG = 0x40
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _new_tuple = tuple.__new__  # half the cost of `_make`, which counts the fields
 _PREFIX = struct.Struct(">qii")
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
 _BATCH_LENGTH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
-_ATTRIBUTES = struct.Struct(">h")
-_MAX_TIMESTAMP = struct.Struct(">q")
 
 
 class BatchHeader(NamedTuple):
@@ -165,18 +161,3 @@ def compute_crc(data: Buffer, position: int, size: int) -> int:
     for start in range(0, len(view), _CRC_PIECE_SIZE):
         crc = google_crc32c.extend(crc, bytes(view[start : start + _CRC_PIECE_SIZE]))
     return crc
-
-
-def set_base_offset(data: bytearray | memoryview, position: int, base_offset: int) -> None:
-    _BASE_OFFSET.pack_into(data, position, base_offset)
-
-
-def set_leader_epoch(data: bytearray | memoryview, position: int, leader_epoch: int) -> None:
-    _LEADER_EPOCH.pack_into(data, position + 12, leader_epoch)
-
-
-def set_log_append_time(data: bytearray | memoryview, position: int, header: BatchHeader, now_ms: int) -> None:
-    """Stamp the batch with the broker's time. Touches what the CRC covers, so the CRC is computed anew."""
-    _ATTRIBUTES.pack_into(data, position + 21, header.attributes | LOG_APPEND_TIME_FLAG)
-    _MAX_TIMESTAMP.pack_into(data, position + 35, now_ms)
-    _CRC.pack_into(data, position + 17, compute_crc(data, position, header.size))

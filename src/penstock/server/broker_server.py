@@ -41,7 +41,7 @@ from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
-from penstock.server.net.listener import ConnectionLimits, TcpListener
+from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
 from penstock.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger("penstock.server")
@@ -82,7 +82,7 @@ class BrokerServer:
         clock: Clock | None = None,
         files: Files | None = None,
     ) -> BrokerServer:
-        """`is_temporary`: nobody will open the data again, so the metadata need not be kept."""
+        """With `is_temporary` the metadata stays in memory, because nobody will open the data again."""
         around = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom())
         for warning in config.warnings:
             logger.warning("%s", warning)
@@ -121,9 +121,7 @@ class BrokerServer:
         return server
 
     def _connect(self) -> None:
-        """Ties the parts that must know of each other: metadata changes to partitions and groups, sockets to
-        dispatch.
-        """
+        """Ties the parts that must know of each other: sockets to dispatch, gauges to parts, metadata to the broker."""
         broker = self.broker
         for listener in self._listeners:
             listener.handle_with(self.dispatcher.handle)
@@ -152,9 +150,7 @@ class BrokerServer:
     # -------------------------------------------------------------------------------------------- stopping
 
     async def stop(self) -> None:
-        """A clean shutdown: nobody is served any more, everything appended is on disk, and the next start can
-        trust it.
-        """
+        """Shuts down cleanly: ends all connections, then writes to disk what the next start will trust."""
         if self.is_stopping:
             return
         self.is_stopping = True
@@ -170,13 +166,14 @@ class BrokerServer:
 
 
 def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    network = config.network
     return ConnectionLimits(
-        max_frame_size=config.network.socket_request_max_bytes,
-        max_connections=config.network.max_connections,
-        max_connections_per_address=config.network.max_connections_per_ip,
-        max_idle_ms=config.network.connections_max_idle_ms,
-        send_buffer_size=_explicit(config, "socket.send.buffer.bytes"),
-        receive_buffer_size=_explicit(config, "socket.receive.buffer.bytes"),
+        max_frame_size=network.socket_request_max_bytes,
+        max_connections=network.max_connections,
+        max_connections_per_address=network.max_connections_per_ip,
+        max_idle_ms=network.connections_max_idle_ms,
+        send_buffer_size=_if_given(config, "socket.send.buffer.bytes", network.socket_send_buffer_bytes),
+        receive_buffer_size=_if_given(config, "socket.receive.buffer.bytes", network.socket_receive_buffer_bytes),
     )
 
 
@@ -194,11 +191,11 @@ async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> l
     return listeners
 
 
-def _explicit(config: BrokerConfig, name: str) -> int:
-    """Kafka's default of 100 KB slows fast networks down; the kernel's own tuning is used unless somebody asks
-    otherwise.
+def _if_given(config: BrokerConfig, name: str, size: int) -> int:
+    """Kafka's default of 100 KB slows fast networks down. Unless the owner of the broker gave a size, the kernel's own
+    tuning is used.
     """
-    return int(str(config.get(name))) if name in config.static else -1
+    return size if name in config.static else KERNEL_TUNING
 
 
 async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:

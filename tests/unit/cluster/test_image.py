@@ -18,7 +18,7 @@ BEFORE = cluster().with_topics({"a": topic("a"), "b": topic("b", 2), "c": topic(
 
 
 def test_delta_is_empty_when_nothing_changed() -> None:
-    assert ImageDelta.between(BEFORE, BEFORE) == ((), (), (), (), (), False, False, False)
+    assert ImageDelta.between(BEFORE, BEFORE) == ((), (), (), (), (), False, False)
 
 
 def test_delta_names_topics_when_they_come_and_go() -> None:
@@ -53,7 +53,6 @@ def test_delta_names_what_is_configured_otherwise_when_settings_change() -> None
     delta = ImageDelta.between(BEFORE, after)
     assert [each.name for each in delta.configured] == ["c"]
     assert delta.broker_configs_changed
-    assert delta.brokers_changed
     assert (delta.created, delta.changed) == ((), ())
 
 

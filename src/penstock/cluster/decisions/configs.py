@@ -143,9 +143,9 @@ def _check_duplicates(names: list[str]) -> None:
 
 
 def _check_nulls(names: Iterable[str]) -> None:
-    found = list(names)  # one of them may be empty
-    if found:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(found)}")
+    listed = list(names)  # a name may be the empty text, so the join says nothing
+    if listed:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
 
 
 def _alter(

@@ -1,7 +1,7 @@
 """The store of a single broker: one SQLite file in the data directory.
 
-Durable: write-ahead log with an fsync at every commit. One process at a time, kept so by SQLite's exclusive lock. That
-also says what is ephemeral: whoever opens the file is alone, so what earlier sessions left is removed at once.
+The store is durable: SQLite's write-ahead log is synced at every commit. SQLite's exclusive lock admits one process at
+a time. So ephemeral nodes of earlier sessions are removed as soon as a process has opened the file: it is alone.
 
 All calls run on one thread of the store's own, in order, so an fsync never holds up the event loop.
 """
@@ -104,8 +104,8 @@ class SqliteStore:
     async def ensure_path(self, path: str) -> None:
         check_path(path)
         nodes = path_and_parents(path)
-        found = await self.read_many(nodes)
-        missing = [Create(each) for each, node in zip(nodes, found, strict=True) if node is None]
+        present = await self.read_many(nodes)
+        missing = [Create(each) for each, node in zip(nodes, present, strict=True) if node is None]
         if missing:
             await self.transaction(missing)
 

@@ -132,15 +132,15 @@ def _broker_layers(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]
         (config.static, ConfigSource.STATIC_BROKER_CONFIG),
         (_DEFAULTS, ConfigSource.DEFAULT_CONFIG),
     )
-    found = [
+    synonyms = [
         ConfigSynonym(each, None if _is_sensitive(name) else layer[each], source)
         for layer, source in layers
         for each in names
         if each in layer
     ]
-    while found and found[0].name != name:
-        del found[0]
-    return tuple(found)
+    while synonyms and synonyms[0].name != name:
+        del synonyms[0]
+    return tuple(synonyms)
 
 
 def _is_sensitive(name: str) -> bool:

@@ -125,17 +125,17 @@ class TopicCounters(CounterSet):
 
     def get(self, topic: str) -> TopicMetrics:
         """The counters of a topic that exists. A request for an unknown topic must count on `overflow` instead."""
-        found = self._topics.get(topic)
-        if found is None:
+        counters = self._topics.get(topic)
+        if counters is None:
             if len(self._topics) >= self._limit:
                 return self.overflow
-            found = self._topics[topic] = TopicMetrics()
-        return found
+            counters = self._topics[topic] = TopicMetrics()
+        return counters
 
     def remove(self, topic: str) -> None:
-        found = self._topics.pop(topic, None)
-        if found is not None:
-            self.retired.add(found)
+        counters = self._topics.pop(topic, None)
+        if counters is not None:
+            self.retired.add(counters)
 
     def __len__(self) -> int:
         return len(self._topics)

@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_reading_paused(self) -> bool:
-        """Then not even the client's end would be noticed."""
+        """While nothing is read, not even the end of the client is noticed."""
         return self._reading_paused
 
     # -------------------------------------------------------------------------------------------- receiving
@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _throttle(self) -> None:
-        """Reading goes on only while little is waiting, so a client that does not take its replies stops being read."""
+        """Stops reading while much is waiting, and so pushes back on a client that does not take its replies."""
         if self._closing or self._transport is None:
             return
         is_crowded = self._is_crowded()
@@ -209,7 +209,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _is_crowded(self) -> bool:
-        """A frame still under assembly counts only while it would have to wait: else it could never be completed.
+        """Whether too much waits, in number or in bytes.
+
+        A frame under assembly counts only while the frame would have to wait: otherwise it could never be completed.
         Between two turns nothing is read, so that the end of the stream is not seen before what came ahead of it.
         """
         requests, assembled_size = self._assembler.whole, self._assembler.assembled_size

@@ -38,8 +38,8 @@ class FrameAssembler:
         return shared if self._frame is None else memoryview(self._frame)[self.assembled_size :]
 
     def received(self, shared: memoryview, size: int, max_frame_size: int) -> int | None:
-        """`size` bytes are in the buffer that `buffer` gave. Returns the announced size of a frame that may not be,
-        where there is one: everything behind it is lost, and nothing more can be received.
+        """Takes the `size` bytes that are now in the buffer from `buffer`. Returns None, or the announced size of a
+        frame that is out of bounds. Nothing can be received after that: nobody knows where the next frame begins.
 
         Costs one copy of a frame that fits the shared buffer. Tried: a buffer per connection (64 KB for each idle
         client) and decoding in the shared buffer (a waiting request would see it overwritten). Bench: small requests,

@@ -26,6 +26,8 @@ Handle = Callable[[Session, Buffer], Reply | Awaitable[Reply]]
 _IDLE_ROUNDS = 10
 _BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
 
+KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -33,8 +35,8 @@ class ConnectionLimits:
     max_connections: int
     max_connections_per_address: int
     max_idle_ms: int
-    send_buffer_size: int = -1  # -1: the kernel's own, which grows with the connection's speed
-    receive_buffer_size: int = -1
+    send_buffer_size: int = KERNEL_TUNING
+    receive_buffer_size: int = KERNEL_TUNING
 
 
 class TcpListener:
@@ -76,7 +78,7 @@ class TcpListener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def limit(self, bounds: ConnectionLimits) -> None:
-        """New limits, for connections to come; nobody who is in is thrown out."""
+        """Sets limits for the connections to come. Connections that are open stay open."""
         self._bounds = bounds
         self.max_frame_size = bounds.max_frame_size
 
@@ -155,7 +157,7 @@ class TcpListener:
             self._emptied.set()
 
     def malformed(self, connection: Connection, kind: str, reason: str) -> None:
-        """Once per connection, since the connection ends with it. The log gets one line of each kind now and then."""
+        """Called at most once for a connection, which ends with it. The log gets one line of each kind now and then."""
         self.metrics.count_malformed(kind)
         fields = {"listener": self.name, "client": str(connection.session), "reason": reason}
         self.limited_log.once_per(kind, logging.WARNING, "closing a connection", fields)
@@ -177,8 +179,10 @@ class TcpListener:
         self._schedule_sweep()
 
     def sweep(self) -> None:
-        """Idle is also who does not take its replies: what it was sent is dropped with it. Who waits for a reply is not
-        idle, as long as its requests are read; else nobody would notice that it has gone.
+        """Ends the connections that have been idle for too long.
+
+        A client that does not take its replies is idle, too: its replies are dropped with the connection. A client that
+        waits for a reply is not idle while the connection is read, because then the end of the client would be noticed.
         """
         for connection in list(self._connections):
             if connection.awaited is not None and not connection.is_reading_paused:
