@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# The modules that the extra brings, and what says how to get it.
+_EXTRA_MODULES = frozenset({"fastavro", "google", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "sqlalchemy"})
+INSTALL_SPARK = "pip install 'penstock[spark]' brings Spark; Java 17 or newer is needed to run it."
+
 
 class PipelineError(Exception):
     """`hint` says what to do about it, where that is known."""
@@ -14,3 +18,10 @@ class PipelineError(Exception):
 
 class BatchError(PipelineError):
     """A micro-batch that could not be finished; it comes again when the pipeline is started again."""
+
+
+def missing_module(error: ModuleNotFoundError, needed_by: str) -> PipelineError:
+    """What is said when `needed_by` imports a module that is not installed."""
+    name = error.name or "?"
+    hint = INSTALL_SPARK if name.partition(".")[0] in _EXTRA_MODULES else ""
+    return PipelineError(f"{needed_by} needs the module {name!r}, which is not installed", hint)

@@ -26,7 +26,6 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, kafka.*, spark.*, or a parameter of the pipeline."),
 ]
-_INSTALL_HINT = "pip install 'penstock[spark]' brings Spark; Java 17 or newer is needed to run it."
 
 
 @app.command()
@@ -39,8 +38,8 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Process what is there now, then stop.")] = False,
 ) -> None:
     """Run a pipeline until it is interrupted (Ctrl-C, SIGTERM) or, with --once, until it has caught up."""
-    pipeline = _load(reference, assignments)
     _require_spark()
+    pipeline = _load(reference, assignments)
     from penstock.pipelines.running.runner import Run
     from penstock.pipelines.running.session import open_session
 
@@ -134,10 +133,13 @@ def _pipeline_errors() -> Iterator[None]:
 
 
 def _require_spark() -> None:
+    """Before a pipeline is loaded: what its module lacks is of no interest to a user who has no Spark at all."""
+    from penstock.pipelines.errors import INSTALL_SPARK
+
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
-        raise CliError("pipelines need PySpark, which is not installed", _INSTALL_HINT) from error
+        raise CliError("pipelines need PySpark, which is not installed", INSTALL_SPARK) from error
 
 
 def _watch(run: Run) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.errors import PipelineError, missing_module
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.running.settings import apply_settings, is_setting, unknown_setting
 
@@ -39,7 +39,10 @@ def load_pipeline(reference: str, given: Mapping[str, str]) -> Pipeline:
             raise unknown_setting(next(iter(rest)), ())
         pipeline = target
     else:
-        pipeline = target(**_arguments(target, rest))
+        try:
+            pipeline = target(**_arguments(target, rest))
+        except ModuleNotFoundError as error:
+            raise missing_module(error, reference) from error
         if not isinstance(pipeline, Pipeline):
             raise PipelineError(f"{reference} returned a {type(pipeline).__name__}, not a Pipeline")
     return replace(pipeline, settings=apply_settings(pipeline.settings, settings))
@@ -82,7 +85,7 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise PipelineError(f"there is no module {name!r}", "Give a module or the path of a .py file.") from None
-        raise PipelineError(f"{name} needs the module {error.name!r}, which is not installed") from error
+        raise missing_module(error, name) from error
 
 
 def _returns_pipeline(function: Callable[..., Any]) -> bool:
