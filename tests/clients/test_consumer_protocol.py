@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from penstock.groups.outcome import GroupRecord
+from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.groups.records import consumer_groups as consumer_records
 from penstock.groups.records.consumer_offsets import decode_record
 from tests.clients.confluent import (
@@ -166,11 +166,11 @@ def test_records_of_the_group_are_kafkas_when_they_are_read_back(
             change = decode_record(key, value)
             if getattr(change, "group_id", None) == group:
                 kinds.add(int.from_bytes(key[:2], "big"))
-                assert encode(change) == GroupRecord(key, value)
+                assert encode(change) == CoordinatorRecord(key, value)
 
 
-def encode(change: Any) -> GroupRecord:
-    encoders: dict[type, Callable[..., GroupRecord]] = {
+def encode(change: Any) -> CoordinatorRecord:
+    encoders: dict[type, Callable[..., CoordinatorRecord]] = {
         consumer_records.ConsumerGroupChange: consumer_records.encode_consumer_group,
         consumer_records.SubscriptionChange: consumer_records.encode_subscription,
         consumer_records.TargetEpochChange: consumer_records.encode_target_epoch,

@@ -20,6 +20,7 @@ from penstock.groups.topics import Topic, TopicIdPartition, Topics
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tests.unit.coordinators.tokens import Receipt
 from tests.unit.groups.consumer_harness import AT_ONCE, ConsumerRuntime, durable
 from tests.unit.groups.harness import GROUP
 
@@ -69,8 +70,8 @@ class OldClient:
     is_in: bool = False
     owned: set[TopicIdPartition] = field(default_factory=set)
     members: tuple[str, ...] = ()
-    join_token: int | None = None
-    sync_token: int | None = None
+    join_token: Receipt | None = None
+    sync_token: Receipt | None = None
     topics: tuple[str, ...] = ("orders",)
 
     def forget(self) -> None:
@@ -325,7 +326,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     # ---------------------------------------------------------------------------------------------- promises
 
     def group(self) -> Group | None:
-        return self.runtime.groups._active[0].groups.get(GROUP)
+        return self.runtime.groups.shards.hosted(0).groups.get(GROUP)
 
     def owned_by(self) -> dict[str, set[TopicIdPartition]]:
         """What clients work on, of those that the coordinator knows."""
@@ -369,7 +370,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @invariant()
     def log_tells_everything(self) -> None:
         group = self.group()
-        replayed = self.runtime.restarted().groups._active[0].groups.get(GROUP)
+        replayed = self.runtime.restarted().groups.shards.hosted(0).groups.get(GROUP)
         assert type(replayed) is type(group)
         if isinstance(group, ConsumerGroup) and isinstance(replayed, ConsumerGroup):
             assert durable(replayed) == durable(group)

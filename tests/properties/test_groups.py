@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.groups.classic.group import ClassicGroup, GroupState
+from penstock.groups.operations.table import DELETE_GROUP, FETCH_OFFSETS
 from penstock.groups.outcome import TimerKind
 from penstock.groups.records.consumer_offsets import GroupChange, decode_record
-from penstock.groups.requests import LeavingMember, OffsetFetchRequest, OffsetToCommit, Protocol
+from penstock.groups.requests import DeleteGroupRequest, LeavingMember, OffsetFetchRequest, OffsetToCommit, Protocol
 from penstock.groups.results import DeleteGroupResult, JoinResult, SyncResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
+from tests.unit.coordinators.tokens import Receipt
 from tests.unit.groups.harness import GROUP, Runtime, subscription
 
 PROTOCOLS = tuple(Protocol(name, subscription("orders", name)) for name in ("range", "sticky", "round-robin"))
@@ -30,8 +32,8 @@ class Client:
     generation: int = -1
     is_leader: bool = False
     members: tuple[str, ...] = ()
-    join_token: int | None = None
-    sync_token: int | None = None
+    join_token: Receipt | None = None
+    sync_token: Receipt | None = None
     offers: tuple[Protocol, ...] = PROTOCOLS
     assignment: bytes | None = None
 
@@ -48,7 +50,7 @@ class GroupMachine(RuleBasedStateMachine):
         # The leaders' words, by generation; a generation may come twice after a crash, then the last word counts.
         self.given: dict[int, dict[str, bytes]] = {}
         self.highest_generation = 0
-        self.tokens: list[int] = []
+        self.tokens: list[Receipt] = []
         self.committed: dict[tuple[str, int], int] = {}
         if is_settled:
             self.group_settles(set(CLIENTS[:3]), list(PROTOCOLS), b"first")
@@ -172,7 +174,9 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def administrator_deletes_the_group(self) -> None:
         token = self.runtime.token()
-        self.runtime.run(self.runtime.groups.delete_group(token, GROUP))
+        self.runtime.run(
+            self.runtime.groups.shards.perform(DELETE_GROUP, token, DeleteGroupRequest(GROUP), self.runtime.now_ms)
+        )
         if self.runtime.answer(token, DeleteGroupResult).error is ErrorCode.NONE:
             self.committed.clear()
             self.highest_generation = 0
@@ -187,7 +191,7 @@ class GroupMachine(RuleBasedStateMachine):
     def coordinator_restarts(self) -> None:
         """Everybody who waits is sent away; what was recorded is there again."""
         before = self.runtime
-        before.run(before.groups.unload(0, before.now_ms))
+        before.run(before.groups.shards.unload(0, before.now_ms))
         assert {key.kind for key in before.timers} <= {TimerKind.SESSION}  # of ids that were given out and forgotten
         self.collect()
         assert all(client.join_token is None and client.sync_token is None for client in self.clients)
@@ -226,11 +230,11 @@ class GroupMachine(RuleBasedStateMachine):
         everything = OffsetFetchRequest(GROUP, None)
         offsets = {
             (found.topic, found.partition): found.offset
-            for found in self.runtime.groups.fetch_offsets(everything).partitions
+            for found in self.runtime.groups.shards.read(FETCH_OFFSETS, everything).partitions
         }
         assert offsets == self.committed
-        assert set(fresh.groups.fetch_offsets(everything).partitions) == set(
-            self.runtime.groups.fetch_offsets(everything).partitions
+        assert set(fresh.groups.shards.read(FETCH_OFFSETS, everything).partitions) == set(
+            self.runtime.groups.shards.read(FETCH_OFFSETS, everything).partitions
         )
         if mine is None or other is None:
             assert mine is other
@@ -278,14 +282,13 @@ class GroupMachine(RuleBasedStateMachine):
     # --------------------------------------------------------------------------------------------- aids
 
     def group(self, runtime: Runtime | None = None) -> ClassicGroup | None:
-        group = (runtime or self.runtime).groups._active[0].groups.get(GROUP)
+        group = (runtime or self.runtime).groups.shards.hosted(0).groups.get(GROUP)
         assert group is None or isinstance(group, ClassicGroup)
         return group
 
     def fresh(self) -> Runtime:
         runtime = Runtime(self.settings, log=list(self.runtime.log), suffixes=self.runtime.suffixes)
         runtime.now_ms = self.runtime.now_ms
-        runtime._tokens = self.runtime._tokens
         return runtime
 
     def collect(self) -> None:

@@ -12,12 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.transactions.operations import INIT_PRODUCER_ID, VERIFY_PARTITIONS
 from penstock.transactions.outcome import Markers
 from penstock.transactions.records import TransactionChange, decode_record
 from penstock.transactions.requests import AddPartitionsRequest, EndTransactionRequest, InitProducerIdRequest
 from penstock.transactions.results import EndTransactionResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import MAX_CLIENT_EPOCH, PREPARED, Transaction, TransactionState
+from tests.unit.coordinators.tokens import NOBODY
 from tests.unit.transactions.harness import TIMEOUT_MS, Runtime
 
 IDS = ("a", "b")
@@ -71,7 +73,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.coordinator_crashes()
 
     def wear_out(self, transactional_id: str, epochs_left: int) -> None:
-        shard = self.runtime.transactions._active[0]
+        shard = self.runtime.transactions.shards.hosted(0)
         outcome = shard.outcome()
         worn = shard.transactions[transactional_id]._replace(producer_epoch=MAX_CLIENT_EPOCH - epochs_left)
         shard.stage(outcome, transactional_id, worn)
@@ -193,7 +195,7 @@ class TransactionMachine(RuleBasedStateMachine):
         request = AddPartitionsRequest(
             producer.transactional_id, producer.producer_id, producer.producer_epoch, (partition,)
         )
-        (answer,) = self.runtime.transactions.verify_partitions(request).partitions
+        (answer,) = self.runtime.transactions.shards.read(VERIFY_PARTITIONS, request).partitions
         if answer.error is ErrorCode.NONE:
             assert self.owns(producer)
             assert self.current(producer).state is TransactionState.ONGOING
@@ -252,7 +254,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def coordinator_crashes_before_it_answers(self) -> None:
         """What was being appended is not in the log."""
         request = InitProducerIdRequest(IDS[0], TIMEOUT_MS)
-        self.runtime.transactions.init_producer_id("lost", request, self.runtime.now_ms)
+        self.runtime.transactions.shards.perform(INIT_PRODUCER_ID, NOBODY, request, self.runtime.now_ms)
         self.coordinator_crashes()
 
     @rule()
@@ -298,7 +300,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @invariant()
     def everything_decided_is_under_way(self) -> None:
         """Markers are outstanding, or the completion is about to be tried again."""
-        shard = self.runtime.transactions._active[0]
+        shard = self.runtime.transactions.shards.hosted(0)
         waiting = {key.transactional_id for key in self.runtime.timers}
         for transactional_id, transaction in shard.transactions.items():
             asked = {
@@ -324,7 +326,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.runtime.write_markers()
             self.runtime.advance(2 * TIMEOUT_MS)
             self.follow_log()
-            for transaction in self.runtime.transactions._active[0].transactions.values():
+            for transaction in self.runtime.transactions.shards.hosted(0).transactions.values():
                 assert transaction.state not in PREPARED | {TransactionState.ONGOING}
                 assert transaction.partitions == frozenset()
             assert self.runtime.timers == {}
@@ -334,7 +336,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def current(self, producer: Producer) -> Transaction:
         nobody = Transaction(-1)
-        return self.runtime.transactions._active[0].transactions.get(producer.transactional_id, nobody)
+        return self.runtime.transactions.shards.hosted(0).transactions.get(producer.transactional_id, nobody)
 
     def owns(self, producer: Producer) -> bool:
         """Not fenced: nobody has come after it."""
@@ -343,13 +345,13 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def image(self, runtime: Runtime) -> dict[str, Transaction]:
         """What the log keeps."""
-        has_previous = runtime.transactions.settings.transaction_version > 0
+        has_previous = runtime.transactions.shards.settings.transaction_version > 0
         return {
             transactional_id: transaction._replace(
                 last_producer_epoch=NO_PRODUCER_EPOCH,
                 previous_producer_id=transaction.previous_producer_id if has_previous else NO_PRODUCER_ID,
             )
-            for transactional_id, transaction in runtime.transactions._active[0].transactions.items()
+            for transactional_id, transaction in runtime.transactions.shards.hosted(0).transactions.items()
         }
 
 

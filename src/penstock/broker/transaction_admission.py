@@ -16,6 +16,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.runtimes.tickets import Ticket
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.transactions.operations import ADD_PARTITIONS, VERIFY_PARTITIONS
 from penstock.transactions.requests import AddPartitionsRequest
 from penstock.transactions.results import AddPartitionsResult
 
@@ -64,10 +65,7 @@ def _is_open(broker: Broker, where: TopicPartition, asked: Admission) -> bool:
 
 
 def _add(broker: Broker, request: AddPartitionsRequest) -> Refusals | Awaitable[Refusals]:
-    coordinator = broker.transactions.coordinator
-    ticket = broker.transactions.start(
-        lambda ticket: coordinator.add_partitions(ticket, request, broker.clock.now_ms())
-    )
+    ticket = broker.transactions.start(ADD_PARTITIONS, request)
     return _refusals(ticket.result) if ticket.result is not None else _wait(broker, ticket, request)
 
 
@@ -90,14 +88,26 @@ def _is_ending(refusals: Refusals) -> bool:
     return ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values()
 
 
-def _verify(broker: Broker, request: AddPartitionsRequest) -> Refusals:
-    return _refusals(broker.transactions.coordinator.verify_partitions(request))
+def _look(broker: Broker, request: AddPartitionsRequest) -> AddPartitionsResult:
+    return broker.transactions.shards.read(VERIFY_PARTITIONS, request)
 
 
-async def _wait(broker: Broker, ticket: Ticket, request: AddPartitionsRequest) -> Refusals:
+def _verify(broker: Broker, request: AddPartitionsRequest) -> Refusals | Awaitable[Refusals]:
+    if broker.transactions.is_durable([request.transactional_id]):
+        return _refusals(_look(broker, request))
+    return _verify_when_durable(broker, request)
+
+
+async def _verify_when_durable(broker: Broker, request: AddPartitionsRequest) -> Refusals:
+    """A write into a transaction that a power cut may take from the coordinator would open a transaction for ever."""
+    result = await broker.transactions.read([request.transactional_id], lambda: _look(broker, request))
+    return _refusals(result) or _refusals(_look(broker, request))
+
+
+async def _wait(broker: Broker, ticket: Ticket[AddPartitionsResult], request: AddPartitionsRequest) -> Refusals:
     """The transaction may have ended while the disk was waited for, so it is looked at once more."""
-    return _refusals(await ticket.wait()) or _verify(broker, request)
+    return _refusals(await ticket.wait()) or _refusals(_look(broker, request))
 
 
 def _refusals(result: AddPartitionsResult) -> Refusals:
-    return {where: error for where, error in result.partitions if error}
+    return {partition: error for partition, error in result.partitions if error}

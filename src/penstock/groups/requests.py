@@ -140,6 +140,16 @@ class OffsetDeleteRequest(NamedTuple):
     partitions: Sequence[TopicPartition]
 
 
+class DeleteGroupRequest(NamedTuple):
+    group_id: str
+
+
+class DescribeGroupRequest(NamedTuple):
+    """Of either protocol."""
+
+    group_id: str
+
+
 class DeletedTopic(NamedTuple):
     name: str
     topic_id: TopicId = ZERO_TOPIC_ID

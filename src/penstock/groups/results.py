@@ -184,15 +184,3 @@ class ListedGroup(NamedTuple):
 class ListGroupsResult(NamedTuple):
     error: ErrorCode
     groups: tuple[ListedGroup, ...] = ()
-
-
-Result = (
-    JoinResult
-    | SyncResult
-    | HeartbeatResult
-    | LeaveResult
-    | ConsumerHeartbeatResult
-    | OffsetCommitResult
-    | OffsetDeleteResult
-    | DeleteGroupResult
-)

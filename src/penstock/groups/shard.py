@@ -8,6 +8,9 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 
+from penstock.coordinators.errors import coordinator_error
+from penstock.coordinators.record_framing import SkippedRecords, UnknownRecord
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState, Member
 from penstock.groups.classic.rebalance import Rebalance
@@ -15,9 +18,9 @@ from penstock.groups.consumer.group import ConsumerGroup, Group
 from penstock.groups.consumer.replay import is_tombstone, replay_change
 from penstock.groups.consumer.step import ConsumerStep
 from penstock.groups.offsets import OffsetStore
-from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend, TimerKey, TimerKind, coordinator_error
+from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import ConsumerChange
-from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, UnknownRecord, decode_record
+from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, decode_record
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode
@@ -49,18 +52,18 @@ class GroupShard:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self._new_suffix = new_suffix
-        self._warned_of: set[str] = set()
+        self._skipped = SkippedRecords(CONSUMER_OFFSETS, partition)
 
-    def outcome(self) -> Outcome:
-        return Outcome(self.partition)
+    def outcome(self) -> GroupOutcome:
+        return GroupOutcome(self.partition)
 
-    def rebalance(self, group: ClassicGroup, outcome: Outcome, now_ms: int) -> Rebalance:
+    def rebalance(self, group: ClassicGroup, outcome: GroupOutcome, now_ms: int) -> Rebalance:
         return Rebalance(group, outcome, self.settings, now_ms)
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix[:_MAX_PREFIX_CHARACTERS]}-{self._new_suffix()}"
 
-    def consumer_step(self, group: ConsumerGroup, outcome: Outcome, now_ms: int) -> ConsumerStep:
+    def consumer_step(self, group: ConsumerGroup, outcome: GroupOutcome, now_ms: int) -> ConsumerStep:
         return ConsumerStep(group, outcome, self.settings_of(group.group_id), self.topics, now_ms)
 
     def settings_of(self, group_id: str) -> GroupSettings:
@@ -90,7 +93,7 @@ class GroupShard:
         elif isinstance(change, GroupChange):
             self._replay_group(change)
         elif isinstance(change, UnknownRecord):
-            self._warn_once(change)
+            self._skipped.note(change)
         else:
             self._replay_consumer_group(change)
 
@@ -128,17 +131,9 @@ class GroupShard:
             created = self.groups[change.group_id] = ConsumerGroup(change.group_id)
             replay_change(created, change)
 
-    def _warn_once(self, unknown: UnknownRecord) -> None:
-        if unknown.what not in self._warned_of:
-            self._warned_of.add(unknown.what)
-            logger.warning(
-                "records of newer software are skipped",
-                extra={"what": unknown.what, "offsets_partition": self.partition},
-            )
-
     # ----------------------------------------------------------------------------------------- timers
 
-    def on_loaded(self, now_ms: int) -> Outcome:
+    def on_loaded(self, now_ms: int) -> GroupOutcome:
         """Members that the log knows get a whole session to be heard of."""
         outcome = self.outcome()
         for group in list(self.groups.values()):
@@ -152,7 +147,7 @@ class GroupShard:
                 rebalance.prepare("the group is larger than group.max.size now allows")
         return outcome
 
-    def on_unloaded(self, now_ms: int) -> Outcome:
+    def on_unloaded(self, now_ms: int) -> GroupOutcome:
         """Another broker coordinates these groups now: whoever waits is sent there."""
         outcome = self.outcome()
         for group in self.groups.values():
@@ -165,7 +160,7 @@ class GroupShard:
         self.groups.clear()
         return outcome
 
-    def on_timer(self, key: TimerKey, now_ms: int) -> Outcome:
+    def on_timer(self, key: TimerKey, now_ms: int) -> GroupOutcome:
         """Of classic groups."""
         outcome = self.outcome()
         group = self.groups.get(key.group_id)
@@ -179,7 +174,7 @@ class GroupShard:
                 rebalance.expire_pending_sync()
         return outcome
 
-    def _abandon(self, group: ClassicGroup, outcome: Outcome, error: ErrorCode, now_ms: int) -> None:
+    def _abandon(self, group: ClassicGroup, outcome: GroupOutcome, error: ErrorCode, now_ms: int) -> None:
         rebalance = self.rebalance(group, outcome, now_ms)
         for member_id in (*group.members, *group.pending_join):
             rebalance.answer_parked(member_id, member_id, error)
@@ -189,7 +184,7 @@ class GroupShard:
 
     # -------------------------------------------------------------------------------- failed appends
 
-    def on_append_failed(self, failed: Outcome, append_error: ErrorCode, now_ms: int) -> Outcome:
+    def on_append_failed(self, failed: GroupOutcome, append_error: ErrorCode, now_ms: int) -> GroupOutcome:
         """Nothing of `failed.records` has happened. Members that left are gone nevertheless: memory is ahead
         of the log, as it always is during a rebalance.
         """
@@ -208,7 +203,9 @@ class GroupShard:
             self._undo(pending, group, outcome, coordinator_error(append_error), now_ms)
         return outcome
 
-    def _undo_consumer_change(self, pending: PendingAppend, outcome: Outcome, error: ErrorCode, now_ms: int) -> None:
+    def _undo_consumer_change(
+        self, pending: PendingAppend, outcome: GroupOutcome, error: ErrorCode, now_ms: int
+    ) -> None:
         group = self.groups.get(pending.group_id)
         if isinstance(pending.undo, ConsumerGroup) and isinstance(group, ClassicGroup):
             self._abandon(group, outcome, error, now_ms)
@@ -218,7 +215,7 @@ class GroupShard:
             self.consumer_step(group, outcome, now_ms).arm_timers()
 
     def _undo(
-        self, pending: PendingAppend, group: ClassicGroup, outcome: Outcome, error: ErrorCode, now_ms: int
+        self, pending: PendingAppend, group: ClassicGroup, outcome: GroupOutcome, error: ErrorCode, now_ms: int
     ) -> None:
         rebalance = self.rebalance(group, outcome, now_ms)
         if pending.purpose is AppendPurpose.CREATE_GROUP:

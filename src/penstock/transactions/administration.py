@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from penstock.coordinators.regular_expression import NameExpression
 from penstock.protocol.errors import ErrorCode
-from penstock.transactions.outcome import Outcome
-from penstock.transactions.requests import NO_DURATION, ListTransactionsRequest
+from penstock.transactions.outcome import TransactionOutcome
+from penstock.transactions.requests import NO_DURATION, DescribeTransactionRequest, ListTransactionsRequest
 from penstock.transactions.results import DescribedTransaction, ListedTransaction
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import IDLE, Transaction, TransactionState
@@ -16,7 +16,8 @@ from penstock.transactions.state import IDLE, Transaction, TransactionState
 _STATES = {state.title: state for state in TransactionState}
 
 
-def describe_transaction(shard: TransactionShard, transactional_id: str) -> DescribedTransaction:
+def describe_transaction(shard: TransactionShard, request: DescribeTransactionRequest) -> DescribedTransaction:
+    transactional_id = request.transactional_id
     transaction = shard.transactions.get(transactional_id)
     if transaction is None:
         return DescribedTransaction(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
@@ -67,7 +68,7 @@ def list_transactions(shard: TransactionShard, wanted: Filter, now_ms: int) -> I
             yield ListedTransaction(transactional_id, transaction.producer_id, transaction.state.title)
 
 
-def expire_transactional_ids(shard: TransactionShard, now_ms: int) -> Outcome:
+def expire_transactional_ids(shard: TransactionShard, now_ms: int) -> TransactionOutcome:
     outcome = shard.outcome()
     outcome.is_atomic = False
     before_ms = now_ms - shard.settings.transactional_id_expiration_ms

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 
+from penstock.coordinators.outcome import Token
 from penstock.core.types import NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.transactions.outcome import AppendPurpose, Markers, Outcome, PendingAppend, TimerKind
+from penstock.transactions.outcome import AppendPurpose, Markers, PendingAppend, TimerKey, TimerKind, TransactionOutcome
 from penstock.transactions.requests import EndTransactionRequest
 from penstock.transactions.results import EndTransactionResult
 from penstock.transactions.shard import TransactionShard
@@ -31,7 +32,9 @@ _OUTCOMES = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COM
 # ----------------------------------------------------------------------------------------- by the producer
 
 
-def end_transaction(shard: TransactionShard, token: object, request: EndTransactionRequest, now_ms: int) -> Outcome:
+def end_transaction(
+    shard: TransactionShard, token: Token[EndTransactionResult], request: EndTransactionRequest, now_ms: int
+) -> TransactionOutcome:
     """ApiError if the request is refused, also where there is no producer id to go on with."""
     transaction = shard.transactions.get(request.transactional_id)
     if transaction is None:
@@ -100,7 +103,7 @@ def _is_retry_with_bump(transaction: Transaction, request: EndTransactionRequest
 
 
 def fence_and_abort(
-    shard: TransactionShard, outcome: Outcome, transactional_id: str, transaction: Transaction, now_ms: int
+    shard: TransactionShard, outcome: TransactionOutcome, transactional_id: str, transaction: Transaction, now_ms: int
 ) -> None:
     version = shard.settings.transaction_version
     if version < EPOCH_BUMP_VERSION:
@@ -108,7 +111,16 @@ def fence_and_abort(
     _decide(shard, outcome, transactional_id, transaction, False, version, now_ms)
 
 
-def on_timeout(shard: TransactionShard, outcome: Outcome, transactional_id: str, now_ms: int) -> None:
+def on_timer(shard: TransactionShard, key: TimerKey, now_ms: int) -> TransactionOutcome:
+    outcome = shard.outcome()
+    if key.kind is TimerKind.TRANSACTION_TIMEOUT:
+        _on_timeout(shard, outcome, key.transactional_id, now_ms)
+    else:
+        _complete(shard, outcome, key.transactional_id, now_ms)
+    return outcome
+
+
+def _on_timeout(shard: TransactionShard, outcome: TransactionOutcome, transactional_id: str, now_ms: int) -> None:
     transaction = shard.transactions.get(transactional_id)
     if transaction is None or transaction.state is not TransactionState.ONGOING:
         return
@@ -127,7 +139,7 @@ def on_timeout(shard: TransactionShard, outcome: Outcome, transactional_id: str,
 
 def _decide(
     shard: TransactionShard,
-    outcome: Outcome,
+    outcome: TransactionOutcome,
     transactional_id: str,
     transaction: Transaction,
     is_commit: bool,
@@ -150,7 +162,7 @@ def _decide(
 # ---------------------------------------------------------------------------------------------- by markers
 
 
-def on_markers_written(shard: TransactionShard, written: Markers, now_ms: int) -> Outcome:
+def on_markers_written(shard: TransactionShard, written: Markers, now_ms: int) -> TransactionOutcome:
     """Stale reports, of an earlier owner of the partition or of an earlier transaction, say nothing."""
     outcome = shard.outcome()
     transaction = shard.transactions.get(written.transactional_id)
@@ -164,17 +176,17 @@ def on_markers_written(shard: TransactionShard, written: Markers, now_ms: int) -
         and written.is_commit == transaction.is_commit
     ):
         unmarked.difference_update(written.partitions)
-        complete(shard, outcome, written.transactional_id, now_ms)
+        _complete(shard, outcome, written.transactional_id, now_ms)
     return outcome
 
 
-def complete(shard: TransactionShard, outcome: Outcome, transactional_id: str, now_ms: int) -> None:
+def _complete(shard: TransactionShard, outcome: TransactionOutcome, transactional_id: str, now_ms: int) -> None:
     if shard.unmarked.get(transactional_id) == set():
         shard.stage(outcome, transactional_id, shard.transactions[transactional_id].completed(now_ms))
         outcome.pending = PendingAppend(AppendPurpose.COMPLETE, transactional_id)
 
 
-def resume(shard: TransactionShard, now_ms: int) -> Outcome:
+def resume(shard: TransactionShard, now_ms: int) -> TransactionOutcome:
     """After loading: what was decided is carried out, what is open keeps its deadline."""
     outcome = shard.outcome()
     for transactional_id, transaction in shard.transactions.items():

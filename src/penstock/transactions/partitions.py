@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.coordinators.outcome import Token
+from penstock.core.internal_topics import CONSUMER_OFFSETS
+from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.transactions.outcome import Outcome
-from penstock.transactions.requests import AddPartitionsRequest
-from penstock.transactions.results import AddPartitionsResult, PartitionResult
+from penstock.transactions.outcome import TransactionOutcome
+from penstock.transactions.requests import AddOffsetsRequest, AddPartitionsRequest
+from penstock.transactions.results import AddOffsetsResult, AddPartitionsResult, PartitionResult
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import PREPARED, Transaction, TransactionState
 
@@ -14,8 +17,34 @@ def answer_all(request: AddPartitionsRequest, error: ErrorCode) -> AddPartitions
     return AddPartitionsResult(tuple(PartitionResult(partition, error) for partition in request.partitions))
 
 
-def add_partitions(shard: TransactionShard, outcome: Outcome, request: AddPartitionsRequest, now_ms: int) -> None:
+def add_partitions(
+    shard: TransactionShard, token: Token[AddPartitionsResult], request: AddPartitionsRequest, now_ms: int
+) -> TransactionOutcome:
     """ApiError if the request is refused."""
+    outcome = shard.outcome()
+    _add(shard, outcome, request, now_ms)
+    outcome.reply(token, answer_all(request, ErrorCode.NONE))
+    return outcome
+
+
+def add_offsets(
+    shard: TransactionShard, token: Token[AddOffsetsResult], request: AddOffsetsRequest, now_ms: int
+) -> TransactionOutcome:
+    """The partition that holds the group's offsets takes part like any other. ApiError if the request is refused."""
+    outcome = shard.outcome()
+    addition = AddPartitionsRequest(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (TopicPartition(CONSUMER_OFFSETS, request.offsets_partition),),
+        request.client_transaction_version,
+    )
+    _add(shard, outcome, addition, now_ms)
+    outcome.reply(token, AddOffsetsResult(ErrorCode.NONE))
+    return outcome
+
+
+def _add(shard: TransactionShard, outcome: TransactionOutcome, request: AddPartitionsRequest, now_ms: int) -> None:
     transaction = shard.transactions.get(request.transactional_id)
     if transaction is not None and transaction.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)

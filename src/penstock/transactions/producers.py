@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.coordinators.operations import Refusal
+from penstock.coordinators.outcome import Token
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions import ending
-from penstock.transactions.outcome import Outcome
+from penstock.transactions.outcome import TransactionOutcome
 from penstock.transactions.requests import InitProducerIdRequest
 from penstock.transactions.results import InitProducerIdResult
 from penstock.transactions.settings import TransactionSettings
@@ -13,19 +15,21 @@ from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import MAX_CLIENT_EPOCH, NO_TIMEOUT_MS, PREPARED, Transaction, TransactionState
 
 
-def check_init(request: InitProducerIdRequest, settings: TransactionSettings) -> ErrorCode:
+def check_init(request: InitProducerIdRequest, settings: TransactionSettings) -> Refusal | None:
     if not request.transactional_id:
-        return ErrorCode.INVALID_REQUEST
+        return Refusal(ErrorCode.INVALID_REQUEST)
     if request.enable_two_phase_commit and not settings.two_phase_commit_enable:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if request.keep_prepared_transaction:
-        return ErrorCode.UNSUPPORTED_VERSION
+        return Refusal(ErrorCode.UNSUPPORTED_VERSION)
     if not request.enable_two_phase_commit and not 0 < request.transaction_timeout_ms <= settings.max_timeout_ms:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.NONE
+        return Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    return None
 
 
-def init_producer_id(shard: TransactionShard, token: object, request: InitProducerIdRequest, now_ms: int) -> Outcome:
+def init_producer_id(
+    shard: TransactionShard, token: Token[InitProducerIdResult], request: InitProducerIdRequest, now_ms: int
+) -> TransactionOutcome:
     """ApiError if the request is refused, also where there is no producer id to give."""
     transaction = shard.transactions.get(request.transactional_id)
     if transaction is None:

@@ -7,26 +7,19 @@ version 0 the previous and next producer id and the client's version are lost.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from penstock.coordinators.outcome import CoordinatorRecord
+from penstock.coordinators.record_framing import UnknownRecord, decode_body, encode_key, encode_value, leading_int16
 from penstock.core.types import TopicPartition
-from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.message import Message
 from penstock.protocol.messages.transaction_log_key import TransactionLogKey
 from penstock.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from penstock.transactions.outcome import TransactionRecord
 from penstock.transactions.state import NEXT_STATES, Transaction, TransactionState
 
-M = TypeVar("M", bound=Message)
-
-_INT16 = struct.Struct(">h")
-_BODY_POSITION = _INT16.size
 _TRANSACTION_KIND = 0
-_KEY_BODY_VERSION = 0
 # Those that are ever written.
 _STATES = {state.number: state for state in NEXT_STATES}
 
@@ -36,22 +29,15 @@ class TransactionChange(NamedTuple):
     transaction: Transaction | None  # None: deleted
 
 
-class UnknownRecord(NamedTuple):
-    """Written by newer software, for features this version does not have."""
-
-    what: str
-
-
 def value_version(transaction_version: int) -> int:
     """Of a record, by the level of the feature transaction.version."""
     return 1 if transaction_version >= 1 else 0
 
 
-def encode_transaction(transactional_id: str, transaction: Transaction | None, version: int) -> TransactionRecord:
-    body = encode(TransactionLogKey(transactional_id=transactional_id), _KEY_BODY_VERSION)
-    key = _INT16.pack(_TRANSACTION_KIND) + body
+def encode_transaction(transactional_id: str, transaction: Transaction | None, version: int) -> CoordinatorRecord:
+    key = encode_key(_TRANSACTION_KIND, TransactionLogKey(transactional_id=transactional_id))
     if transaction is None:
-        return TransactionRecord(key, None)
+        return CoordinatorRecord(key, None)
     is_empty = transaction.state is TransactionState.EMPTY
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
@@ -65,21 +51,21 @@ def encode_transaction(transactional_id: str, transaction: Transaction | None, v
         transaction_start_timestamp_ms=transaction.start_timestamp_ms,
         client_transaction_version=transaction.client_transaction_version,
     )
-    return TransactionRecord(key, _INT16.pack(version) + encode(value, version))
+    return CoordinatorRecord(key, encode_value(value, version))
 
 
 def decode_record(key: bytes, value: bytes | None) -> TransactionChange | UnknownRecord:
     """ApiError(CORRUPT_MESSAGE) if the bytes are not what their version says."""
-    kind = _leading_int16(key)
+    kind = leading_int16(key)
     if kind != _TRANSACTION_KIND:
         return UnknownRecord(f"key version {kind}")
-    transactional_id = _decode_body(TransactionLogKey, key, _KEY_BODY_VERSION).transactional_id
+    transactional_id = decode_body(TransactionLogKey, key).transactional_id
     if value is None:
         return TransactionChange(transactional_id, None)
-    version = _leading_int16(value)
+    version = leading_int16(value)
     if version > TransactionLogValue.MAX_VERSION:
         return UnknownRecord(f"value version {version}")
-    return TransactionChange(transactional_id, _transaction(_decode_body(TransactionLogValue, value, version)))
+    return TransactionChange(transactional_id, _transaction(decode_body(TransactionLogValue, value, version)))
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
@@ -109,19 +95,3 @@ def _transaction(value: TransactionLogValue) -> Transaction:
         next_producer_id=value.next_producer_id,
         client_transaction_version=value.client_transaction_version,
     )
-
-
-def _leading_int16(data: bytes) -> int:
-    if len(data) < _INT16.size:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a transaction record of {len(data)} bytes has no version")
-    version: int = _INT16.unpack_from(data)[0]
-    if version < 0:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a transaction record has version {version}")
-    return version
-
-
-def _decode_body(message_class: type[M], data: bytes, version: int) -> M:
-    try:
-        return decode(message_class, data, version, _BODY_POSITION)
-    except ApiError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a transaction record cannot be read: {error.message}") from error

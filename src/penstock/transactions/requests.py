@@ -58,6 +58,10 @@ class EndTransactionRequest(NamedTuple):
     accepts_producer_fenced: bool = True  # EndTxn v2 and later; before: INVALID_PRODUCER_EPOCH
 
 
+class DescribeTransactionRequest(NamedTuple):
+    transactional_id: str
+
+
 class ListTransactionsRequest(NamedTuple):
     """Every filter that is set must hold."""
 

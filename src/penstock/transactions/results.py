@@ -72,6 +72,3 @@ class ListTransactionsResult(NamedTuple):
     error: ErrorCode
     transactions: tuple[ListedTransaction, ...] = ()
     unknown_state_filters: tuple[str, ...] = ()
-
-
-Result = InitProducerIdResult | AddPartitionsResult | AddOffsetsResult | EndTransactionResult

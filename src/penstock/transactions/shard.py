@@ -8,10 +8,12 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from penstock.core.types import TopicPartition
+from penstock.coordinators.record_framing import SkippedRecords, UnknownRecord
+from penstock.core.internal_topics import TRANSACTION_STATE
+from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, TopicPartition
 from penstock.protocol.errors import ErrorCode
-from penstock.transactions.outcome import AppendPurpose, Markers, Outcome, PendingAppend, TimerKind
-from penstock.transactions.records import UnknownRecord, decode_record, encode_transaction, value_version
+from penstock.transactions.outcome import AppendPurpose, Markers, PendingAppend, TimerKind, TransactionOutcome
+from penstock.transactions.records import decode_record, encode_transaction, value_version
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import NEXT_STATES, NO_TIMEOUT_MS, PREPARED, Transaction
 
@@ -40,25 +42,25 @@ class TransactionShard:
         self.unmarked: dict[str, set[TopicPartition]] = {}
         # What is on its way to the log. The log does not keep all of a transaction; replay takes the rest from here.
         self._staged: deque[tuple[str, Transaction]] = deque()
-        self._warned_of: set[str] = set()
+        self._skipped = SkippedRecords(TRANSACTION_STATE, partition)
 
-    def outcome(self) -> Outcome:
-        return Outcome(self.partition)
+    def outcome(self) -> TransactionOutcome:
+        return TransactionOutcome(self.partition)
 
     # ---------------------------------------------------------------------------------- toward the log
 
-    def stage(self, outcome: Outcome, transactional_id: str, transaction: Transaction) -> None:
+    def stage(self, outcome: TransactionOutcome, transactional_id: str, transaction: Transaction) -> None:
         before = self._staged[-1][1] if self._staged else self.transactions.get(transactional_id)
         assert before is None or transaction.state in NEXT_STATES[before.state], (before, transaction)
         version = value_version(self.settings.transaction_version)
         outcome.records.append(encode_transaction(transactional_id, transaction, version))
         self._staged.append((transactional_id, transaction))
 
-    def stage_tombstone(self, outcome: Outcome, transactional_id: str) -> None:
+    def stage_tombstone(self, outcome: TransactionOutcome, transactional_id: str) -> None:
         version = value_version(self.settings.transaction_version)
         outcome.records.append(encode_transaction(transactional_id, None, version))
 
-    def ask_for_markers(self, outcome: Outcome, transactional_id: str, transaction: Transaction) -> None:
+    def ask_for_markers(self, outcome: TransactionOutcome, transactional_id: str, transaction: Transaction) -> None:
         outcome.markers.append(
             Markers(
                 state_partition=self.partition,
@@ -72,7 +74,9 @@ class TransactionShard:
             )
         )
 
-    def expect_end(self, outcome: Outcome, transactional_id: str, transaction: Transaction, now_ms: int) -> None:
+    def expect_end(
+        self, outcome: TransactionOutcome, transactional_id: str, transaction: Transaction, now_ms: int
+    ) -> None:
         """The timer outlives a transaction that ends in time: it is harmless then, and cancelling it would be wrong
         if the end cannot be written.
         """
@@ -82,10 +86,12 @@ class TransactionShard:
 
     # ----------------------------------------------------------------------------------------- replay
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
+    def replay(
+        self, key: bytes, value: bytes | None, record_offset: int = NO_OFFSET, producer_id: int = NO_PRODUCER_ID
+    ) -> None:
         change = decode_record(key, value)
         if isinstance(change, UnknownRecord):
-            self._warn_once(change)
+            self._skipped.note(change)
             return
         transactional_id, transaction = change
         self.unmarked.pop(transactional_id, None)
@@ -99,17 +105,9 @@ class TransactionShard:
         if transaction.state in PREPARED:
             self.unmarked[transactional_id] = set(transaction.partitions)
 
-    def _warn_once(self, unknown: UnknownRecord) -> None:
-        if unknown.what not in self._warned_of:
-            self._warned_of.add(unknown.what)
-            logger.warning(
-                "records of newer software are skipped",
-                extra={"what": unknown.what, "transactions_partition": self.partition},
-            )
-
     # -------------------------------------------------------------------------- failed appends, unload
 
-    def on_append_failed(self, failed: Outcome, append_error: ErrorCode) -> Outcome:
+    def on_append_failed(self, failed: TransactionOutcome, append_error: ErrorCode, _now_ms: int) -> TransactionOutcome:
         """Nothing has happened, because memory follows the log. What the coordinator wanted of its own accord it will
         try again.
         """
@@ -124,10 +122,10 @@ class TransactionShard:
             self.try_again(outcome, failed.pending)
         return outcome
 
-    def try_again(self, outcome: Outcome, pending: PendingAppend) -> None:
+    def try_again(self, outcome: TransactionOutcome, pending: PendingAppend) -> None:
         outcome.set_timer(_RETRY_TIMERS[pending.purpose], pending.transactional_id, self.settings.retry_backoff_ms)
 
-    def on_unloaded(self) -> Outcome:
+    def on_unloaded(self, _now_ms: int) -> TransactionOutcome:
         """No request is ever parked here, so nobody waits."""
         outcome = self.outcome()
         for transactional_id in self.transactions:

@@ -53,15 +53,15 @@ def test_groups_know_the_topic_when_it_was_created_or_has_grown() -> None:
 
 def test_coordinators_are_loaded_when_their_topics_appear_and_unloaded_when_these_go() -> None:
     async def use(broker: Broker) -> None:
-        assert not list(broker.groups.coordinator.active_partitions())
+        assert not list(broker.groups.shards.active_partitions())
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             await broker.topic_creation.ensure(name)
-        assert list(broker.groups.coordinator.active_partitions()) == [0, 1]
-        assert list(broker.transactions.coordinator.active_partitions()) == [0, 1]
+        assert list(broker.groups.shards.active_partitions()) == [0, 1]
+        assert list(broker.transactions.shards.active_partitions()) == [0, 1]
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             await delete_topic(broker.metadata, name)
-        assert not list(broker.groups.coordinator.active_partitions())
-        assert not list(broker.transactions.coordinator.active_partitions())
+        assert not list(broker.groups.shards.active_partitions())
+        assert not list(broker.transactions.shards.active_partitions())
 
     with_broker(use)
 
@@ -72,7 +72,7 @@ def test_settings_of_all_groups_and_of_one_change_when_the_image_says_so() -> No
         assert broker.config.groups.group_consumer_assignment_interval_ms == 50
         await alter(broker, ConfigResourceType.GROUP, "slow", "consumer.assignment.interval.ms", "55")
         coordinator = broker.groups.coordinator
-        assert coordinator.settings.consumer_assignment_interval_ms == 50
+        assert coordinator.shards.settings.consumer_assignment_interval_ms == 50
         assert {name: each.consumer_assignment_interval_ms for name, each in coordinator.settings_by_group.items()} == {
             "slow": 55
         }

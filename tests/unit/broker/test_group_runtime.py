@@ -16,9 +16,18 @@ from penstock.core.metrics.counters import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition
 from penstock.groups.classic.group import GroupState
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.operations.table import (
+    COMMIT_OFFSETS,
+    CONSUMER_HEARTBEAT,
+    DESCRIBE_GROUP,
+    FETCH_OFFSETS,
+    JOIN_GROUP,
+    SYNC_GROUP,
+)
 from penstock.groups.requests import (
     ConsumerHeartbeatRequest,
     DeletedTopic,
+    DescribeGroupRequest,
     JoinRequest,
     MemberAssignment,
     OffsetCommitRequest,
@@ -57,10 +66,9 @@ class Rig:
         self.runtime = GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock, GroupMetrics())
 
     def submit(self, request: OffsetCommitRequest | JoinRequest) -> Coroutine[Any, Any, Any]:
-        coordinator, now_ms = self.runtime.coordinator, self.host.clock.now_ms
         if isinstance(request, JoinRequest):
-            return self.runtime.submit(lambda ticket: coordinator.join_group(ticket, request, now_ms()))
-        return self.runtime.submit(lambda ticket: coordinator.commit_offsets(ticket, request, now_ms()))
+            return self.runtime.submit(JOIN_GROUP, request)
+        return self.runtime.submit(COMMIT_OFFSETS, request)
 
     async def commit(self, offset: int, group: str = "g", topic: str = "orders") -> ErrorCode:
         result = await self.submit(OffsetCommitRequest(group, [OffsetToCommit(topic, 0, offset)]))
@@ -69,32 +77,29 @@ class Rig:
         return error
 
     def committed(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
-        result = self.runtime.coordinator.fetch_offsets(OffsetFetchRequest(group, [TopicPartition(topic, 0)]))
+        result = self.runtime.shards.read(FETCH_OFFSETS, OffsetFetchRequest(group, [TopicPartition(topic, 0)]))
         return result.error or result.partitions[0].offset
 
     async def fetch(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
         """As `committed`, and only what is durable."""
         request = OffsetFetchRequest(group, [TopicPartition(topic, 0)])
-        result = await self.runtime.read([group], lambda: self.runtime.coordinator.fetch_offsets(request))
+        result = await self.runtime.read([group], lambda: self.runtime.shards.read(FETCH_OFFSETS, request))
         return result.error or result.partitions[0].offset
 
     def partition_of(self, group: str) -> int:
-        return self.runtime.coordinator.partition_for(group)
+        return self.runtime.shards.partition_for(group)
 
     async def sync(self, member_id: str, generation_id: int, assignment: bytes | None = None) -> SyncResult:
         given = () if assignment is None else (MemberAssignment(member_id, assignment),)
         request = SyncRequest("g", member_id, generation_id, assignments=given)
-        result: SyncResult = await self.runtime.submit(
-            lambda ticket: self.runtime.coordinator.sync_group(ticket, request, self.host.clock.now_ms())
-        )
-        return result
+        return await self.runtime.submit(SYNC_GROUP, request)
 
     def join(self, member_id: str = "", timeout_ms: int = 10_000) -> Coroutine[Any, Any, JoinResult]:
         request = JoinRequest("g", member_id, "consumer", (Protocol("range", b""),), timeout_ms, timeout_ms)
         return self.submit(request)
 
     async def loaded(self) -> None:
-        await until(lambda: len(self.runtime.coordinator.active_partitions()) == PARTITIONS)
+        await until(lambda: len(self.runtime.shards.active_partitions()) == PARTITIONS)
 
     def run(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
@@ -295,7 +300,7 @@ class TestWaiting:
             required = await rig.join(timeout_ms=5)
             await rig.join(required.member_id, timeout_ms=5)
             rig.host.clock.advance(10)
-            await until(lambda: not rig.runtime.coordinator.describe_group("g").members)
+            await until(lambda: not rig.runtime.shards.read(DESCRIBE_GROUP, DescribeGroupRequest("g")).members)
 
         rig.run(scenario)
 
@@ -347,7 +352,7 @@ class TestLoading:
             data[70] ^= 0xFF
             file.write_bytes(data)
             self.restart(rig)
-            await until(lambda: bool(rig.runtime.coordinator.active_partitions()))
+            await until(lambda: bool(rig.runtime.shards.active_partitions()))
             answers = [rig.committed(f"group-{number}") for number in range(20)]
             assert any(isinstance(answer, ErrorCode) for answer in answers)
             assert any(answer == number for number, answer in enumerate(answers))
@@ -363,7 +368,7 @@ class TestLoading:
             broken = rig.host.partition(CONSUMER_OFFSETS, 0)
             (broken.log.directory / f"{0:020d}.log").write_bytes(b"")
             self.restart(rig)
-            await until(lambda: rig.runtime.coordinator.active_partitions() == [1])
+            await until(lambda: rig.runtime.shards.active_partitions() == [1])
 
         rig.run(scenario)
 
@@ -418,8 +423,7 @@ def test_rebalances_of_both_protocols_are_counted_when_they_begin_and_end(tmp_pa
                 **more,
             }
         )
-        now_ms = rig.host.clock.now_ms()
-        return await rig.runtime.submit(lambda ticket: coordinator.consumer_heartbeat(ticket, request, now_ms))
+        return await rig.runtime.submit(CONSUMER_HEARTBEAT, request)
 
     async def scenario() -> None:
         await rig.loaded()

@@ -20,13 +20,20 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import GroupMetrics, LogMetrics
 from penstock.core.types import TopicPartition
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.operations.table import COMMIT_IN_TRANSACTION, FETCH_OFFSETS
 from penstock.groups.requests import OffsetFetchRequest, OffsetToCommit, TransactionalCommitRequest
 from penstock.groups.settings import GroupSettings
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, build_batch
 from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.requests import AddPartitionsRequest, EndTransactionRequest, InitProducerIdRequest
+from penstock.transactions.operations import ADD_PARTITIONS, DESCRIBE_TRANSACTION, END_TRANSACTION, INIT_PRODUCER_ID
+from penstock.transactions.requests import (
+    AddPartitionsRequest,
+    DescribeTransactionRequest,
+    EndTransactionRequest,
+    InitProducerIdRequest,
+)
 from penstock.transactions.settings import TransactionSettings
 from tests.unit.broker.harness import GatedFiles, Host, topic_image, until
 
@@ -73,36 +80,31 @@ class Rig:
 
     async def load(self) -> None:
         self.groups.load(1)
-        await until(lambda: self.groups.coordinator.is_active(0))
+        await until(lambda: self.groups.shards.is_active(0))
         self.runtime.load(1)
-        await until(lambda: bool(self.runtime.coordinator.active_partitions()))
+        await until(lambda: bool(self.runtime.shards.active_partitions()))
 
     # ------------------------------------------------------------------------------------------- requests
 
     async def init(self, timeout_ms: int = 60_000) -> ErrorCode:
         request = InitProducerIdRequest(ID, timeout_ms)
-        result = await self._submit(lambda ticket, now: self.runtime.coordinator.init_producer_id(ticket, request, now))
+        result = await self.runtime.submit(INIT_PRODUCER_ID, request)
         self.producer_id, self.epoch = result.producer_id, result.producer_epoch
         return ErrorCode(result.error)
 
     async def add(self, *partitions: TopicPartition) -> ErrorCode:
         request = AddPartitionsRequest(ID, self.producer_id, self.epoch, partitions)
-        result = await self._submit(lambda ticket, now: self.runtime.coordinator.add_partitions(ticket, request, now))
+        result = await self.runtime.submit(ADD_PARTITIONS, request)
         return ErrorCode(result.partitions[0].error)
 
     async def end(self, is_commit: bool = True) -> ErrorCode:
         request = EndTransactionRequest(ID, self.producer_id, self.epoch, is_commit)
-        result = await self._submit(lambda ticket, now: self.runtime.coordinator.end_transaction(ticket, request, now))
+        result = await self.runtime.submit(END_TRANSACTION, request)
         return ErrorCode(result.error)
-
-    async def _submit(self, operation: Callable[[Any, int], Any]) -> Any:
-        return await self.runtime.submit(lambda ticket: operation(ticket, self.host.clock.now_ms()))
 
     async def commit_offset(self, offset: int) -> ErrorCode:
         request = TransactionalCommitRequest("g", self.producer_id, self.epoch, [OffsetToCommit("orders", 0, offset)])
-        result = await self.groups.submit(
-            lambda ticket: self.groups.coordinator.commit_in_transaction(ticket, request, self.host.clock.now_ms())
-        )
+        result = await self.groups.submit(COMMIT_IN_TRANSACTION, request)
         return ErrorCode(result.partitions[0].error)
 
     def write(self) -> None:
@@ -125,7 +127,7 @@ class Rig:
 
     @property
     def state(self) -> str:
-        return self.runtime.coordinator.describe_transaction(ID).state
+        return self.runtime.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).state
 
     @property
     def stable(self) -> tuple[int, int]:
@@ -134,7 +136,7 @@ class Rig:
 
     def offset(self) -> tuple[int, ErrorCode]:
         request = OffsetFetchRequest("g", [ORDERS], require_stable=True)
-        (found,) = self.groups.coordinator.fetch_offsets(request).partitions
+        (found,) = self.groups.shards.read(FETCH_OFFSETS, request).partitions
         return found.offset, found.error
 
     def run(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

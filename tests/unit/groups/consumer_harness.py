@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.outcome import GroupRecord
-from penstock.groups.requests import ConsumerHeartbeatRequest
+from penstock.groups.operations.table import CONSUMER_HEARTBEAT, DESCRIBE_CONSUMER_GROUP
+from penstock.groups.requests import ConsumerHeartbeatRequest, DescribeGroupRequest
 from penstock.groups.results import ConsumerHeartbeatResult
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topic, TopicIdPartition, Topics
@@ -33,14 +34,14 @@ class ConsumerRuntime(Runtime):
         self,
         settings: GroupSettings = AT_ONCE,
         topics: Topics = TOPICS,
-        log: list[GroupRecord] | None = None,
+        log: list[CoordinatorRecord] | None = None,
         suffixes: Iterator[int] | None = None,
     ) -> None:
         super().__init__(settings, log=log, suffixes=suffixes)
         self.groups.on_topics_changed(topics)
 
     def restarted(self) -> ConsumerRuntime:
-        return ConsumerRuntime(self.groups.settings, self.groups.topics, self.log, self.suffixes)
+        return ConsumerRuntime(self.groups.shards.settings, self.groups.topics, self.log, self.suffixes)
 
     def beat(self, member_id: str, epoch: int, **more: Any) -> ConsumerHeartbeatResult:
         token = self.token()
@@ -54,7 +55,7 @@ class ConsumerRuntime(Runtime):
                 **more,
             }
         )
-        self.run(self.groups.consumer_heartbeat(token, request, self.now_ms))
+        self.run(self.groups.shards.perform(CONSUMER_HEARTBEAT, token, request, self.now_ms))
         return self.answer(token, ConsumerHeartbeatResult)
 
     def enter(self, member_id: str, *topics: str, **more: Any) -> ConsumerHeartbeatResult:
@@ -70,12 +71,12 @@ class ConsumerRuntime(Runtime):
         return self.beat(member_id, epoch, owned=frozenset(owned))
 
     def consumer_group(self, group_id: str = GROUP) -> ConsumerGroup:
-        group = self.groups._active[0].groups[group_id]
+        group = self.groups.shards.hosted(0).groups[group_id]
         assert isinstance(group, ConsumerGroup)
         return group
 
     def consumer_state(self) -> str:
-        return self.groups.describe_consumer_group(GROUP).state
+        return self.groups.shards.read(DESCRIBE_CONSUMER_GROUP, DescribeGroupRequest(GROUP)).state
 
 
 def durable(group: ConsumerGroup) -> dict[str, Any]:

@@ -6,9 +6,19 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from penstock.coordinators.outcome import CoordinatorRecord, Result
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import GroupRecord, Outcome, TimerKey
+from penstock.groups.operations.table import (
+    COMMIT_OFFSETS,
+    DESCRIBE_GROUP,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+)
+from penstock.groups.outcome import GroupOutcome, TimerKey
 from penstock.groups.requests import (
+    DescribeGroupRequest,
     HeartbeatRequest,
     JoinRequest,
     LeaveRequest,
@@ -24,15 +34,15 @@ from penstock.groups.results import (
     JoinResult,
     LeaveResult,
     OffsetCommitResult,
-    Result,
     SyncResult,
 )
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tests.unit.coordinators.tokens import Receipt
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Result)
 
 GROUP = "g"
 
@@ -57,26 +67,25 @@ class Runtime:
         self,
         settings: GroupSettings | None = None,
         partition_count: int = 1,
-        log: list[GroupRecord] | None = None,
+        log: list[CoordinatorRecord] | None = None,
         suffixes: Iterator[int] | None = None,
     ) -> None:
         self.suffixes = suffixes or itertools.count(1)
         self.now_ms = START_MS
-        self.log: list[GroupRecord] = []
+        self.log: list[CoordinatorRecord] = []
         self.replies: dict[object, Result] = {}
         self.timers: dict[TimerKey, int] = {}
         self.fail_appends_with: ErrorCode | None = None
         self.fail_next_append_with: ErrorCode | None = None
         self.groups = GroupCoordinator(settings or GroupSettings(), partition_count, lambda: str(next(self.suffixes)))
-        self._tokens = itertools.count(1)
         for partition in range(partition_count):
-            self.groups.begin_loading(partition)
+            self.groups.shards.begin_loading(partition, 0)
             for offset, record in enumerate(log or ()):
-                self.groups.replay(partition, *record, offset)
-            self.run(self.groups.finish_loading(partition, self.now_ms))
+                self.groups.shards.replay(partition, *record, offset)
+            self.run(self.groups.shards.finish_loading(partition, self.now_ms))
         self.log += log or ()
 
-    def run(self, outcome: Outcome) -> None:
+    def run(self, outcome: GroupOutcome) -> None:
         for change in outcome.timers:
             if change.delay_ms is None:
                 self.timers.pop(change.key, None)
@@ -85,14 +94,13 @@ class Runtime:
         error = self.fail_next_append_with or self.fail_appends_with
         if outcome.records and error is not None:
             self.fail_next_append_with = None
-            self.run(self.groups.on_append_failed(outcome, error, self.now_ms))
+            self.run(self.groups.shards.on_append_failed(outcome, error, self.now_ms))
             return
         for record in outcome.records:
             self.log.append(record)
-            self.groups.replay(outcome.partition, *record, len(self.log) - 1)
-        for token, result in outcome.replies:
-            assert token not in self.replies, "answered twice"
-            self.replies[token] = result
+            self.groups.shards.replay(outcome.partition, *record, len(self.log) - 1)
+        for reply in outcome.replies:
+            reply.release()
 
     def advance(self, milliseconds: int) -> None:
         end_ms = self.now_ms + milliseconds
@@ -100,11 +108,11 @@ class Runtime:
             deadline, key = min(due, key=lambda entry: entry[0])
             self.now_ms = deadline
             del self.timers[key]
-            self.run(self.groups.on_timer(key, self.now_ms))
+            self.run(self.groups.shards.on_timer(key, self.now_ms))
         self.now_ms = end_ms
 
-    def token(self) -> int:
-        return next(self._tokens)
+    def token(self) -> Receipt:
+        return Receipt(self.replies)
 
     def answer(self, token: object, kind: type[R]) -> R:
         result = self.replies[token]
@@ -118,7 +126,7 @@ class Runtime:
 
     def join(
         self, member_id: str = "", *, protocols: tuple[Protocol, ...] = (RANGE,), group_id: str = GROUP, **more: Any
-    ) -> int:
+    ) -> Receipt:
         token = self.token()
         values: dict[str, Any] = {
             "protocol_type": "consumer",
@@ -128,17 +136,19 @@ class Runtime:
             "client_host": "/127.0.0.1",
         }
         request = JoinRequest(group_id=group_id, member_id=member_id, protocols=protocols, **{**values, **more})
-        self.run(self.groups.join_group(token, request, self.now_ms))
+        self.run(self.groups.shards.perform(JOIN_GROUP, token, request, self.now_ms))
         return token
 
     def joined(self, token: object) -> JoinResult:
         return self.answer(token, JoinResult)
 
-    def sync(self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **more: Any) -> int:
+    def sync(
+        self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **more: Any
+    ) -> Receipt:
         token = self.token()
         pairs = tuple(MemberAssignment(*entry) for entry in (assignments or {}).items())
         request = SyncRequest(GROUP, member_id, generation_id, assignments=pairs, **more)
-        self.run(self.groups.sync_group(token, request, self.now_ms))
+        self.run(self.groups.shards.perform(SYNC_GROUP, token, request, self.now_ms))
         return token
 
     def synced(self, token: object) -> SyncResult:
@@ -149,23 +159,25 @@ class Runtime:
     ) -> ErrorCode:
         token = self.token()
         self.run(
-            self.groups.heartbeat(token, HeartbeatRequest(group_id, member_id, generation_id, instance), self.now_ms)
+            self.groups.shards.perform(
+                HEARTBEAT, token, HeartbeatRequest(group_id, member_id, generation_id, instance), self.now_ms
+            )
         )
         return self.answer(token, HeartbeatResult).error
 
     def leave(self, *members: LeavingMember) -> LeaveResult:
         token = self.token()
-        self.run(self.groups.leave_group(token, LeaveRequest(GROUP, members), self.now_ms))
+        self.run(self.groups.shards.perform(LEAVE_GROUP, token, LeaveRequest(GROUP, members), self.now_ms))
         return self.answer(token, LeaveResult)
 
     def commit(self, *offsets: OffsetToCommit, group_id: str = GROUP, **more: Any) -> tuple[ErrorCode, ...]:
         token = self.token()
         request = OffsetCommitRequest(group_id, offsets, **more)
-        self.run(self.groups.commit_offsets(token, request, self.now_ms))
+        self.run(self.groups.shards.perform(COMMIT_OFFSETS, token, request, self.now_ms))
         return tuple(entry.error for entry in self.answer(token, OffsetCommitResult).partitions)
 
     def state(self, group_id: str = GROUP) -> str:
-        return self.groups.describe_group(group_id).state
+        return self.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(group_id)).state
 
     # -------------------------------------------------------------------------------------- scenarios
 

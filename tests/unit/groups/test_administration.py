@@ -4,8 +4,17 @@ import pytest
 
 from penstock.core.types import TopicPartition
 from penstock.groups.classic.group import GroupState
+from penstock.groups.operations.table import DELETE_GROUP, DESCRIBE_GROUP, FETCH_OFFSETS
 from penstock.groups.records.consumer_offsets import CommittedOffset, RecordedGroup, encode_group, encode_offset
-from penstock.groups.requests import DeletedTopic, LeavingMember, OffsetFetchRequest, OffsetToCommit, Protocol
+from penstock.groups.requests import (
+    DeletedTopic,
+    DeleteGroupRequest,
+    DescribeGroupRequest,
+    LeavingMember,
+    OffsetFetchRequest,
+    OffsetToCommit,
+    Protocol,
+)
 from penstock.groups.results import DeleteGroupResult, ListedGroup
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
@@ -19,7 +28,7 @@ RETENTION_MS = GroupSettings().offsets_retention_ms
 
 
 def test_group_is_dead_when_it_does_not_exist() -> None:
-    described = Runtime().groups.describe_group(GROUP)
+    described = Runtime().groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
     assert (described.error, described.state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
     assert described.error_message == "Group g not found."
 
@@ -27,7 +36,7 @@ def test_group_is_dead_when_it_does_not_exist() -> None:
 def test_protocol_and_metadata_are_shown_when_the_group_is_stable() -> None:
     runtime = Runtime()
     leader, _ = runtime.stable_group()
-    described = runtime.groups.describe_group(GROUP)
+    described = runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
     assert (described.error, described.state, described.protocol_type) == (ErrorCode.NONE, "Stable", "consumer")
     assert described.protocol_data == "range"
     member = described.members[0]
@@ -39,7 +48,7 @@ def test_protocol_and_metadata_are_hidden_when_the_group_rebalances() -> None:
     runtime = Runtime()
     leader, _ = runtime.stable_group()
     runtime.join(leader)
-    described = runtime.groups.describe_group(GROUP)
+    described = runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
     assert (described.state, described.protocol_data) == ("PreparingRebalance", "")
     assert {member.metadata for member in described.members} == {b""}
 
@@ -78,7 +87,7 @@ def test_list_names_protocol_state_and_type_when_a_group_is_listed() -> None:
 
 def delete(runtime: Runtime, group_id: str = GROUP) -> ErrorCode:
     token = runtime.token()
-    runtime.run(runtime.groups.delete_group(token, group_id))
+    runtime.run(runtime.groups.shards.perform(DELETE_GROUP, token, DeleteGroupRequest(group_id), START_MS))
     return runtime.answer(token, DeleteGroupResult).error
 
 
@@ -130,7 +139,10 @@ def test_pending_member_still_expires_when_the_deletion_of_its_group_cannot_be_w
 
 
 def offsets(runtime: Runtime, group_id: str = GROUP) -> list[str]:
-    return [found.topic for found in runtime.groups.fetch_offsets(OffsetFetchRequest(group_id, None)).partitions]
+    return [
+        found.topic
+        for found in runtime.groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(group_id, None)).partitions
+    ]
 
 
 def expire(runtime: Runtime) -> None:
@@ -245,5 +257,5 @@ def test_offsets_are_removed_when_their_topic_is_deleted() -> None:
         OffsetToCommit("other", 0, 1),
     )
     runtime.run(runtime.groups.remove_topics(0, [DeletedTopic("orders", old)]))
-    remaining = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, None)).partitions
+    remaining = runtime.groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(GROUP, None)).partitions
     assert [TopicPartition(found.topic, found.partition) for found in remaining] == [("orders", 1), ("other", 0)]

@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 
 from penstock.core.types import TopicPartition
+from penstock.groups.operations.table import DELETE_OFFSETS, DESCRIBE_GROUP, FETCH_OFFSETS
 from penstock.groups.records.consumer_offsets import CommittedOffset, OffsetChange, decode_record
-from penstock.groups.requests import LeavingMember, OffsetDeleteRequest, OffsetFetchRequest, OffsetToCommit, Protocol
+from penstock.groups.requests import (
+    DescribeGroupRequest,
+    LeavingMember,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetToCommit,
+    Protocol,
+)
 from penstock.groups.results import FetchedOffset, OffsetDeleteResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
@@ -18,7 +26,7 @@ COMMIT = OffsetToCommit("orders", 0, 42, 5, "note")
 
 
 def fetch(runtime: Runtime, *partitions: TopicPartition, **more: Any) -> tuple[FetchedOffset, ...]:
-    result = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, partitions or None, **more))
+    result = runtime.groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(GROUP, partitions or None, **more))
     assert result.error is ErrorCode.NONE
     return result.partitions
 
@@ -28,7 +36,7 @@ def test_offset_is_there_after_a_restart_when_a_simple_consumer_committed_it() -
     assert runtime.commit(COMMIT) == (ErrorCode.NONE,)
     for reader in (runtime, Runtime(log=runtime.log)):
         assert fetch(reader, ORDERS_0) == (FetchedOffset("orders", 0, 42, 5, "note"),)
-        described = reader.groups.describe_group(GROUP)
+        described = reader.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
         assert (described.state, described.protocol_type) == ("Empty", "")
 
 
@@ -187,7 +195,9 @@ def test_offset_is_not_given_out_when_it_belongs_to_an_earlier_topic_of_the_same
 
 def delete(runtime: Runtime, *partitions: TopicPartition, group_id: str = GROUP) -> tuple[ErrorCode, list[ErrorCode]]:
     token = runtime.token()
-    runtime.run(runtime.groups.delete_offsets(token, OffsetDeleteRequest(group_id, partitions)))
+    runtime.run(
+        runtime.groups.shards.perform(DELETE_OFFSETS, token, OffsetDeleteRequest(group_id, partitions), START_MS)
+    )
     result = runtime.answer(token, OffsetDeleteResult)
     return result.error, [entry.error for entry in result.partitions]
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.groups.requests import OffsetDeleteRequest, OffsetFetchRequest, OffsetToCommit
+from penstock.groups.operations.table import (
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    DESCRIBE_CONSUMER_GROUP,
+    DESCRIBE_GROUP,
+    FETCH_OFFSETS,
+)
+from penstock.groups.requests import (
+    DeleteGroupRequest,
+    DescribeGroupRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetToCommit,
+)
 from penstock.groups.results import DeleteGroupResult, OffsetDeleteResult
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.consumer_harness import ConsumerRuntime, of_orders
@@ -80,7 +93,7 @@ def test_fetch_is_judged_by_the_epoch_when_it_names_a_member(
     member_id: str | None, epoch: int, expected: ErrorCode
 ) -> None:
     request = OffsetFetchRequest(GROUP, None, member_id=member_id, member_epoch=epoch)
-    assert alone().groups.fetch_offsets(request).error is expected
+    assert alone().groups.shards.read(FETCH_OFFSETS, request).error is expected
 
 
 def test_offsets_stay_when_their_topic_is_subscribed_to() -> None:
@@ -88,7 +101,9 @@ def test_offsets_stay_when_their_topic_is_subscribed_to() -> None:
     runtime.commit(ORDER, OffsetToCommit("users", 0, 1), member_id="a", generation_id=2)
     token = runtime.token()
     wanted = [TopicPartition("orders", 0), TopicPartition("users", 0)]
-    runtime.run(runtime.groups.delete_offsets(token, OffsetDeleteRequest(GROUP, wanted)))
+    runtime.run(
+        runtime.groups.shards.perform(DELETE_OFFSETS, token, OffsetDeleteRequest(GROUP, wanted), runtime.now_ms)
+    )
     answer = runtime.answer(token, OffsetDeleteResult)
     assert [entry.error for entry in answer.partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
 
@@ -110,10 +125,10 @@ def test_group_is_deleted_when_it_is_empty() -> None:
     runtime = alone()
     runtime.commit(ORDER, member_id="a", generation_id=2)
     refused, deleted = runtime.token(), runtime.token()
-    runtime.run(runtime.groups.delete_group(refused, GROUP))
+    runtime.run(runtime.groups.shards.perform(DELETE_GROUP, refused, DeleteGroupRequest(GROUP), runtime.now_ms))
     assert runtime.answer(refused, DeleteGroupResult).error is ErrorCode.NON_EMPTY_GROUP
     runtime.beat("a", -1)
-    runtime.run(runtime.groups.delete_group(deleted, GROUP))
+    runtime.run(runtime.groups.shards.perform(DELETE_GROUP, deleted, DeleteGroupRequest(GROUP), runtime.now_ms))
     assert runtime.answer(deleted, DeleteGroupResult).error is ErrorCode.NONE
     assert runtime.restarted().groups.list_groups().groups == ()
     assert runtime.groups.offset_count() == 0
@@ -121,13 +136,19 @@ def test_group_is_deleted_when_it_is_empty() -> None:
 
 def test_group_is_described_when_it_is_of_this_kind() -> None:
     runtime = alone()
-    described = runtime.groups.describe_consumer_group(GROUP)
+    described = runtime.groups.shards.read(DESCRIBE_CONSUMER_GROUP, DescribeGroupRequest(GROUP))
     (member,) = described.members
     assert (described.epoch, described.target_epoch, described.assignor) == (2, 2, "uniform")
     assert (member.assignment, member.target) == (of_orders(0, 1, 2, 3), of_orders(0, 1, 2, 3))
-    assert runtime.groups.describe_group(GROUP).error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert runtime.groups.describe_group(GROUP).state == "Dead"
-    assert runtime.groups.describe_consumer_group("other").error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert runtime.groups.describe_consumer_group("").error is ErrorCode.INVALID_GROUP_ID
+    assert runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP)).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP)).state == "Dead"
+    assert (
+        runtime.groups.shards.read(DESCRIBE_CONSUMER_GROUP, DescribeGroupRequest("other")).error
+        is ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    assert (
+        runtime.groups.shards.read(DESCRIBE_CONSUMER_GROUP, DescribeGroupRequest("")).error
+        is ErrorCode.INVALID_GROUP_ID
+    )
     assert runtime.groups.list_groups(["stable"], ["Consumer"]).groups[0].group_type == "consumer"
     assert runtime.groups.list_groups([], ["classic"]).groups == ()

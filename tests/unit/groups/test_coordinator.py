@@ -4,10 +4,24 @@ import logging
 
 import pytest
 
+from penstock.coordinators.errors import coordinator_error
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import Outcome, TimerKey, TimerKind, coordinator_error
+from penstock.groups.operations.table import (
+    COMMIT_OFFSETS,
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    DESCRIBE_GROUP,
+    FETCH_OFFSETS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+)
+from penstock.groups.outcome import GroupOutcome, TimerKey, TimerKind
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import (
+    DeleteGroupRequest,
+    DescribeGroupRequest,
     HeartbeatRequest,
     JoinRequest,
     LeaveRequest,
@@ -22,6 +36,7 @@ from penstock.groups.requests import (
 from penstock.groups.results import OffsetCommitResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ApiError, ErrorCode
+from tests.unit.coordinators.tokens import NOBODY, error_of
 from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime
 
 JOIN = JoinRequest(GROUP, "", "consumer", (RANGE,), 10_000)
@@ -30,22 +45,22 @@ COMMIT = OffsetToCommit("orders", 0, 1)
 
 def errors_of_all_operations(groups: GroupCoordinator) -> dict[str, ErrorCode]:
     outcomes = {
-        "join": groups.join_group(1, JOIN, START_MS),
-        "sync": groups.sync_group(2, SyncRequest(GROUP, "m", 1), START_MS),
-        "heartbeat": groups.heartbeat(3, HeartbeatRequest(GROUP, "m", 1), START_MS),
-        "leave": groups.leave_group(4, LeaveRequest(GROUP, (LeavingMember("m"),)), START_MS),
-        "commit": groups.commit_offsets(5, OffsetCommitRequest(GROUP, [COMMIT]), START_MS),
-        "delete offsets": groups.delete_offsets(6, OffsetDeleteRequest(GROUP, [])),
-        "delete group": groups.delete_group(7, GROUP),
+        "join": groups.shards.perform(JOIN_GROUP, NOBODY, JOIN, START_MS),
+        "sync": groups.shards.perform(SYNC_GROUP, NOBODY, SyncRequest(GROUP, "m", 1), START_MS),
+        "heartbeat": groups.shards.perform(HEARTBEAT, NOBODY, HeartbeatRequest(GROUP, "m", 1), START_MS),
+        "leave": groups.shards.perform(LEAVE_GROUP, NOBODY, LeaveRequest(GROUP, (LeavingMember("m"),)), START_MS),
+        "commit": groups.shards.perform(COMMIT_OFFSETS, NOBODY, OffsetCommitRequest(GROUP, [COMMIT]), START_MS),
+        "delete offsets": groups.shards.perform(DELETE_OFFSETS, NOBODY, OffsetDeleteRequest(GROUP, []), START_MS),
+        "delete group": groups.shards.perform(DELETE_GROUP, NOBODY, DeleteGroupRequest(GROUP), START_MS),
     }
     found = {}
     for name, outcome in outcomes.items():
         (reply,) = outcome.replies
         result = reply.result
-        found[name] = result.partitions[0].error if isinstance(result, OffsetCommitResult) else result.error
+        found[name] = result.partitions[0].error if isinstance(result, OffsetCommitResult) else error_of(result)
         assert outcome.records == []
-    found["fetch"] = groups.fetch_offsets(OffsetFetchRequest(GROUP, None)).error
-    found["describe"] = groups.describe_group(GROUP).error
+    found["fetch"] = groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(GROUP, None)).error
+    found["describe"] = groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP)).error
     return found
 
 
@@ -57,7 +72,7 @@ def test_operations_are_refused_when_another_broker_has_the_group() -> None:
 
 def test_operations_are_put_off_when_the_group_is_being_loaded() -> None:
     groups = GroupCoordinator(GroupSettings(), 1)
-    groups.begin_loading(0)
+    groups.shards.begin_loading(0, 0)
     found = errors_of_all_operations(groups)
     assert found.pop("heartbeat") is ErrorCode.NONE  # a member must not think it lost its place
     assert set(found.values()) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -66,18 +81,20 @@ def test_operations_are_put_off_when_the_group_is_being_loaded() -> None:
 
 def test_request_is_checked_first_when_another_broker_has_the_group() -> None:
     groups = GroupCoordinator(GroupSettings(), 50)
-    (reply,) = groups.join_group(1, JoinRequest(GROUP, "", "consumer", (RANGE,), 1), START_MS).replies
+    (reply,) = groups.shards.perform(
+        JOIN_GROUP, NOBODY, JoinRequest(GROUP, "", "consumer", (RANGE,), 1), START_MS
+    ).replies
     assert getattr(reply.result, "error", None) is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 def test_outcome_names_the_partition_when_a_group_is_placed() -> None:
     groups = GroupCoordinator(GroupSettings(), 50)
-    partition = groups.partition_for("group")
-    groups.begin_loading(partition)
-    groups.finish_loading(partition, START_MS)
-    outcome = groups.commit_offsets(1, OffsetCommitRequest("group", [COMMIT]), START_MS)
+    partition = groups.shards.partition_for("group")
+    groups.shards.begin_loading(partition, 0)
+    groups.shards.finish_loading(partition, START_MS)
+    outcome = groups.shards.perform(COMMIT_OFFSETS, NOBODY, OffsetCommitRequest("group", [COMMIT]), START_MS)
     assert (partition, outcome.partition) == (47, 47)
-    assert groups.active_partitions() == [47]
+    assert groups.shards.active_partitions() == [47]
 
 
 def test_members_have_a_whole_session_when_their_group_was_loaded() -> None:
@@ -112,7 +129,7 @@ def test_latest_offer_counts_when_a_log_holds_several_generations() -> None:
     both = (Protocol("sticky", b"s"), RANGE)
     generation = runtime.joined(runtime.join(member, protocols=both)).generation_id
     runtime.finish([member], generation)
-    (described,) = Runtime(log=runtime.log).groups.describe_group(GROUP).members
+    (described,) = Runtime(log=runtime.log).groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP)).members
     assert described.metadata == b"s"
 
 
@@ -121,11 +138,11 @@ def test_waiting_requests_are_sent_away_when_the_partition_is_unloaded() -> None
     members = runtime.stable_group(3)
     joining = runtime.join(members[0])
     runtime.new_member_id()
-    runtime.run(runtime.groups.unload(0, runtime.now_ms))
+    runtime.run(runtime.groups.shards.unload(0, runtime.now_ms))
     assert runtime.joined(joining).error is ErrorCode.NOT_COORDINATOR
     assert runtime.timers == {}
     assert runtime.heartbeat(members[1], 1) is ErrorCode.NOT_COORDINATOR
-    assert runtime.groups.unload(0, runtime.now_ms) == Outcome(0)
+    assert runtime.groups.shards.unload(0, runtime.now_ms) == GroupOutcome(0)
 
 
 def test_waiting_syncs_are_sent_away_when_the_partition_is_unloaded() -> None:
@@ -134,18 +151,18 @@ def test_waiting_syncs_are_sent_away_when_the_partition_is_unloaded() -> None:
     for member in members:
         runtime.join(member)
     waiting = runtime.sync(members[1], 2)
-    runtime.run(runtime.groups.unload(0, runtime.now_ms))
+    runtime.run(runtime.groups.shards.unload(0, runtime.now_ms))
     assert runtime.synced(waiting).error is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("kind", TimerKind)
 def test_nothing_happens_when_a_timer_fires_for_what_is_gone(kind: TimerKind) -> None:
     runtime = Runtime()
-    assert runtime.groups.on_timer(TimerKey(kind, 0, "gone", "m"), START_MS) == Outcome(0)
-    assert runtime.groups.on_timer(TimerKey(kind, 9, GROUP, "m"), START_MS) == Outcome(9)
+    assert runtime.groups.shards.on_timer(TimerKey(kind, 0, "gone", "m"), START_MS) == GroupOutcome(0)
+    assert runtime.groups.shards.on_timer(TimerKey(kind, 9, GROUP, "m"), START_MS) == GroupOutcome(9)
     runtime.stable_group(2)
-    outcome = runtime.groups.on_timer(TimerKey(kind, 0, GROUP, "stranger"), START_MS)
-    assert outcome == Outcome(0)
+    outcome = runtime.groups.shards.on_timer(TimerKey(kind, 0, GROUP, "stranger"), START_MS)
+    assert outcome == GroupOutcome(0)
 
 
 def test_new_group_is_gone_and_its_member_told_when_it_cannot_be_written() -> None:
@@ -160,17 +177,18 @@ def test_new_group_is_gone_and_its_member_told_when_it_cannot_be_written() -> No
 
 def test_replies_fail_when_the_partition_was_unloaded_before_the_append_failed() -> None:
     runtime = Runtime()
-    outcome = runtime.groups.commit_offsets(1, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
-    runtime.groups.unload(0, START_MS)
-    runtime.run(runtime.groups.on_append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, START_MS))
-    assert runtime.answer(1, OffsetCommitResult).partitions[0].error is ErrorCode.NOT_COORDINATOR
+    token = runtime.token()
+    outcome = runtime.groups.shards.perform(COMMIT_OFFSETS, token, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
+    runtime.groups.shards.unload(0, START_MS)
+    runtime.run(runtime.groups.shards.on_append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, START_MS))
+    assert runtime.answer(token, OffsetCommitResult).partitions[0].error is ErrorCode.NOT_COORDINATOR
 
 
 def test_runtime_is_stopped_when_it_forgets_to_replay() -> None:
     runtime = Runtime()
-    runtime.groups.commit_offsets(1, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
+    runtime.groups.shards.perform(COMMIT_OFFSETS, NOBODY, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
     with pytest.raises(AssertionError, match="neither replayed nor failed"):
-        runtime.groups.commit_offsets(2, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
+        runtime.groups.shards.perform(COMMIT_OFFSETS, NOBODY, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
 
 
 class Lines(logging.Handler):
@@ -185,10 +203,10 @@ class Lines(logging.Handler):
 def test_one_warning_is_logged_when_the_log_holds_records_of_newer_software() -> None:
     runtime = Runtime()
     lines = Lines()
-    logger = logging.getLogger("penstock.groups.shard")
+    logger = logging.getLogger("penstock.coordinators.record_framing")
     logger.addHandler(lines)
     for _ in range(3):
-        runtime.groups.replay(0, b"\x00\x63\x00\x01g", b"\x00\x00\x00\x00\x00\x01")
+        runtime.groups.shards.replay(0, b"\x00\x63\x00\x01g", b"\x00\x00\x00\x00\x00\x01")
     logger.removeHandler(lines)
     assert lines.lines == ["records of newer software are skipped"]
     assert runtime.groups.list_groups().groups == ()
@@ -196,10 +214,10 @@ def test_one_warning_is_logged_when_the_log_holds_records_of_newer_software() ->
 
 def test_loading_fails_when_a_record_is_damaged() -> None:
     groups = GroupCoordinator(GroupSettings(), 1)
-    groups.begin_loading(0)
+    groups.shards.begin_loading(0, 0)
     key, value = encode_group(GROUP, None)[0], b"\x00\x03damaged"
     with pytest.raises(ApiError):
-        groups.replay(0, key, value)
+        groups.shards.replay(0, key, value)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.requests import LeavingMember, Protocol
+from penstock.groups.operations.table import DESCRIBE_GROUP
+from penstock.groups.requests import DescribeGroupRequest, LeavingMember, Protocol
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, RANGE, REBALANCE_MS, SESSION_MS, Runtime, subscription
@@ -210,7 +211,9 @@ def test_new_member_is_expired_when_its_join_stays_unanswered_for_five_minutes()
     token = runtime.join(runtime.new_member_id(session_timeout_ms=1_800_000), session_timeout_ms=1_800_000)
     runtime.advance(300_000)
     assert runtime.joined(token).error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert [member.member_id for member in runtime.groups.describe_group(GROUP).members] == [leader]
+    assert [
+        member.member_id for member in runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP)).members
+    ] == [leader]
 
 
 def test_join_is_refused_when_the_group_is_full() -> None:

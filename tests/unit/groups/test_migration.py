@@ -181,7 +181,7 @@ def test_group_is_classic_when_the_last_member_of_the_new_protocol_leaves() -> N
     assert runtime.heartbeat(first, 1) is ErrorCode.ILLEGAL_GENERATION
     tokens = [runtime.join(member, protocols=(RANGE, STICKY)) for member in (first, second)]
     assert [runtime.joined(token).generation_id for token in tokens] == [3, 3]
-    replayed = runtime.restarted().groups._active[0].groups[GROUP]
+    replayed = runtime.restarted().groups.shards.hosted(0).groups[GROUP]
     assert isinstance(replayed, ClassicGroup)
     assert set(replayed.members) == {first, second}
     assert replayed.generation_id == 2
@@ -219,11 +219,11 @@ def test_group_is_classic_when_its_last_new_member_returns_with_the_classic_prot
     runtime.beat("new", -2, instance_id="i")
     joined = runtime.joined(runtime.join(protocols=(RANGE, STICKY), group_instance_id="i"))
     assert joined.error is ErrorCode.NONE
-    group = runtime.groups._active[0].groups[GROUP]
+    group = runtime.groups.shards.hosted(0).groups[GROUP]
     assert isinstance(group, ClassicGroup)
     assert set(group.members) == {first, second, joined.member_id}
     assert joined.generation_id == group.generation_id == 2
-    replayed = runtime.restarted().groups._active[0].groups[GROUP]
+    replayed = runtime.restarted().groups.shards.hosted(0).groups[GROUP]
     assert isinstance(replayed, ClassicGroup)
     assert set(replayed.members) == set(group.members)
 

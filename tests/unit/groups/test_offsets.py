@@ -4,8 +4,9 @@ import pytest
 
 from penstock.core.types import NO_PRODUCER_ID, TopicPartition
 from penstock.groups.offsets import OffsetStore
+from penstock.groups.operations.table import DELETE_GROUP, FETCH_OFFSETS
 from penstock.groups.records.consumer_offsets import CommittedOffset, encode_offset
-from penstock.groups.requests import DeletedTopic, OffsetFetchRequest
+from penstock.groups.requests import DeletedTopic, DeleteGroupRequest, OffsetFetchRequest
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, Runtime
 
@@ -58,8 +59,8 @@ def test_transaction_stays_open_when_another_producer_ends_its_own() -> None:
 
 def runtime_with_open_transaction() -> Runtime:
     runtime = Runtime()
-    runtime.groups.replay(0, *encode_offset(GROUP, "orders", 0, CommittedOffset(10)), 0)
-    runtime.groups.replay(0, *encode_offset(GROUP, "orders", 0, CommittedOffset(20)), 1, PRODUCER)
+    runtime.groups.shards.replay(0, *encode_offset(GROUP, "orders", 0, CommittedOffset(10)), 0)
+    runtime.groups.shards.replay(0, *encode_offset(GROUP, "orders", 0, CommittedOffset(20)), 1, PRODUCER)
     return runtime
 
 
@@ -68,12 +69,16 @@ def test_offset_is_unstable_when_a_transaction_is_open_and_the_reader_asks_for_s
     partitions: tuple[TopicPartition, ...] | None,
 ) -> None:
     runtime = runtime_with_open_transaction()
-    (found,) = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, partitions, require_stable=True)).partitions
+    (found,) = runtime.groups.shards.read(
+        FETCH_OFFSETS, OffsetFetchRequest(GROUP, partitions, require_stable=True)
+    ).partitions
     assert (found.offset, found.error) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    (found,) = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, partitions)).partitions
+    (found,) = runtime.groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(GROUP, partitions)).partitions
     assert (found.offset, found.error) == (10, ErrorCode.NONE)
     runtime.groups.replay_transaction_end(0, PRODUCER, True)
-    (found,) = runtime.groups.fetch_offsets(OffsetFetchRequest(GROUP, partitions, require_stable=True)).partitions
+    (found,) = runtime.groups.shards.read(
+        FETCH_OFFSETS, OffsetFetchRequest(GROUP, partitions, require_stable=True)
+    ).partitions
     assert found.offset == 20
 
 
@@ -90,6 +95,8 @@ def test_pending_offsets_are_removed_when_their_topic_or_group_is() -> None:
         if removal == "topic":
             runtime.run(runtime.groups.remove_topics(0, [DeletedTopic("orders")]))
         else:
-            runtime.run(runtime.groups.delete_group(runtime.token(), GROUP))
+            runtime.run(
+                runtime.groups.shards.perform(DELETE_GROUP, runtime.token(), DeleteGroupRequest(GROUP), runtime.now_ms)
+            )
         runtime.groups.replay_transaction_end(0, PRODUCER, True)
         assert runtime.groups.offset_count() == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.coordinators.record_framing import UnknownRecord
 from penstock.core.types import NO_LEADER_EPOCH, NO_TIMESTAMP
 from penstock.groups.records.consumer_offsets import (
     CommittedOffset,
@@ -9,7 +10,6 @@ from penstock.groups.records.consumer_offsets import (
     OffsetChange,
     RecordedGroup,
     RecordedMember,
-    UnknownRecord,
     decode_record,
     encode_group,
     encode_offset,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.requests import LeavingMember, Protocol
+from penstock.groups.operations.table import DESCRIBE_GROUP
+from penstock.groups.requests import DescribeGroupRequest, LeavingMember, Protocol
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, RANGE, REBALANCE_MS, Runtime, subscription
 
@@ -29,7 +30,7 @@ def test_assignment_is_kept_without_a_rebalance_when_a_static_follower_restarts(
     assert runtime.state() == "Stable"
     assert len(runtime.log) == written + 1
     assert runtime.synced(runtime.sync(result.member_id, 1, group_instance_id="b")).assignment == b"1"
-    described = Runtime(log=runtime.log).groups.describe_group(GROUP)
+    described = Runtime(log=runtime.log).groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
     assert [member.member_id for member in described.members] == [leader, result.member_id]
 
 
@@ -158,6 +159,6 @@ def test_old_process_keeps_its_place_when_the_replacement_cannot_be_written(erro
     assert result.error is not ErrorCode.NONE
     assert result.member_id == ""
     assert runtime.heartbeat(leader, 1, "a") is ErrorCode.NONE
-    described = runtime.groups.describe_group(GROUP)
+    described = runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
     assert [member.member_id for member in described.members] == [leader, follower]
     assert {key.member_id for key in runtime.timers if key.member_id} == {leader, follower}

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.requests import LeavingMember
+from penstock.groups.operations.table import DESCRIBE_GROUP
+from penstock.groups.requests import DescribeGroupRequest, LeavingMember
 from penstock.groups.results import MemberLeft
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, REBALANCE_MS, SESSION_MS, Runtime
@@ -35,7 +36,7 @@ def test_assignment_is_empty_when_the_leader_forgot_a_member() -> None:
     leader, follower = joined_pair(runtime)
     runtime.sync(leader, 1, {leader: b"L", "stranger": b"S"})
     assert runtime.synced(runtime.sync(follower, 1)).assignment == b""
-    assert len(runtime.groups.describe_group(GROUP).members) == 2
+    assert len(runtime.groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP)).members) == 2
 
 
 def test_followers_assignments_are_ignored_when_it_sends_some() -> None:
@@ -223,7 +224,7 @@ def test_group_is_empty_and_recorded_when_the_last_member_leaves() -> None:
     (member,) = runtime.stable_group(1)
     assert runtime.leave(LeavingMember(member)).single_error is ErrorCode.NONE
     assert runtime.timers == {}
-    described = Runtime(log=runtime.log).groups.describe_group(GROUP)
+    described = Runtime(log=runtime.log).groups.shards.read(DESCRIBE_GROUP, DescribeGroupRequest(GROUP))
     assert (described.state, described.protocol_type, described.members) == ("Empty", "consumer", ())
 
 

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.groups.outcome import Outcome, TransactionalProducer
+from penstock.groups.operations.table import COMMIT_IN_TRANSACTION, FETCH_OFFSETS
+from penstock.groups.outcome import GroupOutcome, TransactionalProducer
 from penstock.groups.requests import LeavingMember, OffsetFetchRequest, OffsetToCommit, TransactionalCommitRequest
 from penstock.groups.results import OffsetCommitResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
+from tests.unit.coordinators.tokens import NOBODY
 from tests.unit.groups.harness import GROUP, Runtime
 
 PRODUCER = TransactionalProducer(7, 2)
@@ -17,28 +19,28 @@ COMMIT = OffsetToCommit("orders", 0, 5)
 ORDERS_0 = TopicPartition("orders", 0)
 
 
-def decide(runtime: Runtime, *offsets: OffsetToCommit, group_id: str = GROUP, **values: Any) -> Outcome:
+def decide(runtime: Runtime, *offsets: OffsetToCommit, group_id: str = GROUP, **values: Any) -> GroupOutcome:
     request = TransactionalCommitRequest(group_id, *PRODUCER, offsets or (COMMIT,), **values)
-    return runtime.groups.commit_in_transaction("token", request, runtime.now_ms)
+    return runtime.groups.shards.perform(COMMIT_IN_TRANSACTION, NOBODY, request, runtime.now_ms)
 
 
-def append(runtime: Runtime, outcome: Outcome) -> None:
+def append(runtime: Runtime, outcome: GroupOutcome) -> None:
     """As the real runtime does with the records of a transactional batch."""
     assert outcome.producer is not None
     for record in outcome.records:
         runtime.log.append(record)
-        runtime.groups.replay(0, *record, len(runtime.log) - 1, outcome.producer.producer_id)
+        runtime.groups.shards.replay(0, *record, len(runtime.log) - 1, outcome.producer.producer_id)
 
 
-def errors(outcome: Outcome) -> tuple[ErrorCode, ...]:
-    ((_, result),) = outcome.replies
-    assert isinstance(result, OffsetCommitResult)
-    return tuple(entry.error for entry in result.partitions)
+def errors(outcome: GroupOutcome) -> tuple[ErrorCode, ...]:
+    (reply,) = outcome.replies
+    assert isinstance(reply.result, OffsetCommitResult)
+    return tuple(entry.error for entry in reply.result.partitions)
 
 
 def fetched(runtime: Runtime, *, require_stable: bool) -> tuple[int, ErrorCode]:
     request = OffsetFetchRequest(GROUP, [ORDERS_0], require_stable=require_stable)
-    (found,) = runtime.groups.fetch_offsets(request).partitions
+    (found,) = runtime.groups.shards.read(FETCH_OFFSETS, request).partitions
     return found.offset, found.error
 
 
@@ -96,7 +98,7 @@ def test_commit_is_refused_when_the_group_is_unknown_and_a_generation_is_named()
 def test_commit_is_refused_when_it_names_no_producer() -> None:
     runtime = Runtime()
     request = TransactionalCommitRequest(GROUP, -1, -1, [COMMIT])
-    outcome = runtime.groups.commit_in_transaction("token", request, runtime.now_ms)
+    outcome = runtime.groups.shards.perform(COMMIT_IN_TRANSACTION, NOBODY, request, runtime.now_ms)
     assert errors(outcome) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING,)
 
 
@@ -117,7 +119,7 @@ def test_one_partition_is_refused_when_its_metadata_is_too_large() -> None:
 
 def test_every_partition_fails_when_the_log_knows_a_later_epoch() -> None:
     runtime = Runtime()
-    failed = runtime.groups.on_append_failed(decide(runtime), ErrorCode.INVALID_PRODUCER_EPOCH, runtime.now_ms)
+    failed = runtime.groups.shards.on_append_failed(decide(runtime), ErrorCode.INVALID_PRODUCER_EPOCH, runtime.now_ms)
     assert errors(failed) == (ErrorCode.INVALID_PRODUCER_EPOCH,)
 
 

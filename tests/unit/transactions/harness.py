@@ -8,13 +8,22 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from penstock.coordinators.outcome import CoordinatorRecord, Result
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.outcome import Markers, Outcome, TimerKey, TransactionRecord
+from penstock.transactions.operations import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    DESCRIBE_TRANSACTION,
+    END_TRANSACTION,
+    INIT_PRODUCER_ID,
+)
+from penstock.transactions.outcome import Markers, TimerKey, TransactionOutcome
 from penstock.transactions.requests import (
     AddOffsetsRequest,
     AddPartitionsRequest,
+    DescribeTransactionRequest,
     EndTransactionRequest,
     InitProducerIdRequest,
 )
@@ -23,12 +32,12 @@ from penstock.transactions.results import (
     AddPartitionsResult,
     EndTransactionResult,
     InitProducerIdResult,
-    Result,
 )
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import Transaction
+from tests.unit.coordinators.tokens import Receipt
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Result)
 
 ID = "payments"
 START_MS = 1_700_000_000_000
@@ -44,14 +53,14 @@ class Runtime:
         self,
         settings: TransactionSettings | None = None,
         partition_count: int = 1,
-        log: list[TransactionRecord] | None = None,
+        log: list[CoordinatorRecord] | None = None,
         coordinator_epoch: int = 0,
         producer_ids: Iterator[int] | None = None,
         now_ms: int = START_MS,
     ) -> None:
         self.now_ms = now_ms
         self.coordinator_epoch = coordinator_epoch
-        self.log: list[TransactionRecord] = []
+        self.log: list[CoordinatorRecord] = []
         self.replies: dict[object, Result] = {}
         self.timers: dict[TimerKey, int] = {}
         self.markers: list[Markers] = []  # asked for and not yet written
@@ -61,12 +70,11 @@ class Runtime:
         self.transactions = TransactionCoordinator(
             settings or TransactionSettings(), partition_count, self.new_producer_id
         )
-        self._tokens = itertools.count(1)
         for partition in range(partition_count):
-            self.transactions.begin_loading(partition, coordinator_epoch)
+            self.transactions.shards.begin_loading(partition, coordinator_epoch)
             for record in log or ():
-                self.transactions.replay(partition, *record)
-            self.run(self.transactions.finish_loading(partition, self.now_ms))
+                self.transactions.shards.replay(partition, *record)
+            self.run(self.transactions.shards.finish_loading(partition, self.now_ms))
         self.log += log or ()
 
     def new_producer_id(self) -> int:
@@ -74,7 +82,7 @@ class Runtime:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return next(self.producer_ids)
 
-    def run(self, outcome: Outcome) -> None:
+    def run(self, outcome: TransactionOutcome) -> None:
         for change in outcome.timers:
             if change.delay_ms is None:
                 self.timers.pop(change.key, None)
@@ -82,20 +90,19 @@ class Runtime:
                 self.timers[change.key] = self.now_ms + change.delay_ms
         if outcome.records and self.fail_next_append_with is not None:
             error, self.fail_next_append_with = self.fail_next_append_with, None
-            self.run(self.transactions.on_append_failed(outcome, error))
+            self.run(self.transactions.shards.on_append_failed(outcome, error, START_MS))
             return
         for record in outcome.records:
             self.log.append(record)
-            self.transactions.replay(outcome.partition, *record)
-        for token, result in outcome.replies:
-            assert token not in self.replies, "answered twice"
-            self.replies[token] = result
+            self.transactions.shards.replay(outcome.partition, *record)
+        for reply in outcome.replies:
+            reply.release()
         self.markers += outcome.markers
 
     def restarted(self, **more: Any) -> Runtime:
         """Another broker takes over, with what is in the log."""
         return Runtime(
-            more.pop("settings", self.transactions.settings),
+            more.pop("settings", self.transactions.shards.settings),
             log=list(self.log),
             coordinator_epoch=self.coordinator_epoch + 1,
             producer_ids=self.producer_ids,
@@ -111,13 +118,13 @@ class Runtime:
                 break
             self.now_ms = max(self.now_ms, when)
             del self.timers[key]
-            self.run(self.transactions.on_timer(key, self.now_ms))
+            self.run(self.transactions.shards.on_timer(key, self.now_ms))
         self.now_ms = end_ms
 
     # ------------------------------------------------------------------------------------------ requests
 
-    def token(self) -> int:
-        return next(self._tokens)
+    def token(self) -> Receipt:
+        return Receipt(self.replies)
 
     def answer(self, token: object, kind: type[R]) -> R:
         result = self.replies[token]
@@ -127,7 +134,7 @@ class Runtime:
     def init(self, transactional_id: str = ID, timeout_ms: int = TIMEOUT_MS, **more: Any) -> InitProducerIdResult:
         token = self.token()
         request = InitProducerIdRequest(transactional_id, timeout_ms, **more)
-        self.run(self.transactions.init_producer_id(token, request, self.now_ms))
+        self.run(self.transactions.shards.perform(INIT_PRODUCER_ID, token, request, self.now_ms))
         return self.answer(token, InitProducerIdResult)
 
     def add(
@@ -141,7 +148,7 @@ class Runtime:
     ) -> ErrorCode:
         token = self.token()
         request = AddPartitionsRequest(transactional_id, producer_id, producer_epoch, partitions, version, **more)
-        self.run(self.transactions.add_partitions(token, request, self.now_ms))
+        self.run(self.transactions.shards.perform(ADD_PARTITIONS, token, request, self.now_ms))
         result = self.answer(token, AddPartitionsResult)
         assert [entry.partition for entry in result.partitions] == list(partitions)
         (error,) = {entry.error for entry in result.partitions}
@@ -150,7 +157,7 @@ class Runtime:
     def add_offsets(self, producer_id: int, producer_epoch: int, offsets_partition: int, **more: Any) -> ErrorCode:
         token = self.token()
         request = AddOffsetsRequest(ID, producer_id, producer_epoch, offsets_partition, **more)
-        self.run(self.transactions.add_offsets(token, request, self.now_ms))
+        self.run(self.transactions.shards.perform(ADD_OFFSETS, token, request, self.now_ms))
         return self.answer(token, AddOffsetsResult).error
 
     def end(
@@ -164,7 +171,7 @@ class Runtime:
     ) -> EndTransactionResult:
         token = self.token()
         request = EndTransactionRequest(transactional_id, producer_id, producer_epoch, is_commit, version, **more)
-        self.run(self.transactions.end_transaction(token, request, self.now_ms))
+        self.run(self.transactions.shards.perform(END_TRANSACTION, token, request, self.now_ms))
         return self.answer(token, EndTransactionResult)
 
     def write_markers(self) -> None:
@@ -175,10 +182,10 @@ class Runtime:
     # --------------------------------------------------------------------------------------------- sight
 
     def transaction(self, transactional_id: str = ID) -> Transaction:
-        return self.transactions._active[0].transactions[transactional_id]
+        return self.transactions.shards.hosted(0).transactions[transactional_id]
 
     def state(self, transactional_id: str = ID) -> str:
-        return self.transactions.describe_transaction(transactional_id).state
+        return self.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(transactional_id)).state
 
     def states(self, transactional_id: str = ID) -> tuple[str, int, int]:
         found = self.transaction(transactional_id)
@@ -198,7 +205,7 @@ class Runtime:
 
     def with_epoch(self, producer_epoch: int) -> None:
         """As after a very long life of the producer."""
-        shard = self.transactions._active[0]
+        shard = self.transactions.shards.hosted(0)
         outcome = shard.outcome()
         shard.stage(outcome, ID, shard.transactions[ID]._replace(producer_epoch=producer_epoch))
         self.run(outcome)

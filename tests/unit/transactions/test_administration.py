@@ -6,7 +6,8 @@ import pytest
 
 from penstock.core.types import NO_TIMESTAMP
 from penstock.protocol.errors import ErrorCode
-from penstock.transactions.requests import ListTransactionsRequest
+from penstock.transactions.operations import DESCRIBE_TRANSACTION
+from penstock.transactions.requests import DescribeTransactionRequest, ListTransactionsRequest
 from penstock.transactions.results import DescribedTransaction
 from penstock.transactions.settings import TransactionSettings
 from tests.unit.transactions.harness import FIRST_PRODUCER_ID, ID, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
@@ -17,7 +18,9 @@ DAY_MS = 24 * 3_600_000
 def test_transaction_is_described_when_it_is_open() -> None:
     runtime = Runtime()
     producer_id, epoch = runtime.ongoing(ORDERS_1, ORDERS_0)
-    assert runtime.transactions.describe_transaction(ID) == DescribedTransaction(
+    assert runtime.transactions.shards.read(
+        DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)
+    ) == DescribedTransaction(
         ErrorCode.NONE, ID, "Ongoing", TIMEOUT_MS, START_MS, producer_id, epoch, (ORDERS_0, ORDERS_1)
     )
 
@@ -25,14 +28,20 @@ def test_transaction_is_described_when_it_is_open() -> None:
 def test_transactional_id_is_described_when_it_has_no_transaction() -> None:
     runtime = Runtime()
     runtime.init()
-    found = runtime.transactions.describe_transaction(ID)
+    found = runtime.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID))
     assert (found.state, found.start_time_ms, found.partitions) == ("Empty", NO_TIMESTAMP, ())
 
 
 def test_error_says_so_when_a_transactional_id_is_unknown_or_empty() -> None:
     transactions = Runtime().transactions
-    assert transactions.describe_transaction(ID).error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert transactions.describe_transaction("").error is ErrorCode.INVALID_REQUEST
+    assert (
+        transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).error
+        is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    )
+    assert (
+        transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest("")).error
+        is ErrorCode.INVALID_REQUEST
+    )
 
 
 @pytest.fixture
@@ -103,9 +112,15 @@ def test_transactional_id_expires_when_nobody_has_used_it_for_a_week() -> None:
     runtime.now_ms += 1
     expire(runtime)
     assert runtime.log[-1].value is None
-    assert runtime.transactions.describe_transaction(ID).error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert (
+        runtime.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).error
+        is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    )
     after = runtime.restarted()
-    assert after.transactions.describe_transaction(ID).error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert (
+        after.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).error
+        is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    )
     assert runtime.end(FIRST_PRODUCER_ID, 0).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert runtime.init().producer_id == FIRST_PRODUCER_ID + 1
 

@@ -4,10 +4,19 @@ import pytest
 
 from penstock.protocol.errors import ErrorCode
 from penstock.transactions.coordinator import TransactionCoordinator
-from penstock.transactions.outcome import Outcome, TimerKey, TimerKind
+from penstock.transactions.operations import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    DESCRIBE_TRANSACTION,
+    END_TRANSACTION,
+    INIT_PRODUCER_ID,
+    VERIFY_PARTITIONS,
+)
+from penstock.transactions.outcome import TimerKey, TimerKind, TransactionOutcome
 from penstock.transactions.requests import (
     AddOffsetsRequest,
     AddPartitionsRequest,
+    DescribeTransactionRequest,
     EndTransactionRequest,
     InitProducerIdRequest,
     ListTransactionsRequest,
@@ -15,22 +24,24 @@ from penstock.transactions.requests import (
 from penstock.transactions.results import AddPartitionsResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import TransactionState
+from tests.unit.coordinators.tokens import NOBODY, error_of
 from tests.unit.transactions.harness import ID, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
 
 
 def errors_of_everything(transactions: TransactionCoordinator) -> set[ErrorCode]:
     outcomes = [
-        transactions.init_producer_id("a", InitProducerIdRequest(ID, TIMEOUT_MS), START_MS),
-        transactions.add_partitions("b", AddPartitionsRequest(ID, 1, 0, (ORDERS_0,)), START_MS),
-        transactions.add_offsets("c", AddOffsetsRequest(ID, 1, 0, 0), START_MS),
-        transactions.end_transaction("d", EndTransactionRequest(ID, 1, 0, True), START_MS),
+        transactions.shards.perform(INIT_PRODUCER_ID, NOBODY, InitProducerIdRequest(ID, TIMEOUT_MS), START_MS),
+        transactions.shards.perform(ADD_PARTITIONS, NOBODY, AddPartitionsRequest(ID, 1, 0, (ORDERS_0,)), START_MS),
+        transactions.shards.perform(ADD_OFFSETS, NOBODY, AddOffsetsRequest(ID, 1, 0, 0), START_MS),
+        transactions.shards.perform(END_TRANSACTION, NOBODY, EndTransactionRequest(ID, 1, 0, True), START_MS),
     ]
     results = [reply.result for outcome in outcomes for reply in outcome.replies]
-    results.append(transactions.verify_partitions(AddPartitionsRequest(ID, 1, 0, (ORDERS_0,))))
+    results.append(transactions.shards.read(VERIFY_PARTITIONS, AddPartitionsRequest(ID, 1, 0, (ORDERS_0,))))
     assert all(not outcome.records for outcome in outcomes)
     return {
-        result.partitions[0].error if isinstance(result, AddPartitionsResult) else result.error for result in results
-    } | {transactions.describe_transaction(ID).error}
+        result.partitions[0].error if isinstance(result, AddPartitionsResult) else error_of(result)
+        for result in results
+    } | {transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).error}
 
 
 def test_client_is_sent_elsewhere_when_the_partition_is_not_here() -> None:
@@ -41,7 +52,7 @@ def test_client_is_sent_elsewhere_when_the_partition_is_not_here() -> None:
 
 def test_client_has_to_wait_when_the_partition_is_being_loaded() -> None:
     transactions = TransactionCoordinator(TransactionSettings(), 1, lambda: 1)
-    transactions.begin_loading(0, 0)
+    transactions.shards.begin_loading(0, 0)
     assert errors_of_everything(transactions) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     listed = transactions.list_transactions(ListTransactionsRequest(), START_MS)
     assert listed.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -50,15 +61,15 @@ def test_client_has_to_wait_when_the_partition_is_being_loaded() -> None:
 def test_nothing_happens_when_a_timer_or_an_expiry_is_of_a_partition_that_is_gone() -> None:
     transactions = TransactionCoordinator(TransactionSettings(), 1, lambda: 1)
     key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, 0, ID)
-    assert transactions.on_timer(key, START_MS) == Outcome(0)
-    assert transactions.expire_transactional_ids(0, START_MS) == Outcome(0)
-    assert transactions.unload(0) == Outcome(0)
+    assert transactions.shards.on_timer(key, START_MS) == TransactionOutcome(0)
+    assert transactions.expire_transactional_ids(0, START_MS) == TransactionOutcome(0)
+    assert transactions.shards.unload(0, START_MS) == TransactionOutcome(0)
 
 
 def test_transactional_ids_are_spread_as_in_kafka_when_there_are_many_partitions() -> None:
     transactions = TransactionCoordinator(TransactionSettings(), 50, lambda: 1)
-    assert transactions.partition_for("my-consumer") == 23
-    assert transactions.active_partitions() == []
+    assert transactions.shards.partition_for("my-consumer") == 23
+    assert transactions.shards.active_partitions() == []
 
 
 def test_state_is_the_same_when_another_coordinator_takes_over() -> None:
@@ -114,18 +125,21 @@ def test_transaction_is_completed_when_it_was_decided_without_partitions() -> No
 def test_timers_are_cancelled_when_the_partition_goes_elsewhere() -> None:
     runtime = Runtime()
     runtime.ongoing()
-    runtime.run(runtime.transactions.unload(0))
+    runtime.run(runtime.transactions.shards.unload(0, START_MS))
     assert runtime.timers == {}
     assert errors_of_everything(runtime.transactions) == {ErrorCode.NOT_COORDINATOR}
 
 
 def test_request_fails_when_the_partition_goes_elsewhere_during_the_append() -> None:
     runtime = Runtime()
-    outcome = runtime.transactions.init_producer_id("token", InitProducerIdRequest(ID, TIMEOUT_MS), START_MS)
-    runtime.run(runtime.transactions.unload(0))
-    runtime.run(runtime.transactions.on_append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    assert runtime.replies["token"].failed(ErrorCode.NONE).error is ErrorCode.NONE  # type: ignore[union-attr]
-    assert runtime.replies["token"].error is ErrorCode.NOT_COORDINATOR  # type: ignore[union-attr]
+    token = runtime.token()
+    outcome = runtime.transactions.shards.perform(
+        INIT_PRODUCER_ID, token, InitProducerIdRequest(ID, TIMEOUT_MS), START_MS
+    )
+    runtime.run(runtime.transactions.shards.unload(0, START_MS))
+    runtime.run(runtime.transactions.shards.on_append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, START_MS))
+    assert error_of(runtime.replies[token].failed(ErrorCode.NONE)) is ErrorCode.NONE
+    assert error_of(runtime.replies[token]) is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize(
@@ -149,7 +163,7 @@ def test_client_gets_an_error_it_knows_when_an_append_fails(append_error: ErrorC
 
 def test_mistake_of_the_runtime_is_found_when_records_were_not_replayed() -> None:
     runtime = Runtime()
-    runtime.transactions.init_producer_id("token", InitProducerIdRequest(ID, TIMEOUT_MS), START_MS)
+    runtime.transactions.shards.perform(INIT_PRODUCER_ID, NOBODY, InitProducerIdRequest(ID, TIMEOUT_MS), START_MS)
     with pytest.raises(AssertionError):
         runtime.transactions.expire_transactional_ids(0, START_MS)
 
@@ -157,7 +171,7 @@ def test_mistake_of_the_runtime_is_found_when_records_were_not_replayed() -> Non
 def test_settings_hold_everywhere_when_they_change() -> None:
     runtime = Runtime(TransactionSettings(transaction_version=1))
     runtime.ongoing(version=0)
-    runtime.transactions.change_settings(TransactionSettings(transaction_version=2, max_timeout_ms=5))
+    runtime.transactions.shards.change_settings(TransactionSettings(transaction_version=2, max_timeout_ms=5))
     assert runtime.init().error is ErrorCode.INVALID_TRANSACTION_TIMEOUT
     runtime.advance(TIMEOUT_MS + 1)
     assert runtime.transaction().client_transaction_version == 2

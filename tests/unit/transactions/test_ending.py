@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocol.errors import ErrorCode
+from penstock.transactions.operations import DESCRIBE_TRANSACTION
 from penstock.transactions.outcome import Markers, TimerKey, TimerKind
+from penstock.transactions.requests import DescribeTransactionRequest
 from penstock.transactions.results import EndTransactionResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import MAX_CLIENT_EPOCH, MAX_EPOCH
@@ -200,7 +202,9 @@ def test_transaction_is_complete_when_the_last_marker_is_written() -> None:
     for _ in range(2):
         runtime.run(runtime.transactions.on_markers_written(markers._replace(partitions=(ORDERS_1,)), START_MS))
         assert runtime.state() == "PrepareCommit"
-    assert runtime.transactions.describe_transaction(ID).partitions == (ORDERS_0,)
+    assert runtime.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).partitions == (
+        ORDERS_0,
+    )
     runtime.run(runtime.transactions.on_markers_written(markers._replace(partitions=(ORDERS_0,)), START_MS))
     assert runtime.state() == "CompleteCommit"
     count = len(runtime.log)
@@ -284,7 +288,7 @@ def test_later_transaction_keeps_its_own_deadline_when_the_timer_of_an_earlier_o
     runtime.add(producer_id, epoch + 1, ORDERS_0)
     early = TimerKey(TimerKind.TRANSACTION_TIMEOUT, 0, ID)
     runtime.timers.clear()
-    runtime.run(runtime.transactions.on_timer(early, runtime.now_ms + 2))
+    runtime.run(runtime.transactions.shards.on_timer(early, runtime.now_ms + 2))
     assert runtime.state() == "Ongoing"
     assert early in runtime.timers
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocol.errors import ErrorCode
+from penstock.transactions.operations import DESCRIBE_TRANSACTION
+from penstock.transactions.requests import DescribeTransactionRequest
 from penstock.transactions.results import InitProducerIdResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import MAX_CLIENT_EPOCH, NO_TIMEOUT_MS
@@ -68,7 +70,10 @@ def test_client_is_told_why_when_there_is_no_producer_id() -> None:
     runtime.has_producer_ids = False
     assert runtime.init() == InitProducerIdResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert runtime.log == []
-    assert runtime.transactions.describe_transaction(ID).error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert (
+        runtime.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(ID)).error
+        is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    )
 
 
 # ------------------------------------------------------------------------------------------------- fencing

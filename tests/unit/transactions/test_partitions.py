@@ -4,6 +4,7 @@ import pytest
 
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.transactions.operations import VERIFY_PARTITIONS
 from penstock.transactions.outcome import TimerKey, TimerKind
 from penstock.transactions.requests import AddPartitionsRequest
 from tests.unit.transactions.harness import ID, ITEMS_0, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
@@ -21,7 +22,7 @@ def verify(
     request = AddPartitionsRequest(
         ID, producer_id, epoch, partitions, accepts_transaction_abortable=accepts_transaction_abortable
     )
-    result = runtime.transactions.verify_partitions(request)
+    result = runtime.transactions.shards.read(VERIFY_PARTITIONS, request)
     assert [entry.partition for entry in result.partitions] == list(partitions)
     return [entry.error for entry in result.partitions]
 

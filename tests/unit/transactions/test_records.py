@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.coordinators.record_framing import UnknownRecord
 from penstock.core.types import NO_PRODUCER_ID, TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.transactions.operations import DESCRIBE_TRANSACTION
 from penstock.transactions.records import (
     TransactionChange,
-    UnknownRecord,
     decode_record,
     encode_transaction,
     value_version,
 )
+from penstock.transactions.requests import DescribeTransactionRequest
 from penstock.transactions.state import Transaction, TransactionState
 from tests.unit.transactions.harness import ID, ITEMS_0, ORDERS_0, ORDERS_1, Runtime
 
@@ -105,9 +107,12 @@ def test_transactional_id_is_deleted_when_the_record_is_a_tombstone() -> None:
 def test_record_is_skipped_when_newer_software_wrote_it(key: bytes, value: bytes, what: str) -> None:
     assert decode_record(key, value) == UnknownRecord(what)
     runtime = Runtime()
-    runtime.transactions.replay(0, key, value)
-    runtime.transactions.replay(0, key, value)
-    assert runtime.transactions.describe_transaction("a").error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    runtime.transactions.shards.replay(0, key, value)
+    runtime.transactions.shards.replay(0, key, value)
+    assert (
+        runtime.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest("a")).error
+        is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    )
     assert runtime.init(ID).error is ErrorCode.NONE
 
 

@@ -9,6 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
+from penstock.groups.operations.table import CONSUMER_HEARTBEAT, DESCRIBE_CONSUMER_GROUP
 from penstock.groups.topics import Topic, TopicIdPartition, by_topic
 from penstock.protocol.errors import ErrorCode, shorten_reason
 from penstock.protocol.messages.consumer_group_describe import (
@@ -67,9 +68,7 @@ async def consumer_group_heartbeat(
         may_describe=may_describe,
         must_bring_member_id=context.api_version >= _FIRST_WITH_OWN_MEMBER_ID,
     )
-    result: results.ConsumerHeartbeatResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.consumer_heartbeat(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.groups.submit(CONSUMER_HEARTBEAT, domain)
     return ConsumerGroupHeartbeatResponse(
         error_code=result.error,
         error_message=shorten_reason(result.error_message),
@@ -91,10 +90,12 @@ def _assignment(partitions: Iterable[TopicIdPartition]) -> Assignment:
 # ---------------------------------------------------------------------------------------------------- describe
 
 
-def consumer_group_describe(
+async def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    described = [_describe(broker, context, group_id) for group_id in request.group_ids]
+    described = await broker.groups.read(
+        request.group_ids, lambda: [_describe(broker, context, group_id) for group_id in request.group_ids]
+    )
     for group in described:
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(
@@ -106,7 +107,7 @@ def consumer_group_describe(
 def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup:
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    group = broker.groups.coordinator.describe_consumer_group(group_id)
+    group = broker.groups.shards.read(DESCRIBE_CONSUMER_GROUP, requests.DescribeGroupRequest(group_id))
     if group.error:
         message = shorten_reason(group.error_message)
         return DescribedGroup(group_id=group_id, error_code=group.error, error_message=message)

@@ -9,6 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups import requests, results
+from penstock.groups.operations.table import COMMIT_OFFSETS, DELETE_OFFSETS, FETCH_OFFSETS
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -77,9 +78,7 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
             accepts_group_id_not_found=context.api_version >= _FIRST_COMMIT_WITH_GROUP_NOT_FOUND,
         )
         if offsets or not request.topics:
-            result: results.OffsetCommitResult = await broker.groups.submit(
-                lambda ticket: broker.groups.coordinator.commit_offsets(ticket, domain, broker.clock.now_ms())
-            )
+            result = await broker.groups.submit(COMMIT_OFFSETS, domain)
             errors.update({(name, index): error for name, index, error in result.partitions})
             broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
     response = OffsetCommitResponse()
@@ -124,7 +123,7 @@ def _offsets_to_commit(
 
 async def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Only offsets that are durable, as far as flush.messages asks for it, are told."""
-    group_ids = [request.group_id, *(group.group_id for group in request.groups)]
+    group_ids = [group.group_id for group in request.groups] or [request.group_id]
     return await broker.groups.read(group_ids, lambda: _fetch(broker, context, request))
 
 
@@ -190,14 +189,15 @@ def _fetch_group(
             refused.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=partitions))
         elif wanted is not None:
             wanted += [TopicPartition(name, index) for index in topic.partition_indexes]
-    found = broker.groups.coordinator.fetch_offsets(
+    found = broker.groups.shards.read(
+        FETCH_OFFSETS,
         requests.OffsetFetchRequest(
             group_id=asked.group_id,
             partitions=wanted,
             require_stable=require_stable,
             member_id=asked.member_id,
             member_epoch=asked.member_epoch,
-        )
+        ),
     )
     answer.error_code = found.error
     if not found.error:
@@ -248,9 +248,7 @@ async def offset_delete(broker: Broker, context: RequestContext, request: Offset
             else:
                 wanted.append(TopicPartition(topic.name, asked.partition_index))
     domain = requests.OffsetDeleteRequest(request.group_id, wanted)
-    result: results.OffsetDeleteResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.delete_offsets(ticket, domain)
-    )
+    result = await broker.groups.submit(DELETE_OFFSETS, domain)
     if result.error:
         return OffsetDeleteResponse(error_code=result.error)
     broker.groups.metrics.offset_deletions += sum(not entry.error for entry in result.partitions)

@@ -14,7 +14,15 @@ from penstock.broker.authorizer import (
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from penstock.groups import requests, results
+from penstock.groups import requests
+from penstock.groups.operations.table import (
+    DELETE_GROUP,
+    DESCRIBE_GROUP,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+)
 from penstock.protocol.errors import ErrorCode, shorten_reason
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.describe_groups import (
@@ -92,8 +100,9 @@ async def _find(broker: Broker, context: RequestContext, key_type: int, key: str
     topic = broker.metadata.image.topics.get(topic_name)
     leader = -1
     if topic is not None:
-        owner = broker.groups.coordinator if key_type == _GROUP_KEY else broker.transactions.coordinator
-        leader = topic.partitions[owner.partition_for(key)].leader
+        is_group = key_type == _GROUP_KEY
+        index = (broker.groups.shards if is_group else broker.transactions.shards).partition_for(key)
+        leader = topic.partitions[index].leader
     for node_id, host, port, _rack in broker.endpoints(context.listener):
         if node_id == leader:
             answer.node_id, answer.host, answer.port = node_id, host, port
@@ -128,9 +137,7 @@ def join_group(
 
 
 async def _join(broker: Broker, context: RequestContext, request: requests.JoinRequest) -> JoinGroupResponse:
-    result: results.JoinResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.join_group(ticket, request, broker.clock.now_ms())
-    )
+    result = await broker.groups.submit(JOIN_GROUP, request)
     name = result.protocol_name
     return JoinGroupResponse(
         error_code=result.error,
@@ -164,9 +171,7 @@ async def sync_group(broker: Broker, context: RequestContext, request: SyncGroup
         protocol_name=request.protocol_name,
         assignments=tuple(requests.MemberAssignment(a.member_id, a.assignment) for a in request.assignments),
     )
-    result: results.SyncResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.sync_group(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.groups.submit(SYNC_GROUP, domain)
     return SyncGroupResponse(
         error_code=result.error,
         protocol_type=result.protocol_type,
@@ -181,9 +186,7 @@ async def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatR
     domain = requests.HeartbeatRequest(
         request.group_id, request.member_id, request.generation_id, request.group_instance_id
     )
-    result: results.HeartbeatResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.heartbeat(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.groups.submit(HEARTBEAT, domain)
     return HeartbeatResponse(error_code=result.error)
 
 
@@ -196,9 +199,7 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
     else:
         leaving = [requests.LeavingMember(request.member_id)]
     domain = requests.LeaveRequest(request.group_id, tuple(leaving))
-    result: results.LeaveResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.leave_group(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.groups.submit(LEAVE_GROUP, domain)
     if not batched:
         return LeaveGroupResponse(error_code=result.single_error)
     members = [
@@ -211,14 +212,19 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
 # ---------------------------------------------------------------------------------------------------- administration
 
 
-def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_describe(broker, context, request, group_id) for group_id in request.groups])
+async def describe_groups(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    def describe() -> list[DescribedGroup]:
+        return [_describe(broker, context, request, group_id) for group_id in request.groups]
+
+    return DescribeGroupsResponse(groups=await broker.groups.read(request.groups, describe))
 
 
 def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:
     if not _may(broker, context, Operation.DESCRIBE, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    group = broker.groups.coordinator.describe_group(group_id)
+    group = broker.groups.shards.read(DESCRIBE_GROUP, requests.DescribeGroupRequest(group_id))
     error, message = group.error, shorten_reason(group.error_message)
     if error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < _FIRST_WITH_GROUP_NOT_FOUND:
         error, message = ErrorCode.NONE, None
@@ -247,9 +253,11 @@ def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRe
     )
 
 
-def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     sees_all = broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    listed = broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
+    listed = await broker.groups.read(
+        None, lambda: broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
+    )
     return ListGroupsResponse(
         error_code=listed.error,
         groups=[
@@ -277,7 +285,5 @@ async def delete_groups(broker: Broker, context: RequestContext, request: Delete
 async def _delete(broker: Broker, context: RequestContext, group_id: str) -> ErrorCode:
     if not _may(broker, context, Operation.DELETE, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    result: results.DeleteGroupResult = await broker.groups.submit(
-        lambda ticket: broker.groups.coordinator.delete_group(ticket, group_id)
-    )
+    result = await broker.groups.submit(DELETE_GROUP, requests.DeleteGroupRequest(group_id))
     return result.error

@@ -15,7 +15,8 @@ from penstock.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.transactions import requests, results
+from penstock.transactions import requests
+from penstock.transactions.operations import INIT_PRODUCER_ID
 
 _FIRST_WITH_FENCED = 4
 
@@ -36,9 +37,7 @@ async def init_producer_id(
         accepts_producer_fenced=context.api_version >= _FIRST_WITH_FENCED,
     )
     await broker.producer_ids.ensure()
-    result: results.InitProducerIdResult = await broker.transactions.submit(
-        lambda ticket: broker.transactions.coordinator.init_producer_id(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.transactions.submit(INIT_PRODUCER_ID, domain)
     return InitProducerIdResponse(
         error_code=result.error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
     )

@@ -11,6 +11,7 @@ from penstock.broker.transaction_admission import Admission, admit
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.groups import requests, results
+from penstock.groups.operations.table import COMMIT_IN_TRANSACTION
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -100,25 +101,23 @@ def _offsets_to_commit(
 async def _commit(
     broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
 ) -> results.OffsetCommitResult:
-    coordinator = broker.groups.coordinator
-    where = TopicPartition(CONSUMER_OFFSETS, coordinator.partition_for(domain.group_id))
-    if domain.group_id and coordinator.is_active(where.partition):
+    shards = broker.groups.shards
+    offsets_partition = TopicPartition(CONSUMER_OFFSETS, shards.partition_for(domain.group_id))
+    if domain.group_id and shards.is_active(offsets_partition.partition):
         admission = Admission(
             transactional_id,
             domain.producer_id,
             domain.producer_epoch,
-            (where,),
+            (offsets_partition,),
             adds=context.api_version >= _FIRST_THAT_ADDS,
             accepts_transaction_abortable=context.api_version >= _FIRST_WITH_ABORTABLE,
         )
         refusals = admit(broker, admission)
         refusals = refusals if isinstance(refusals, dict) else await refusals
-        if where in refusals:
-            failed = _RETRY_ERRORS.get(refusals[where], refusals[where])
+        if offsets_partition in refusals:
+            refusal = refusals[offsets_partition]
+            failed = _RETRY_ERRORS.get(refusal, refusal)
             return results.OffsetCommitResult(
                 tuple(results.PartitionError(offset.topic, offset.partition, failed) for offset in domain.offsets)
             )
-    result: results.OffsetCommitResult = await broker.groups.submit(
-        lambda ticket: coordinator.commit_in_transaction(ticket, domain, broker.clock.now_ms())
-    )
-    return result
+    return await broker.groups.submit(COMMIT_IN_TRANSACTION, domain)

@@ -34,7 +34,14 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from penstock.transactions import requests, results
+from penstock.transactions import requests
+from penstock.transactions.operations import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    DESCRIBE_TRANSACTION,
+    END_TRANSACTION,
+    VERIFY_PARTITIONS,
+)
 
 # From these versions on a client knows PRODUCER_FENCED; before, it gets INVALID_PRODUCER_EPOCH.
 _FIRST_ADD_WITH_FENCED = 2
@@ -105,13 +112,13 @@ async def _add(
 
 
 async def _add_or_verify(broker: Broker, domain: requests.AddPartitionsRequest, verify_only: bool) -> _Errors:
-    coordinator = broker.transactions.coordinator
+    transactions = broker.transactions
     if verify_only:
-        return dict(coordinator.verify_partitions(domain).partitions)
-    result: results.AddPartitionsResult = await broker.transactions.submit(
-        lambda ticket: coordinator.add_partitions(ticket, domain, broker.clock.now_ms())
-    )
-    return dict(result.partitions)
+        verified = await transactions.read(
+            [domain.transactional_id], lambda: transactions.shards.read(VERIFY_PARTITIONS, domain)
+        )
+        return dict(verified.partitions)
+    return dict((await transactions.submit(ADD_PARTITIONS, domain)).partitions)
 
 
 def _refuse_partitions(
@@ -152,12 +159,10 @@ async def add_offsets_to_txn(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        offsets_partition=broker.groups.coordinator.partition_for(request.group_id),
+        offsets_partition=broker.groups.shards.partition_for(request.group_id),
         accepts_producer_fenced=context.api_version >= _FIRST_ADD_WITH_FENCED,
     )
-    result: results.AddOffsetsResult = await broker.transactions.submit(
-        lambda ticket: broker.transactions.coordinator.add_offsets(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.transactions.submit(ADD_OFFSETS, domain)
     return AddOffsetsToTxnResponse(error_code=result.error)
 
 
@@ -176,9 +181,7 @@ async def end_txn(broker: Broker, context: RequestContext, request: EndTxnReques
         accepts_producer_fenced=context.api_version >= _FIRST_END_WITH_FENCED,
     )
     await broker.producer_ids.ensure()  # the epochs of this one may be used up
-    result: results.EndTransactionResult = await broker.transactions.submit(
-        lambda ticket: broker.transactions.coordinator.end_transaction(ticket, domain, broker.clock.now_ms())
-    )
+    result = await broker.transactions.submit(END_TRANSACTION, domain)
     return EndTxnResponse(error_code=result.error, producer_id=result.producer_id, producer_epoch=result.producer_epoch)
 
 
@@ -234,19 +237,14 @@ def _write_marker(
 # ------------------------------------------------------------------------------------------------- describe, list
 
 
-def describe_transactions(
+async def describe_transactions(
     broker: Broker, context: RequestContext, request: described.DescribeTransactionsRequest
 ) -> described.DescribeTransactionsResponse:
-    response = described.DescribeTransactionsResponse()
-    for transactional_id in request.transactional_ids:
-        if not _may_describe(broker, context, transactional_id):
-            answer = described.TransactionState(
-                error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=transactional_id
-            )
-        else:
-            answer = _describe(broker, context, transactional_id)
-        response.transaction_states.append(answer)
-    return response
+    def describe() -> list[described.TransactionState]:
+        return [_describe(broker, context, transactional_id) for transactional_id in request.transactional_ids]
+
+    states = await broker.transactions.read(request.transactional_ids, describe)
+    return described.DescribeTransactionsResponse(transaction_states=states)
 
 
 def _may_describe(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
@@ -254,7 +252,11 @@ def _may_describe(broker: Broker, context: RequestContext, transactional_id: str
 
 
 def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> described.TransactionState:
-    found = broker.transactions.coordinator.describe_transaction(transactional_id)
+    if not _may_describe(broker, context, transactional_id):
+        return described.TransactionState(
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=transactional_id
+        )
+    found = broker.transactions.shards.read(DESCRIBE_TRANSACTION, requests.DescribeTransactionRequest(transactional_id))
     topics: dict[str, described.TopicData] = {}
     for topic, index in found.partitions:
         if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
@@ -271,7 +273,7 @@ def _describe(broker: Broker, context: RequestContext, transactional_id: str) ->
     )
 
 
-def list_transactions(
+async def list_transactions(
     broker: Broker, context: RequestContext, request: listed.ListTransactionsRequest
 ) -> listed.ListTransactionsResponse:
     domain = requests.ListTransactionsRequest(
@@ -280,7 +282,9 @@ def list_transactions(
         duration_ms=request.duration_filter,
         transactional_id_pattern=request.transactional_id_pattern,
     )
-    found = broker.transactions.coordinator.list_transactions(domain, broker.clock.now_ms())
+    found = await broker.transactions.read(
+        None, lambda: broker.transactions.coordinator.list_transactions(domain, broker.clock.now_ms())
+    )
     return listed.ListTransactionsResponse(
         error_code=found.error,
         unknown_state_filters=list(found.unknown_state_filters),

@@ -1,14 +1,18 @@
-"""A coordinator's partition: read from its beginning, piece by piece, so that others get their turns, and written
-in batches that fit.
+"""The partitions of a coordinator's topic: read from the beginning, piece by piece, so that others get their turns;
+written in batches that fit; flushed before anybody learns what they hold.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.core.clock import Clock
+from penstock.log.partition_log import Origin
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 
@@ -16,6 +20,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
 _PIECE_SIZE = 256 * 1024
 # Records per batch where they may be split: a large clean-up then stays below any max.message.bytes.
 _SPLIT_RECORDS = 1_000
+_ALL_REPLICAS = -1
 
 RecordType = TypeVar("RecordType")
 
@@ -23,21 +28,61 @@ RecordType = TypeVar("RecordType")
 TakeBatch = Callable[[BatchHeader, bytes], None]
 
 
-async def replay_log(partition: Partition, take: TakeBatch, is_wanted: Callable[[], bool]) -> bool:
-    """Hands over every batch that the log holds now; False when the topic was deleted meanwhile. ApiError
-    (CORRUPT_MESSAGE) for a damaged batch.
-    """
-    log = partition.log
-    offset, end = log.log_start_offset, log.log_end_offset
-    while offset < end:
-        found = log.reader.read(offset, _PIECE_SIZE, end, at_least_one=True)
-        if found is None or not len(found):
-            break
-        offset = _take_batches(found.read(0, len(found)), offset, take)
-        await asyncio.sleep(0)
-        if not is_wanted():
-            return False
-    return True
+class CoordinatorLog:
+    def __init__(self, topic: str, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
+        self.topic = topic
+        self._partitions = partitions
+        self._flusher = flusher
+        self._clock = clock
+
+    def find(self, count: int) -> list[Partition]:
+        """Those of the topic's `count` partitions that are online here."""
+        online = (self._partitions.find(self.topic, index) for index in range(count))
+        return [partition for partition in online if partition is not None]
+
+    def append(self, index: int, batch: bytes) -> int:
+        """The offset of the first record. ApiError if nothing was written."""
+        partition = self._partitions.find(self.topic, index)
+        if partition is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition.append(batch, _ALL_REPLICAS, self._clock.now_ms(), Origin.COORDINATOR).base_offset
+
+    # -------------------------------------------------------------------------------------------- durability
+
+    def owing(self, indexes: Iterable[int]) -> list[Partition]:
+        """The partitions whose logs hold more than flush.messages allows to be lost, whoever appended it: nobody may
+        learn of it yet.
+        """
+        return [partition for index in indexes if (partition := self._owing(index)) is not None]
+
+    def _owing(self, index: int) -> Partition | None:
+        partition = self._partitions.find(self.topic, index)
+        if partition is None:
+            return None
+        log = partition.log
+        return partition if log.log_end_offset - log.recovery_point >= log.settings.flush_messages else None
+
+    async def flush(self, partitions: list[Partition]) -> list[int]:
+        """The indexes of the partitions where that failed: their logs are offline now."""
+        return [partition.topic_partition.partition for partition in await self._flusher.flush(partitions)]
+
+    # -------------------------------------------------------------------------------------------- loading
+
+    async def replay(self, partition: Partition, take: TakeBatch) -> bool:
+        """Hands over every batch that the log holds now; False when the topic was deleted meanwhile. ApiError
+        (CORRUPT_MESSAGE) for a damaged batch.
+        """
+        log = partition.log
+        offset, end = log.log_start_offset, log.log_end_offset
+        while offset < end:
+            piece = log.reader.read(offset, _PIECE_SIZE, end, at_least_one=True)
+            if piece is None or not len(piece):
+                break
+            offset = _take_batches(piece.read(0, len(piece)), offset, take)
+            await asyncio.sleep(0)
+            if self._partitions.find(*partition.topic_partition) is not partition:
+                return False
+        return True
 
 
 def _take_batches(data: bytes, offset: int, take: TakeBatch) -> int:

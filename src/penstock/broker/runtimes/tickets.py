@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from typing import Generic, TypeVar
+
+ResultType = TypeVar("ResultType")
 
 
-class Ticket:
-    __slots__ = ("future", "result")
+class Ticket(Generic[ResultType]):
+    """A coordinator's token (`coordinators.outcome.Token`) that a coroutine can wait for."""
+
+    __slots__ = ("_future", "result")
 
     def __init__(self) -> None:
-        self.result: Any = None
-        self.future: asyncio.Future[Any] | None = None
+        self.result: ResultType | None = None  # None: not there yet
+        self._future: asyncio.Future[ResultType] | None = None
 
-    def release(self, result: object) -> None:
-        if self.future is None:
-            self.result = result
-        elif not self.future.done():  # the client may be gone
-            self.future.set_result(result)
+    def release(self, result: ResultType) -> None:
+        self.result = result
+        if self._future is not None and not self._future.done():  # the client may be gone
+            self._future.set_result(result)
 
-    async def wait(self) -> Any:
-        if self.result is None:
-            self.future = asyncio.get_running_loop().create_future()
-            return await self.future
-        return self.result
-
-
-def release_all(replies: Iterable[tuple[object, object]]) -> None:
-    """Replies of a coordinator: (the ticket that came with the request, the result)."""
-    for token, result in replies:
-        assert isinstance(token, Ticket)
-        token.release(result)
+    async def wait(self) -> ResultType:
+        if self.result is not None:
+            return self.result
+        self._future = asyncio.get_running_loop().create_future()
+        return await self._future

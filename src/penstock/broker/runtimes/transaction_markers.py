@@ -58,38 +58,43 @@ class MarkerWriter:
             markers.is_commit,
             markers.transaction_version,
         )
-        for where in markers.partitions:
+        for topic_partition in markers.partitions:
             try:
-                to_flush = self.append(where, marker)
+                to_flush = self.append(topic_partition, marker)
             except ApiError as error:
-                outcome = written.done if self._is_settled(where, error.code, markers) else written.left
-                outcome.append(where)
+                outcome = written.done if self._is_settled(topic_partition, error.code, markers) else written.left
+                outcome.append(topic_partition)
                 continue
-            written.done.append(where)
+            written.done.append(topic_partition)
             if to_flush is not None:
                 written.to_flush.append(to_flush)
         return written
 
-    def append(self, where: TopicPartition, marker: Marker) -> Partition | None:
+    def append(self, topic_partition: TopicPartition, marker: Marker) -> Partition | None:
         """One marker into one partition; the partition, if the marker has to be flushed before it counts."""
-        partition = self._partitions.find(*where)
+        partition = self._partitions.find(*topic_partition)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        holds_offsets = where.topic == CONSUMER_OFFSETS
-        if holds_offsets and not self._groups.coordinator.is_active(where.partition):
+        holds_offsets = topic_partition.topic == CONSUMER_OFFSETS
+        if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         result = partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
-            self._groups.end_transaction(where.partition, marker.producer_id, marker.is_commit)
+            self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
         return partition if result.must_flush else None
 
-    def _is_settled(self, where: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
+    def _is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return not self._exists(where)  # it may also be there and not have come online
+            return not self._exists(topic_partition)  # it may also be there and not have come online
         if error in _OVERTAKEN:
             logger.warning(
-                "%s has a newer epoch than the marker of %s: %s", where, markers.transactional_id, error.name
+                "a partition has a newer epoch than a transaction's marker",
+                extra={
+                    "partition": topic_partition,
+                    "transactional_id": markers.transactional_id,
+                    "error": error.name,
+                },
             )
             return True
         return False

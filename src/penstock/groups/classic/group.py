@@ -16,9 +16,10 @@ import logging
 from collections import Counter
 from typing import NamedTuple
 
+from penstock.coordinators.outcome import Token
 from penstock.groups.records.consumer_offsets import RecordedGroup, RecordedMember
 from penstock.groups.requests import NO_MEMBER_ID, Protocol
-from penstock.groups.results import JoinedMember
+from penstock.groups.results import JoinedMember, JoinResult, SyncResult
 from penstock.groups.subscription import CONSUMER_PROTOCOL_TYPE, decode_subscribed_topics
 from penstock.protocol.errors import ErrorCode
 
@@ -84,7 +85,6 @@ class ClassicGroup:
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = now_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -94,8 +94,8 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.subscribed_topics: frozenset[str] | None = None  # None: not known
         # Who waits for an answer, by member id.
-        self.join_tokens: dict[str, object] = {}
-        self.sync_tokens: dict[str, object] = {}
+        self.join_tokens: dict[str, Token[JoinResult]] = {}
+        self.sync_tokens: dict[str, Token[SyncResult]] = {}
         # Were given a member id and told to join with it (KIP-394).
         self.pending_join: set[str] = set()
         # Were told the generation and have not asked for their assignment yet.
@@ -108,7 +108,7 @@ class ClassicGroup:
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         assert state in _ALLOWED_NEXT[self.state], f"group {self.group_id}: {self.state} -> {state}"
-        self.previous_state, self.state = self.state, state
+        self.state = state
         self.state_timestamp_ms = now_ms
 
     def start_next_generation(self, now_ms: int) -> None:
@@ -187,15 +187,22 @@ class ClassicGroup:
         """The member with the same id as it is now."""
         earlier = self.members[member.member_id]
         if earlier.protocols is not member.protocols:
-            self._supporters.subtract(earlier.protocol_names())
+            self._withdraw(earlier)
             self._supporters.update(member.protocol_names())
         self.members[member.member_id] = member
+
+    def _withdraw(self, member: Member) -> None:
+        """Names that nobody offers any more are forgotten: clients make them up."""
+        self._supporters.subtract(member.protocol_names())
+        for name in member.protocol_names():
+            if not self._supporters[name]:
+                del self._supporters[name]
 
     def replace(self, old_member_id: str, new: Member) -> None:
         """A new process takes the place of a static member, under a new member id."""
         assert new.group_instance_id is not None
         old = self.members[old_member_id]
-        self._supporters.subtract(old.protocol_names())
+        self._withdraw(old)
         self._supporters.update(new.protocol_names())
         # In the same place: the order of members decides who leads next.
         self.members = {new.member_id if key == old_member_id else key: value for key, value in self.members.items()}
@@ -213,7 +220,7 @@ class ClassicGroup:
         assert member_id not in self.sync_tokens
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._supporters.subtract(member.protocol_names())
+            self._withdraw(member)
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:

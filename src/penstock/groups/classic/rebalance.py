@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import logging
 
+from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState, InitialDelay, Member
-from penstock.groups.outcome import Outcome, TimerKind
+from penstock.groups.outcome import GroupOutcome, TimerKind
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import NO_MEMBER_ID
 from penstock.groups.results import JoinResult, SyncResult
@@ -33,7 +34,7 @@ class Rebalance:
 
     __slots__ = ("group", "now_ms", "outcome", "settings")
 
-    def __init__(self, group: ClassicGroup, outcome: Outcome, settings: GroupSettings, now_ms: int) -> None:
+    def __init__(self, group: ClassicGroup, outcome: GroupOutcome, settings: GroupSettings, now_ms: int) -> None:
         self.group = group
         self.outcome = outcome
         self.settings = settings
@@ -175,7 +176,7 @@ class Rebalance:
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, delay_ms, member.member_id)
 
-    def park_join(self, member_id: str, token: object) -> None:
+    def park_join(self, member_id: str, token: Token[JoinResult]) -> None:
         """A client that lost its connection joins again: the earlier request has nobody to answer to, but must not
         stay open.
         """
@@ -184,7 +185,7 @@ class Rebalance:
             self.outcome.reply(earlier, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
         self.group.join_tokens[member_id] = token
 
-    def park_sync(self, member_id: str, token: object) -> None:
+    def park_sync(self, member_id: str, token: Token[SyncResult]) -> None:
         earlier = self.group.sync_tokens.get(member_id)
         if earlier is not None:
             self.outcome.reply(earlier, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -199,12 +200,12 @@ class Rebalance:
         self.group.remove(member_id)
 
     def answer_parked(self, member_id: str, answered_member_id: str, error: ErrorCode) -> None:
-        token = self.group.join_tokens.pop(member_id, None)
-        if token is not None:
-            self.outcome.reply(token, JoinResult(error, answered_member_id))
-        token = self.group.sync_tokens.pop(member_id, None)
-        if token is not None:
-            self.outcome.reply(token, SyncResult(error))
+        joining = self.group.join_tokens.pop(member_id, None)
+        if joining is not None:
+            self.outcome.reply(joining, JoinResult(error, answered_member_id))
+        syncing = self.group.sync_tokens.pop(member_id, None)
+        if syncing is not None:
+            self.outcome.reply(syncing, SyncResult(error))
 
     def expire_session(self, member_id: str) -> None:
         group = self.group

@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.groups.classic.group import ClassicGroup, GroupState, GroupType
-from penstock.groups.outcome import GroupRecord
 from penstock.groups.records.consumer_groups import (
     AssignedPartitions,
     ClassicMembership,
@@ -277,7 +277,7 @@ class ConsumerGroup:
 
     # ---------------------------------------------------------------------------------------- records
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         group_id = self.group_id
         return [
             *(encode_assignment(group_id, member_id, None) for member_id in self.members),
@@ -289,7 +289,7 @@ class ConsumerGroup:
             encode_consumer_group(group_id, None),
         ]
 
-    def records(self) -> list[GroupRecord]:
+    def records(self) -> list[CoordinatorRecord]:
         """All of it, in the order in which it can be replayed."""
         group_id, members = self.group_id, self.members.values()
         return [
@@ -301,7 +301,7 @@ class ConsumerGroup:
         ]
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     return [
         encode_assignment(group_id, member_id, None),
         encode_target(group_id, member_id, None),

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.coordinators.regular_expression import NameExpression
 from penstock.core.types import TopicId
 from penstock.groups.assignment.assignors import ASSIGNORS, Subscriber
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, member_tombstones
 from penstock.groups.consumer.reconciliation import Goal, reconcile
-from penstock.groups.outcome import AppendPurpose, GroupRecord, Outcome, PendingAppend, TimerKind
+from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKind
 from penstock.groups.records.consumer_groups import (
     MemberState,
     ResolvedExpression,
@@ -64,7 +65,7 @@ class ConsumerStep:
     __slots__ = ("group", "now_ms", "outcome", "settings", "topics")
 
     def __init__(
-        self, group: ConsumerGroup, outcome: Outcome, settings: GroupSettings, topics: Topics, now_ms: int
+        self, group: ConsumerGroup, outcome: GroupOutcome, settings: GroupSettings, topics: Topics, now_ms: int
     ) -> None:
         self.group = group
         self.outcome = outcome
@@ -93,7 +94,7 @@ class ConsumerStep:
         target = self.group.target_of(said.after)
         return self._reconcile(said, self.group.target_epoch, target, expressions), False
 
-    def record(self, *records: GroupRecord) -> None:
+    def record(self, *records: CoordinatorRecord) -> None:
         self.outcome.records += records
         self.outcome.pending = PendingAppend(AppendPurpose.CHANGE_CONSUMER_GROUP, self.group.group_id)
 

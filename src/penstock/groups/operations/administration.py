@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from penstock.coordinators.outcome import CoordinatorRecord, Token
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, Group
-from penstock.groups.outcome import GroupRecord, Outcome
+from penstock.groups.outcome import GroupOutcome
 from penstock.groups.records.consumer_offsets import CommittedOffset, encode_group, encode_offset
-from penstock.groups.requests import DeletedTopic
+from penstock.groups.requests import DeletedTopic, DeleteGroupRequest, DescribeGroupRequest
 from penstock.groups.results import (
     DeleteGroupResult,
     DescribedConsumer,
@@ -25,7 +26,8 @@ from penstock.protocol.errors import ErrorCode
 # ---------------------------------------------------------------------------------------------------- describe, list
 
 
-def describe_group(shard: GroupShard, group_id: str) -> DescribedGroup:
+def describe_group(shard: GroupShard, request: DescribeGroupRequest) -> DescribedGroup:
+    group_id = request.group_id
     group = shard.groups.get(group_id)
     if group is None:
         return DescribedGroup(
@@ -56,7 +58,8 @@ def describe_group(shard: GroupShard, group_id: str) -> DescribedGroup:
     )
 
 
-def describe_consumer_group(shard: GroupShard, group_id: str) -> DescribedConsumerGroup:
+def describe_consumer_group(shard: GroupShard, request: DescribeGroupRequest) -> DescribedConsumerGroup:
+    group_id = request.group_id
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
@@ -107,9 +110,12 @@ def _listed(group: Group) -> ListedGroup:
 # ---------------------------------------------------------------------------------------------------- delete
 
 
-def delete_group(shard: GroupShard, token: object, group_id: str) -> Outcome:
+def delete_group(
+    shard: GroupShard, token: Token[DeleteGroupResult], request: DeleteGroupRequest, _now_ms: int
+) -> GroupOutcome:
     """Timers of members that were only given an id run out by themselves: the tombstone may yet fail to be written."""
     outcome = shard.outcome()
+    group_id = request.group_id
     group = shard.groups.get(group_id)
     if group is None:
         outcome.reply(token, DeleteGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, group_id))
@@ -128,7 +134,7 @@ def delete_group(shard: GroupShard, token: object, group_id: str) -> Outcome:
 # ---------------------------------------------------------------------------------------------------- expiry
 
 
-def expire_offsets(shard: GroupShard, now_ms: int) -> Outcome:
+def expire_offsets(shard: GroupShard, now_ms: int) -> GroupOutcome:
     """Writes tombstones for offsets past their retention, and for empty groups that are left without any."""
     outcome = shard.outcome()
     outcome.is_atomic = False
@@ -144,11 +150,11 @@ def expire_offsets(shard: GroupShard, now_ms: int) -> Outcome:
     return outcome
 
 
-def _tombstones(group: Group) -> list[GroupRecord]:
+def _tombstones(group: Group) -> list[CoordinatorRecord]:
     return group.tombstones() if isinstance(group, ConsumerGroup) else [encode_group(group.group_id, None)]
 
 
-def _expired_offsets(shard: GroupShard, group: Group, now_ms: int) -> tuple[list[GroupRecord], int]:
+def _expired_offsets(shard: GroupShard, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], int]:
     """(tombstones, how many offsets stay)"""
     offsets = shard.offsets.of_group(group.group_id)
     if not _can_expire(group):
@@ -189,7 +195,7 @@ def _is_expired(group: Group, committed: CommittedOffset, now_ms: int, retention
     return now_ms - since_ms >= retention_ms
 
 
-def remove_topics(shard: GroupShard, topics: Iterable[DeletedTopic]) -> Outcome:
+def remove_topics(shard: GroupShard, topics: Iterable[DeletedTopic]) -> GroupOutcome:
     """The offsets of deleted topics, except those committed for a later topic of the same name."""
     outcome = shard.outcome()
     outcome.is_atomic = False

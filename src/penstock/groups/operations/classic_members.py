@@ -7,11 +7,12 @@ take; joining again says what it still owns, and syncing tells what it has now.
 
 from __future__ import annotations
 
+from penstock.coordinators.outcome import Token
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep, Said
 from penstock.groups.operations import migration
 from penstock.groups.operations.consumer_membership import remove_members
-from penstock.groups.outcome import Outcome, TimerKind
+from penstock.groups.outcome import GroupOutcome, TimerKind
 from penstock.groups.records.consumer_groups import ClassicMembership, MemberState
 from penstock.groups.requests import (
     NO_MEMBER_ID,
@@ -35,7 +36,9 @@ from penstock.protocol.errors import ApiError, ErrorCode
 # ---------------------------------------------------------------------------------------------------- JoinGroup
 
 
-def join(shard: GroupShard, group: ConsumerGroup, token: object, request: JoinRequest, now_ms: int) -> Outcome:
+def join(
+    shard: GroupShard, group: ConsumerGroup, token: Token[JoinResult], request: JoinRequest, now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     try:
         outcome.reply(token, _join(shard, group, outcome, request, now_ms))
@@ -45,7 +48,9 @@ def join(shard: GroupShard, group: ConsumerGroup, token: object, request: JoinRe
     return outcome
 
 
-def _join(shard: GroupShard, group: ConsumerGroup, outcome: Outcome, request: JoinRequest, now_ms: int) -> JoinResult:
+def _join(
+    shard: GroupShard, group: ConsumerGroup, outcome: GroupOutcome, request: JoinRequest, now_ms: int
+) -> JoinResult:
     _check_join(shard, group, request)
     is_unknown = request.member_id == NO_MEMBER_ID
     member_id = request.member_id or shard.new_consumer_id()
@@ -146,7 +151,9 @@ def _joined(member: ConsumerMember) -> JoinResult:
 # ---------------------------------------------------------------------------------------------------- SyncGroup
 
 
-def sync(shard: GroupShard, group: ConsumerGroup, token: object, request: SyncRequest, now_ms: int) -> Outcome:
+def sync(
+    shard: GroupShard, group: ConsumerGroup, token: Token[SyncResult], request: SyncRequest, now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     step = shard.consumer_step(group, outcome, now_ms)
     try:
@@ -194,8 +201,8 @@ def _await_join(step: ConsumerStep, member: ConsumerMember) -> None:
 
 
 def heartbeat(
-    shard: GroupShard, group: ConsumerGroup, token: object, request: HeartbeatRequest, now_ms: int
-) -> Outcome:
+    shard: GroupShard, group: ConsumerGroup, token: Token[HeartbeatResult], request: HeartbeatRequest, now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     step = shard.consumer_step(group, outcome, now_ms)
     try:
@@ -217,7 +224,9 @@ def heartbeat(
 # ---------------------------------------------------------------------------------------------------- LeaveGroup
 
 
-def leave(shard: GroupShard, group: ConsumerGroup, token: object, request: LeaveRequest, now_ms: int) -> Outcome:
+def leave(
+    shard: GroupShard, group: ConsumerGroup, token: Token[LeaveResult], request: LeaveRequest, now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     gone: dict[str, ConsumerMember] = {}
     answers = []

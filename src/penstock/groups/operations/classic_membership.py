@@ -4,11 +4,12 @@ each state.
 
 from __future__ import annotations
 
+from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState, Member
 from penstock.groups.classic.rebalance import Rebalance, join_result
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.operations import classic_members
-from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend, TimerKind
+from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKind
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import (
     NO_MEMBER_ID,
@@ -25,7 +26,7 @@ from penstock.protocol.errors import ErrorCode
 # ---------------------------------------------------------------------------------------------------- JoinGroup
 
 
-def join_group(shard: GroupShard, token: object, request: JoinRequest, now_ms: int) -> Outcome:
+def join_group(shard: GroupShard, token: Token[JoinResult], request: JoinRequest, now_ms: int) -> GroupOutcome:
     outcome = shard.outcome()
     is_unknown = request.member_id == NO_MEMBER_ID
     known = shard.groups.get(request.group_id)
@@ -72,7 +73,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     return member_id in group.members or len(group.members) < max_size
 
 
-def _join_unknown(shard: GroupShard, rebalance: Rebalance, token: object, request: JoinRequest) -> None:
+def _join_unknown(shard: GroupShard, rebalance: Rebalance, token: Token[JoinResult], request: JoinRequest) -> None:
     group = rebalance.group
     if request.group_instance_id is not None:
         new_member_id = shard.new_member_id(request.group_instance_id)
@@ -93,7 +94,7 @@ def _join_unknown(shard: GroupShard, rebalance: Rebalance, token: object, reques
     rebalance.outcome.reply(token, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, new_member_id))
 
 
-def _join_known(rebalance: Rebalance, token: object, request: JoinRequest) -> None:
+def _join_known(rebalance: Rebalance, token: Token[JoinResult], request: JoinRequest) -> None:
     group, outcome, member_id = rebalance.group, rebalance.outcome, request.member_id
     if member_id in group.pending_join and request.group_instance_id is None:
         _add_member(rebalance, token, request, member_id)
@@ -115,7 +116,7 @@ def _join_known(rebalance: Rebalance, token: object, request: JoinRequest) -> No
         rebalance.start_or_continue(f"member {member_id} rejoins: {request.reason}")
 
 
-def _add_member(rebalance: Rebalance, token: object, request: JoinRequest, member_id: str) -> None:
+def _add_member(rebalance: Rebalance, token: Token[JoinResult], request: JoinRequest, member_id: str) -> None:
     group = rebalance.group
     member = Member(
         member_id=member_id,
@@ -135,7 +136,9 @@ def _add_member(rebalance: Rebalance, token: object, request: JoinRequest, membe
     rebalance.start_or_continue(f"member {member_id} joins: {request.reason}")
 
 
-def _replace_static_member(rebalance: Rebalance, token: object, request: JoinRequest, old_id: str, new_id: str) -> None:
+def _replace_static_member(
+    rebalance: Rebalance, token: Token[JoinResult], request: JoinRequest, old_id: str, new_id: str
+) -> None:
     group, outcome = rebalance.group, rebalance.outcome
     old = group.members[old_id]
     old_leader = group.leader or ""
@@ -178,7 +181,7 @@ def _rebalance_timeout_ms(request: JoinRequest) -> int:
 # ---------------------------------------------------------------------------------------------------- SyncGroup
 
 
-def sync_group(shard: GroupShard, token: object, request: SyncRequest, now_ms: int) -> Outcome:
+def sync_group(shard: GroupShard, token: Token[SyncResult], request: SyncRequest, now_ms: int) -> GroupOutcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
@@ -236,7 +239,7 @@ def _store_assignment(rebalance: Rebalance, request: SyncRequest) -> None:
 # ---------------------------------------------------------------------------------------------------- Heartbeat
 
 
-def heartbeat(shard: GroupShard, token: object, request: HeartbeatRequest, now_ms: int) -> Outcome:
+def heartbeat(shard: GroupShard, token: Token[HeartbeatResult], request: HeartbeatRequest, now_ms: int) -> GroupOutcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
@@ -257,7 +260,7 @@ def heartbeat(shard: GroupShard, token: object, request: HeartbeatRequest, now_m
 # ---------------------------------------------------------------------------------------------------- LeaveGroup
 
 
-def leave_group(shard: GroupShard, token: object, request: LeaveRequest, now_ms: int) -> Outcome:
+def leave_group(shard: GroupShard, token: Token[LeaveResult], request: LeaveRequest, now_ms: int) -> GroupOutcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.coordinators.operations import Refusal
+from penstock.coordinators.outcome import Token
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer import commits as consumer_commits
 from penstock.groups.consumer.group import ConsumerGroup, Group
-from penstock.groups.outcome import Outcome, TransactionalProducer
+from penstock.groups.outcome import GroupOutcome, TransactionalProducer
 from penstock.groups.records.consumer_offsets import CommittedOffset, encode_offset
 from penstock.groups.requests import (
     DEFAULT_RETENTION,
@@ -34,12 +36,14 @@ _MAX_TIMESTAMP = 2**63 - 1
 # ---------------------------------------------------------------------------------------------------- OffsetCommit
 
 
-def commit_offsets(shard: GroupShard, token: object, request: OffsetCommitRequest, now_ms: int) -> Outcome:
+def commit_offsets(
+    shard: GroupShard, token: Token[OffsetCommitResult], request: OffsetCommitRequest, now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
     error = _check_commit(group, request)
     if error is not ErrorCode.NONE:
-        outcome.reply(token, refuse_commit(request, error))
+        outcome.reply(token, refuse_commit(request, Refusal(error)))
         return outcome
     member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
     if isinstance(group, ClassicGroup) and member is not None:
@@ -54,7 +58,7 @@ def commit_offsets(shard: GroupShard, token: object, request: OffsetCommitReques
 
 def _write_offsets(
     shard: GroupShard,
-    outcome: Outcome,
+    outcome: GroupOutcome,
     request: OffsetCommitRequest | TransactionalCommitRequest,
     now_ms: int,
     expire_timestamp_ms: int = NO_TIMESTAMP,
@@ -77,9 +81,9 @@ def _write_offsets(
     return OffsetCommitResult(tuple(results))
 
 
-def refuse_commit(request: OffsetCommitRequest | TransactionalCommitRequest, error: ErrorCode) -> OffsetCommitResult:
+def refuse_commit(request: OffsetCommitRequest | TransactionalCommitRequest, refusal: Refusal) -> OffsetCommitResult:
     return OffsetCommitResult(
-        tuple(PartitionError(offset.topic, offset.partition, error) for offset in request.offsets)
+        tuple(PartitionError(offset.topic, offset.partition, refusal.error) for offset in request.offsets)
     )
 
 
@@ -112,15 +116,15 @@ def _check_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCod
 
 
 def commit_in_transaction(
-    shard: GroupShard, token: object, request: TransactionalCommitRequest, now_ms: int
-) -> Outcome:
+    shard: GroupShard, token: Token[OffsetCommitResult], request: TransactionalCommitRequest, now_ms: int
+) -> GroupOutcome:
     """The records go into a batch of the producer's transaction; its end decides whether they count. Whether the
     producer may write at all is for the log and the transaction's coordinator to say.
     """
     outcome = shard.outcome()
     error = _check_transactional_commit(shard.groups.get(request.group_id), request)
     if error is not ErrorCode.NONE:
-        outcome.reply(token, refuse_commit(request, error))
+        outcome.reply(token, refuse_commit(request, Refusal(error)))
         return outcome
     outcome.producer = TransactionalProducer(request.producer_id, request.producer_epoch)
     outcome.reply(token, _write_offsets(shard, outcome, request, now_ms))
@@ -193,7 +197,9 @@ def _is_same_topic(committed_for: TopicId, asked_for: TopicId) -> bool:
 # ---------------------------------------------------------------------------------------------------- OffsetDelete
 
 
-def delete_offsets(shard: GroupShard, token: object, request: OffsetDeleteRequest) -> Outcome:
+def delete_offsets(
+    shard: GroupShard, token: Token[OffsetDeleteResult], request: OffsetDeleteRequest, _now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
     if group is None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from penstock.coordinators.operations import Refusal
+from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer.group import JOINING, LEAVING, LEAVING_FOR_A_WHILE, ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep, Said
 from penstock.groups.operations import migration
-from penstock.groups.outcome import Outcome, TimerKey, TimerKind
+from penstock.groups.outcome import GroupOutcome, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import AssignedPartitions, MemberState, encode_assignment
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import ConsumerHeartbeatRequest
@@ -21,7 +23,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
 logger = logging.getLogger(__name__)
 
 
-def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) -> tuple[ErrorCode, str]:
+def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) -> Refusal | None:
     """What is wrong with it whatever the group's state, in Kafka's order and words."""
     epoch = request.member_epoch
     needs_member_id = request.must_bring_member_id or epoch > 0 or epoch == LEAVING
@@ -45,15 +47,17 @@ def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) ->
     )
     for is_wrong, message in checks:
         if is_wrong:
-            return ErrorCode.INVALID_REQUEST, message
+            return Refusal(ErrorCode.INVALID_REQUEST, message)
     if request.server_assignor is not None and request.server_assignor not in settings.consumer_assignors:
         supported = ", ".join(settings.consumer_assignors)
         message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
-        return ErrorCode.UNSUPPORTED_ASSIGNOR, message
-    return ErrorCode.NONE, ""
+        return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+    return None
 
 
-def heartbeat(shard: GroupShard, token: object, request: ConsumerHeartbeatRequest, now_ms: int) -> Outcome:
+def heartbeat(
+    shard: GroupShard, token: Token[ConsumerHeartbeatResult], request: ConsumerHeartbeatRequest, now_ms: int
+) -> GroupOutcome:
     outcome = shard.outcome()
     try:
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
@@ -70,7 +74,7 @@ def heartbeat(shard: GroupShard, token: object, request: ConsumerHeartbeatReques
 
 
 def _heartbeat(
-    shard: GroupShard, outcome: Outcome, request: ConsumerHeartbeatRequest, now_ms: int
+    shard: GroupShard, outcome: GroupOutcome, request: ConsumerHeartbeatRequest, now_ms: int
 ) -> ConsumerHeartbeatResult:
     known = shard.groups.get(request.group_id)
     group = _find_or_create(shard, outcome, request)
@@ -122,7 +126,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> Consu
     )
 
 
-def _find_or_create(shard: GroupShard, outcome: Outcome, request: ConsumerHeartbeatRequest) -> ConsumerGroup:
+def _find_or_create(shard: GroupShard, outcome: GroupOutcome, request: ConsumerHeartbeatRequest) -> ConsumerGroup:
     group_id = request.group_id
     group = shard.groups.get(group_id)
     is_joining = request.member_epoch == JOINING
@@ -206,7 +210,7 @@ def _check_instance(existing: ConsumerMember | None, request: ConsumerHeartbeatR
 
 
 def _leave(
-    shard: GroupShard, outcome: Outcome, request: ConsumerHeartbeatRequest, now_ms: int
+    shard: GroupShard, outcome: GroupOutcome, request: ConsumerHeartbeatRequest, now_ms: int
 ) -> ConsumerHeartbeatResult:
     group = shard.groups.get(request.group_id)
     if group is None:
@@ -238,7 +242,7 @@ def _leave(
 
 
 def remove_members(
-    shard: GroupShard, group: ConsumerGroup, gone: Sequence[ConsumerMember], outcome: Outcome, now_ms: int
+    shard: GroupShard, group: ConsumerGroup, gone: Sequence[ConsumerMember], outcome: GroupOutcome, now_ms: int
 ) -> None:
     """They left or were silent for too long. If all that are left speak the classic protocol, the group does, too."""
     if not gone:
@@ -251,7 +255,7 @@ def remove_members(
         shard.consumer_step(group, outcome, now_ms).remove(gone)
 
 
-def on_timer(shard: GroupShard, group: ConsumerGroup, key: TimerKey, now_ms: int) -> Outcome:
+def on_timer(shard: GroupShard, group: ConsumerGroup, key: TimerKey, now_ms: int) -> GroupOutcome:
     """A member was not heard of, did not give up what it should, or (a classic one) did not join or sync in time."""
     outcome = shard.outcome()
     member = group.members.get(key.member_id)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from penstock.groups.classic.group import ClassicGroup, Member
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep
-from penstock.groups.outcome import AppendPurpose, Outcome, PendingAppend
+from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend
 from penstock.groups.records.consumer_groups import ClassicMembership
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.results import JoinResult, SyncResult
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 # ---------------------------------------------------------------------------------------------------- up
 
 
-def upgrade(shard: GroupShard, classic: ClassicGroup, outcome: Outcome) -> ConsumerGroup:
+def upgrade(shard: GroupShard, classic: ClassicGroup, outcome: GroupOutcome) -> ConsumerGroup:
     """The group as it will be; its records are written. ApiError(GROUP_ID_NOT_FOUND), as Kafka says, if it cannot
     be. Nothing of the classic group is touched yet: the one who joins may still be refused.
     """
@@ -84,14 +84,14 @@ def _upgraded(classic: ClassicGroup, member: Member, topics: Topics) -> Consumer
     )
 
 
-def release_classic(shard: GroupShard, classic: ClassicGroup, outcome: Outcome, now_ms: int) -> None:
+def release_classic(shard: GroupShard, classic: ClassicGroup, outcome: GroupOutcome, now_ms: int) -> None:
     """Whoever waits in the classic group is told to rejoin; so it meets the new one."""
     rebalance = shard.rebalance(classic, outcome, now_ms)
-    for member_id, token in classic.join_tokens.items():
-        outcome.reply(token, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
+    for member_id, joining in classic.join_tokens.items():
+        outcome.reply(joining, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
         rebalance.expect_heartbeat(classic.members[member_id])
-    for member_id, token in classic.sync_tokens.items():
-        outcome.reply(token, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+    for member_id, syncing in classic.sync_tokens.items():
+        outcome.reply(syncing, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         rebalance.expect_heartbeat(classic.members[member_id])
     classic.join_tokens.clear()
     classic.sync_tokens.clear()
@@ -118,7 +118,7 @@ def downgrade(
     shard: GroupShard,
     group: ConsumerGroup,
     left: Sequence[ConsumerMember],
-    outcome: Outcome,
+    outcome: GroupOutcome,
     now_ms: int,
     *,
     gone: Sequence[ConsumerMember] = (),

@@ -15,8 +15,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from penstock.groups.outcome import GroupRecord
-from penstock.groups.records.framing import decode_body, encode_key, encode_value, leading_int16
+from penstock.coordinators.outcome import CoordinatorRecord
+from penstock.coordinators.record_framing import decode_body, encode_key, encode_value, leading_int16
 from penstock.groups.requests import Protocol
 from penstock.groups.topics import TopicIdPartition, by_topic
 from penstock.protocol.message import Message
@@ -158,17 +158,17 @@ ConsumerChange = (
 # ---------------------------------------------------------------------------------------------------- encode
 
 
-def encode_consumer_group(group_id: str, epoch: int | None, metadata_digest: int = 0) -> GroupRecord:
+def encode_consumer_group(group_id: str, epoch: int | None, metadata_digest: int = 0) -> CoordinatorRecord:
     value = None if epoch is None else ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_digest)
     return _record(_GROUP, ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
-def encode_partition_metadata_tombstone(group_id: str) -> GroupRecord:
+def encode_partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     # Its key has the same one field as the group's.
     return _record(_PARTITION_METADATA, ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
-def encode_subscription(group_id: str, member_id: str, subscription: RecordedSubscription | None) -> GroupRecord:
+def encode_subscription(group_id: str, member_id: str, subscription: RecordedSubscription | None) -> CoordinatorRecord:
     key = ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     if subscription is None:
         return _record(_MEMBER, key, None)
@@ -195,14 +195,14 @@ def encode_subscription(group_id: str, member_id: str, subscription: RecordedSub
     return _record(_MEMBER, key, value)
 
 
-def encode_target_epoch(group_id: str, epoch: int | None, timestamp_ms: int = 0) -> GroupRecord:
+def encode_target_epoch(group_id: str, epoch: int | None, timestamp_ms: int = 0) -> CoordinatorRecord:
     value = None
     if epoch is not None:
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
     return _record(_TARGET_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def encode_target(group_id: str, member_id: str, partitions: Iterable[TopicIdPartition] | None) -> GroupRecord:
+def encode_target(group_id: str, member_id: str, partitions: Iterable[TopicIdPartition] | None) -> CoordinatorRecord:
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     if partitions is None:
         return _record(_TARGET_MEMBER, key, None)
@@ -210,7 +210,7 @@ def encode_target(group_id: str, member_id: str, partitions: Iterable[TopicIdPar
     return _record(_TARGET_MEMBER, key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
 
-def encode_assignment(group_id: str, member_id: str, assignment: RecordedAssignment | None) -> GroupRecord:
+def encode_assignment(group_id: str, member_id: str, assignment: RecordedAssignment | None) -> CoordinatorRecord:
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     if assignment is None:
         return _record(_CURRENT, key, None)
@@ -224,7 +224,7 @@ def encode_assignment(group_id: str, member_id: str, assignment: RecordedAssignm
     return _record(_CURRENT, key, value)
 
 
-def encode_expression(group_id: str, expression: str, resolved: ResolvedExpression | None) -> GroupRecord:
+def encode_expression(group_id: str, expression: str, resolved: ResolvedExpression | None) -> CoordinatorRecord:
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=expression)
     if resolved is None:
         return _record(_REGULAR_EXPRESSION, key, None)
@@ -234,8 +234,8 @@ def encode_expression(group_id: str, expression: str, resolved: ResolvedExpressi
     return _record(_REGULAR_EXPRESSION, key, value)
 
 
-def _record(kind: int, key: Message, value: Message | None) -> GroupRecord:
-    return GroupRecord(encode_key(kind, key), None if value is None else encode_value(value, _VALUE_VERSION))
+def _record(kind: int, key: Message, value: Message | None) -> CoordinatorRecord:
+    return CoordinatorRecord(encode_key(kind, key), None if value is None else encode_value(value, _VALUE_VERSION))
 
 
 def _write_partitions(assigned: AssignedPartitions) -> list[TopicPartitions]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.coordinators.outcome import CoordinatorRecord
+from penstock.coordinators.record_framing import UnknownRecord, decode_body, encode_key, encode_value, leading_int16
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
-from penstock.groups.outcome import GroupRecord
 from penstock.groups.records.consumer_groups import ConsumerChange, decode_consumer_record
-from penstock.groups.records.framing import decode_body, encode_key, encode_value, leading_int16
 from penstock.protocol.messages.group_metadata_key import GroupMetadataKey
 from penstock.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from penstock.protocol.messages.offset_commit_key import OffsetCommitKey
@@ -73,16 +73,10 @@ class GroupChange(NamedTuple):
     recorded: RecordedGroup | None  # None: deleted
 
 
-class UnknownRecord(NamedTuple):
-    """Written by newer software, for features this version does not have."""
-
-    what: str
-
-
-def encode_offset(group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> GroupRecord:
+def encode_offset(group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> CoordinatorRecord:
     key = encode_key(_OFFSET_KIND, OffsetCommitKey(group=group_id, topic=topic, partition=partition))
     if committed is None:
-        return GroupRecord(key, None)
+        return CoordinatorRecord(key, None)
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -91,13 +85,13 @@ def encode_offset(group_id: str, topic: str, partition: int, committed: Committe
         expire_timestamp=committed.expire_timestamp_ms,
         topic_id=committed.topic_id,
     )
-    return GroupRecord(key, encode_value(value, _offset_value_version(committed)))
+    return CoordinatorRecord(key, encode_value(value, _offset_value_version(committed)))
 
 
-def encode_group(group_id: str, recorded: RecordedGroup | None) -> GroupRecord:
+def encode_group(group_id: str, recorded: RecordedGroup | None) -> CoordinatorRecord:
     key = encode_key(_GROUP_KIND, GroupMetadataKey(group=group_id))
     if recorded is None:
-        return GroupRecord(key, None)
+        return CoordinatorRecord(key, None)
     value = GroupMetadataValue(
         protocol_type=recorded.protocol_type or "",
         generation=recorded.generation_id,
@@ -118,7 +112,7 @@ def encode_group(group_id: str, recorded: RecordedGroup | None) -> GroupRecord:
             for member in recorded.members
         ],
     )
-    return GroupRecord(key, encode_value(value, _GROUP_VALUE_VERSION))
+    return CoordinatorRecord(key, encode_value(value, _GROUP_VALUE_VERSION))
 
 
 def decode_record(

@@ -1,0 +1,216 @@
+"""Runs a coordinator: appends its records, replays them, then releases its replies; sets its timers; loads it from the
+log. Groups and transactions share all of it (ADR 12) and override what differs: `_batch`, `_replay_batch`, `_follow`.
+
+The coordinator decides and the runtime does. Operation, append and replay happen in one turn of the event loop, so no
+other operation sees a state between them. Later operations and reads do see what was replayed before the disk has it.
+So whatever follows from state, a reply, the answer to a question or a marker, waits while the log owes an fsync
+(flush.messages), whoever appended. If that fsync fails nobody learns of the state: the shard is unloaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.runtimes.coordinator_log import CoordinatorLog, split_records
+from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
+from penstock.broker.runtimes.tickets import Ticket
+from penstock.coordinators.operations import Operation
+from penstock.coordinators.outcome import Outcome, Result, TimerKey
+from penstock.coordinators.routing import Shard, Shards
+from penstock.core.clock import Clock
+from penstock.core.types import NO_PRODUCER_ID
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.records import Record, build_batch, iterate_records
+
+logger = logging.getLogger("penstock.broker.coordinators")
+
+KeyType = TypeVar("KeyType", bound=TimerKey)
+OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
+ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
+SettingsType = TypeVar("SettingsType")
+RequestType = TypeVar("RequestType")
+ResultType = TypeVar("ResultType", bound=Result)
+AnswerType = TypeVar("AnswerType")
+
+
+class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
+    def __init__(
+        self, shards: Shards[ShardType, OutcomeType, KeyType, SettingsType], log: CoordinatorLog, clock: Clock
+    ) -> None:
+        self.shards = shards
+        self._log = log
+        self._clock = clock
+        self._timers = CoordinatorTimers(self._on_timer)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -------------------------------------------------------------------------------------------- requests
+
+    def start(
+        self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
+    ) -> Ticket[ResultType]:
+        """Performs one operation; its reply is mostly there when this returns."""
+        ticket: Ticket[ResultType] = Ticket()
+        self._perform(self.shards.perform(operation, ticket, request, self._clock.now_ms()))
+        return ticket
+
+    async def submit(
+        self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
+    ) -> ResultType:
+        """The reply, at once or when the coordinator releases it."""
+        return await self.start(operation, request).wait()
+
+    def is_durable(self, keys: Collection[str] | None) -> bool:
+        """Whether everything that can be seen of these ids now (None: of all) is on disk, as far as flush.messages
+        asks for it.
+        """
+        return not self._owing(keys)
+
+    async def read(self, keys: Collection[str] | None, look: Callable[[], AnswerType]) -> AnswerType:
+        """What `look` finds of these ids (None: of all), once the disk has it. If the disk fails `look` is called
+        again, and finds that the ids are not here.
+        """
+        answer = look()
+        owing = self._owing(keys)
+        failed = await self._log.flush(owing) if owing else ()
+        for partition in failed:
+            self._unload(partition)
+        return look() if failed else answer
+
+    def _owing(self, keys: Collection[str] | None) -> list[Partition]:
+        count = self.shards.partition_count
+        if keys is None or len(keys) >= count:
+            return self._log.owing(range(count))
+        return self._log.owing({self.shards.partition_for(key) for key in keys})
+
+    # -------------------------------------------------------------------------------------------- outcomes
+
+    def _perform(self, outcome: OutcomeType) -> None:
+        if outcome.records:
+            try:
+                self._append(outcome)
+            except ApiError as error:
+                where = {"topic": self._log.topic, "partition": outcome.partition}
+                logger.error("a coordinator's state cannot be written", extra={**where, "reason": error.message})
+                self._timers.apply(outcome.timers)
+                self._perform(self.shards.on_append_failed(outcome, error.code, self._clock.now_ms()))
+                return
+            except BaseException:  # a bug; without this the coordinator would wait for these records for ever
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+                self._perform(self.shards.on_append_failed(outcome, code, self._clock.now_ms()))
+                raise
+        self._timers.apply(outcome.timers)
+        if not outcome.has_consequences:
+            return
+        owing = self._log.owing((outcome.partition,))
+        if owing:
+            self._begin(self._follow_when_durable(outcome, owing))
+        else:
+            self._follow(outcome)
+
+    def _append(self, outcome: OutcomeType) -> None:
+        """Appends and replays. After an error `outcome.records` are those that are not in the log: all of them, or of
+        a clean-up that needs several batches those that were left.
+        """
+        written = 0
+        try:
+            for records in split_records(outcome.records, outcome.is_atomic):
+                now_ms = self._clock.now_ms()
+                content = [Record(key, value, timestamp=now_ms) for key, value in records]
+                batch, producer_id = self._batch(outcome, content)
+                base_offset = self._log.append(outcome.partition, batch)
+                for index, (key, value) in enumerate(records):
+                    self.shards.replay(outcome.partition, key, value, base_offset + index, producer_id)
+                written += len(records)
+        finally:
+            outcome.records = outcome.records[written:]
+
+    async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition]) -> None:
+        if await self._log.flush(owing):
+            # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next start
+            # finds out.
+            for reply in outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR):
+                reply.release()
+            self._unload(outcome.partition)
+        else:
+            self._follow(outcome)
+
+    def _on_timer(self, key: KeyType) -> None:
+        self._perform(self.shards.on_timer(key, self._clock.now_ms()))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -------------------------------------------------------------------------------------------- loading
+
+    def load(self, count: int) -> None:
+        """All partitions of the topic: clients are told to wait until theirs is loaded."""
+        self.shards.partition_count = count
+        partitions = self._log.find(count)
+        for partition in partitions:
+            self.shards.begin_loading(partition.topic_partition.partition, partition.state.leader_epoch)
+        filled = [
+            partition for partition in partitions if partition.log.log_end_offset > partition.log.log_start_offset
+        ]
+        for partition in partitions:
+            if partition not in filled:
+                self._finish_loading(partition.topic_partition.partition)
+        if filled:
+            self._begin(self._load_all(filled))
+
+    async def _load_all(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            index = partition.topic_partition.partition
+
+            def take(header: BatchHeader, batch: bytes, index: int = index) -> None:
+                self._replay_batch(index, header, batch)
+
+            try:
+                if await self._log.replay(partition, take):
+                    self._finish_loading(index)
+            except (ApiError, OSError, ValueError) as error:
+                # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or
+                # tear transactions.
+                where = {"topic": self._log.topic, "partition": index}
+                logger.error("a coordinator's state cannot be loaded", extra={**where, "reason": str(error)})
+                self._unload(index)
+
+    def _finish_loading(self, partition: int) -> None:
+        self._perform(self.shards.finish_loading(partition, self._clock.now_ms()))
+
+    def unload(self, count: int) -> None:
+        for partition in range(count):
+            self._unload(partition)
+
+    def _unload(self, partition: int) -> None:
+        self._perform(self.shards.unload(partition, self._clock.now_ms()))
+
+    async def close(self) -> None:
+        self._timers.cancel_all()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -------------------------------------------------------------------------------------------- what differs
+
+    def _batch(self, _outcome: OutcomeType, records: Sequence[Record]) -> tuple[bytes, int]:
+        """(the batch, the producer whose transaction it belongs to)"""
+        return build_batch(records), NO_PRODUCER_ID
+
+    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> None:
+        if not header.is_control:
+            for record in iterate_records(batch):
+                if record.key is not None:
+                    self.shards.replay(partition, record.key, record.value)
+
+    def _follow(self, outcome: OutcomeType) -> None:
+        """What was decided is durable."""
+        for reply in outcome.replies:
+            reply.release()

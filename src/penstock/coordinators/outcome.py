@@ -1,0 +1,119 @@
+"""What an operation of a coordinator wants to happen: records to append, replies to release, timers to set.
+
+The runtime appends `records` to the coordinator's partition, hands each to `Shards.replay`, and releases `replies`
+when the records are durable. Between an operation and the replay of its records nothing else may happen to that
+partition's shard. Later operations see what was replayed before it is durable, so their replies wait as well. If the
+append fails the runtime calls `Shards.on_append_failed` instead, whose outcome has the replies. Timer changes concern
+memory alone and apply in any case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+from penstock.coordinators.errors import coordinator_error
+from penstock.protocol.errors import ErrorCode
+
+
+class CoordinatorRecord(NamedTuple):
+    key: bytes
+    value: bytes | None  # None: a tombstone
+
+
+# ---------------------------------------------------------------------------------------------------- replies
+
+
+class Result(Protocol):
+    """An answer to a request that may write. Every one can be turned into a failure, because the append of its
+    records may fail after the answer was composed.
+    """
+
+    def failed(self, error: ErrorCode) -> Self: ...
+
+
+ResultType = TypeVar("ResultType", bound=Result)
+Result_contra = TypeVar("Result_contra", contravariant=True)
+
+
+class Token(Protocol[Result_contra]):
+    """A request's claim on its reply, which may come at once or much later. Each token is answered exactly once."""
+
+    def release(self, result: Result_contra) -> None: ...
+
+
+class Reply(Protocol):
+    """A token with the result that it is to be answered with. `Outcome.reply` sees to it that they fit."""
+
+    @property
+    def token(self) -> object: ...
+
+    @property
+    def result(self) -> Result: ...
+
+    def release(self) -> None: ...
+
+    def failed(self, error: ErrorCode) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply(Generic[ResultType]):
+    token: Token[ResultType]
+    result: ResultType
+
+    def release(self) -> None:
+        self.token.release(self.result)
+
+    def failed(self, error: ErrorCode) -> Reply:
+        return _Reply(self.token, self.result.failed(error))
+
+
+# ---------------------------------------------------------------------------------------------------- timers
+
+
+class TimerKey(Protocol):
+    """Timer keys are hashable values that name, among other things, the partition whose shard set them."""
+
+    @property
+    def partition(self) -> int: ...
+
+    def __hash__(self) -> int: ...
+
+
+KeyType = TypeVar("KeyType", bound=TimerKey)
+
+
+class TimerChange(NamedTuple, Generic[KeyType]):
+    """Setting a timer replaces the earlier one of the same key. A delay, not a deadline: no clock needs to be
+    agreed on.
+    """
+
+    key: KeyType
+    delay_ms: int | None  # None: cancel
+
+
+# ---------------------------------------------------------------------------------------------------- outcome
+
+
+@dataclass(slots=True)
+class Outcome(Generic[KeyType]):
+    partition: int
+    records: list[CoordinatorRecord] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    timers: list[TimerChange[KeyType]] = field(default_factory=list)
+    # False: the records may be spread over several batches (a clean-up may write more than one batch can hold).
+    is_atomic: bool = True
+
+    @property
+    def has_consequences(self) -> bool:
+        """Whether anybody learns of it."""
+        return bool(self.replies)
+
+    def reply(self, token: Token[ResultType], result: ResultType) -> None:
+        reply: _Reply[ResultType] = _Reply(token, result)
+        self.replies.append(reply)
+
+    def failed_replies(self, append_error: ErrorCode) -> list[Reply]:
+        """The same replies, after the records could not be made durable."""
+        error = coordinator_error(append_error)
+        return [reply.failed(error) for reply in self.replies]

@@ -1,0 +1,190 @@
+"""The way into a coordinator: finds the shard that a group or a transactional id lives in, and runs operations there.
+
+A coordinator has a shard for each partition of its topic that this broker leads. A partition is absent (another
+broker's: NOT_COORDINATOR), being loaded (COORDINATOR_LOAD_IN_PROGRESS) or active. The runtime calls `begin_loading`
+with the leader epoch of the partition, `replay` for every record of its log, `finish_loading`; later `unload`. What
+the runtime does with an outcome is said in `outcome.py`. Plain synchronous code: no I/O, no clock, no threads.
+
+One rule is checked here for every coordinator: an operation runs only when all records of the operation before it
+were replayed, or their append was reported as failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.coordinators.operations import Operation, Query, Refusal
+from penstock.coordinators.outcome import Outcome, Result, TimerKey, Token
+from penstock.coordinators.partitioning import partition_for
+from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID
+from penstock.protocol.errors import ApiError, ErrorCode
+
+KeyType = TypeVar("KeyType", bound=TimerKey)
+OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
+SettingsType = TypeVar("SettingsType")
+RequestType = TypeVar("RequestType")
+ResultType = TypeVar("ResultType", bound=Result)
+AnswerType = TypeVar("AnswerType")
+
+
+class Shard(Protocol[OutcomeType, SettingsType]):
+    settings: SettingsType
+
+    def replay(self, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None: ...
+
+    def on_unloaded(self, now_ms: int) -> OutcomeType: ...
+
+    def on_append_failed(self, failed: OutcomeType, append_error: ErrorCode, now_ms: int) -> OutcomeType: ...
+
+
+ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ShardKind(Generic[ShardType, OutcomeType, KeyType]):
+    """What the shards of one coordinator are, and what happens to them of its own accord."""
+
+    new_outcome: Callable[[int], OutcomeType]
+    new_shard: Callable[[int, int], ShardType]  # by partition and leader epoch
+    on_loaded: Callable[[ShardType, int], OutcomeType]
+    on_timer: Callable[[ShardType, KeyType, int], OutcomeType]
+
+
+class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
+    def __init__(
+        self, kind: ShardKind[ShardType, OutcomeType, KeyType], settings: SettingsType, partition_count: int
+    ) -> None:
+        self.settings = settings
+        self.partition_count = partition_count  # of the coordinator's topic; does not change during the topic's life
+        self._kind = kind
+        self._loading: dict[int, ShardType] = {}
+        self._active: dict[int, ShardType] = {}
+        self._unreplayed: Counter[int] = Counter()
+
+    def partition_for(self, key: str) -> int:
+        return partition_for(key, self.partition_count)
+
+    def change_settings(self, settings: SettingsType) -> None:
+        self.settings = settings
+        for shard in self.all():
+            shard.settings = settings
+
+    # ------------------------------------------------------------------------------ load, replay, unload
+
+    def begin_loading(self, partition: int, leader_epoch: int) -> None:
+        assert partition not in self._active, "unload first"
+        self._loading[partition] = self._kind.new_shard(partition, leader_epoch)
+
+    def finish_loading(self, partition: int, now_ms: int) -> OutcomeType:
+        self._active[partition] = self._loading.pop(partition)
+        return self.run(partition, lambda shard: self._kind.on_loaded(shard, now_ms))
+
+    def unload(self, partition: int, now_ms: int) -> OutcomeType:
+        """Harmless if the partition is not here."""
+        self._loading.pop(partition, None)
+        self._unreplayed.pop(partition, None)
+        shard = self._active.pop(partition, None)
+        return self._kind.new_outcome(partition) if shard is None else shard.on_unloaded(now_ms)
+
+    def replay(
+        self,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        record_offset: int = NO_OFFSET,
+        producer_id: int = NO_PRODUCER_ID,
+    ) -> None:
+        """`producer_id` only for records of transactional batches. ApiError(CORRUPT_MESSAGE) if the record cannot
+        be read.
+        """
+        self.hosted(partition).replay(key, value, record_offset, producer_id)
+        if self._unreplayed[partition]:
+            self._unreplayed[partition] -= 1
+
+    def on_append_failed(self, outcome: OutcomeType, append_error: ErrorCode, now_ms: int) -> OutcomeType:
+        """Instead of replaying: none of `outcome.records` is in the log. What of a clean-up was written before, in
+        batches of its own, was replayed and is no longer among them. The result is to be treated as any outcome.
+        """
+        self._unreplayed.pop(outcome.partition, None)
+        if outcome.partition not in self._active:
+            failed = self._kind.new_outcome(outcome.partition)
+            failed.replies = outcome.failed_replies(append_error)
+            return failed
+        return self.run(outcome.partition, lambda shard: shard.on_append_failed(outcome, append_error, now_ms))
+
+    # ---------------------------------------------------------------------------------------- operations
+
+    def perform(
+        self,
+        operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
+        token: Token[ResultType],
+        request: RequestType,
+        now_ms: int,
+    ) -> OutcomeType:
+        """What a client asks for. A request that is refused is answered at once."""
+        partition = self.partition_for(operation.key(request))
+        refusal = operation.check(request, self.settings) or self._refusal(partition)
+        if refusal is None:
+            try:
+                return self.run(partition, lambda shard: operation.run(shard, token, request, now_ms))
+            except ApiError as error:
+                refusal = Refusal(error.code)
+        outcome = self._kind.new_outcome(partition)
+        outcome.reply(token, operation.refuse(request, refusal))
+        return outcome
+
+    def read(self, query: Query[ShardType, RequestType, AnswerType], request: RequestType) -> AnswerType:
+        partition = self.partition_for(query.key(request))
+        refusal = query.check(request) or self._refusal(partition)
+        if refusal is None:
+            try:
+                return query.look(self._active[partition], request)
+            except ApiError as error:
+                refusal = Refusal(error.code)
+        return query.refuse(request, refusal)
+
+    def run(self, partition: int, operation: Callable[[ShardType], OutcomeType]) -> OutcomeType:
+        """What the coordinator does of its own accord; nothing where the partition is not active."""
+        shard = self._active.get(partition)
+        if shard is None:
+            return self._kind.new_outcome(partition)
+        assert not self._unreplayed[partition], "the records of an earlier operation were neither replayed nor failed"
+        outcome = operation(shard)
+        self._unreplayed[partition] += len(outcome.records)
+        return outcome
+
+    def on_timer(self, key: KeyType, now_ms: int) -> OutcomeType:
+        return self.run(key.partition, lambda shard: self._kind.on_timer(shard, key, now_ms))
+
+    def _refusal(self, partition: int) -> Refusal | None:
+        if partition in self._active:
+            return None
+        is_loading = partition in self._loading
+        return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR)
+
+    # ------------------------------------------------------------------------------------------- sight
+
+    def hosted(self, partition: int) -> ShardType:
+        """The shard, active or being loaded. KeyError if the partition is another broker's."""
+        shard = self._active.get(partition)
+        return self._loading[partition] if shard is None else shard
+
+    def all(self) -> list[ShardType]:
+        return [*self._active.values(), *self._loading.values()]
+
+    def active(self) -> Iterator[ShardType]:
+        return iter(self._active.values())
+
+    def active_partitions(self) -> list[int]:
+        return list(self._active)
+
+    def is_active(self, partition: int) -> bool:
+        return partition in self._active
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a part of the answer to a question for everything is still unknown."""
+        return bool(self._loading)
