@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.proof.crash.rounds import CrashRounds
-from penstock.proof.crash.transactions import COMMITTED
+from penstock.testing.history import Outcome
 
 
 def run_rounds(data_dir: Path, rounds: int) -> None:
@@ -20,7 +20,7 @@ def run_rounds(data_dir: Path, rounds: int) -> None:
     assert report.rounds >= rounds
     assert report.acknowledged > rounds
     assert report.commits > 0
-    assert report.transactions[COMMITTED] > rounds // 4
+    assert report.transactions[Outcome.OK] > rounds // 4
     assert 0 < report.compacted_to < report.keyed
 
 

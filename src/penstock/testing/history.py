@@ -1,9 +1,10 @@
 """What clients of a log asked for and what they were told: the history that `history_check` judges.
 
 An operation is what one process (one client, doing one thing at a time) did in one go: it sent, polled, moved to other
-partitions, or did several of these in one transaction. Its outcome says what the client knows about its sends:
+partitions, committed offsets, or did several of these in one transaction. Its outcome says what the client knows about
+its sends and commits:
 
-- OK: a transaction was committed; a plain send with an offset was acknowledged
+- OK: a transaction was committed; a plain send or commit was acknowledged
 - FAILED: certainly without effect; a transaction was aborted
 - UNKNOWN: it may or may not have happened; a plain send with an offset was acknowledged nevertheless
 
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 Where = tuple[str, int]  # topic and partition
-Found = Sequence[tuple[int, Hashable]]  # offsets and values
-Final = Mapping[Where, Found]
+GroupPartition = tuple[str, Where]
+Final = Mapping[Where, Sequence[tuple[int, Hashable]]]  # offsets and values
 
 
 class Outcome(Enum):
@@ -61,7 +62,21 @@ class Assign:
     partitions: frozenset[Where]
 
 
-Action = Send | Poll | Assign
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An offset of a partition, committed for a group."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> GroupPartition:
+        return self.group, (self.topic, self.partition)
+
+
+Action = Send | Poll | Assign | Commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +97,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """A broken promise: its kind, what was found, and the operations that show it."""
+    """A broken promise: its kind, what was found, the operations that show it, and the value it is about, if it is."""
 
     kind: str
     text: str
     operations: tuple[Operation, ...] = ()
+    value: Hashable = None
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"
@@ -98,6 +114,7 @@ class HistoryReport:
     sent: int
     polled: int
     anomalies: tuple[Anomaly, ...] = ()
+    repeated: int = 0  # second copies of what producers without idempotence sent, which promise no better
 
     @property
     def is_sound(self) -> bool:
@@ -168,6 +185,8 @@ def _encode_action(action: Action) -> list[Any]:
             return ["poll", topic, partition, records]
         case Assign(partitions):
             return ["assign", sorted(partitions)]
+        case Commit(group, topic, partition, offset):
+            return ["commit", group, topic, partition, offset]
 
 
 def _decode_operation(row: dict[str, Any]) -> Operation:
@@ -191,5 +210,7 @@ def _decode_action(kind: str, *fields: Any) -> Action:
             return Poll(topic, partition, tuple((offset, value) for offset, value in records))
         case "assign", (partitions,):
             return Assign(frozenset((topic, partition) for topic, partition in partitions))
+        case "commit", (group, topic, partition, offset):
+            return Commit(group, topic, partition, offset)
         case _:
             raise ValueError(f"no action: {kind} {fields}")

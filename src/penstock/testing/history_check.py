@@ -1,4 +1,7 @@
-"""The rules that a history of sends and polls has to keep; those that Jepsen's Kafka workload checks, and one more.
+"""The rules that a history of sends, polls and commits has to keep; Jepsen's for Kafka-like logs, and some more.
+
+This is the one checker of what clients were promised against what a log holds: every kind of rounds of `penstock.proof`
+that makes promises records a history and is judged here.
 
 A partition's order is what its offsets say, gaps left out: control markers, aborted records and lost races take offsets
 too. It is made of all that was polled, and of the acknowledged offsets of sends that must be visible: acknowledged
@@ -14,6 +17,13 @@ plain ones, and those of a transaction that was committed or of which a reader o
 - precommitted-read: a record was read as committed before its transaction asked for the commit
 - G1c: transactions that read each other's records in a circle
 - garbage-read: a value that nobody sent
+- lost-commit, garbage-commit: the offset that a group finds is older than one that must be there, or nobody's; see
+  `history_commits`
+
+Rules that hold only where the caller says so, since they are not promised to everybody (see `Expectations`):
+
+- gap: an offset is missing in a partition without markers, aborted records and compaction
+- reordered: the sends of a process stand in another order than they were sent in, whatever became of them
 
 Sends of several transactions may lie between each other in a partition, as in Kafka: gaps between the sends of one
 operation, and cycles of writes (G0), are therefore no anomaly; nor is it judged what one transaction should not yet
@@ -24,12 +34,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from penstock.testing.history import (
     Anomaly,
     Assign,
+    Commit,
     Final,
+    GroupPartition,
     HistoryReport,
     Isolation,
     Operation,
@@ -38,6 +51,7 @@ from penstock.testing.history import (
     Send,
     Where,
 )
+from penstock.testing.history_commits import check_commits
 from penstock.testing.history_cycles import find_cycles
 
 FINAL_PROCESS = -1
@@ -45,22 +59,50 @@ FINAL_PROCESS = -1
 _FEW = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What is promised beyond the general rules, and what is not.
+
+    - `compacted`: topics whose records may go away. There, nothing is reported as skipped, lost or unseen.
+    - `starts`: the first offset that is left of a partition, where records are deleted. What stood before may be gone.
+    - `gapless`: topics in which every offset holds a record.
+    - `ordered`: processes whose sends stand in the order in which they were sent, and whose commits replace each other.
+    - `repeating`: processes that send again what they do not know to be written, without the broker's knowing. Copies
+      of their records are counted, and are no anomaly.
+    - `is_complete`: the history has every send there was. A record is garbage, too, in a partition that it never wrote.
+    """
+
+    compacted: Collection[str] = ()
+    starts: Mapping[Where, int] = field(default_factory=dict)
+    gapless: Collection[str] = ()
+    ordered: Collection[int] = ()
+    repeating: Collection[int] = ()
+    is_complete: bool = False
+
+
 def check(
-    history: Sequence[Operation], *, final: Final | None = None, compacted: Collection[str] = ()
+    history: Sequence[Operation],
+    *,
+    final: Final | None = None,
+    committed: Mapping[GroupPartition, int] | None = None,
+    compacted: Collection[str] = (),
+    expected: Expectations | None = None,
 ) -> HistoryReport:
     """`final` is what a reader of committed records found from the start to the end of each partition when all was
-    over; without it, only what readers went past can be lost. Records of `compacted` topics may go away: there, nothing
-    is reported as skipped, lost or unseen. ValueError if a value was sent twice to one partition.
+    over; without it, only what readers went past can be lost. `committed` is what groups found then, -1 for nothing.
+    Records of `compacted` topics may go away: see `Expectations`. ValueError if a value was sent twice to a partition.
     """
-    ordered = sorted(history, key=lambda operation: operation.invoked)
-    everything = [*ordered, _read_finally(ordered, final)] if final else ordered
-    checker = _Checker(everything, final or {}, frozenset(compacted))
+    in_order = sorted(history, key=lambda operation: operation.invoked)
+    everything = [*in_order, _read_finally(in_order, final)] if final else in_order
+    checker = _Checker(everything, final or {}, expected or Expectations(compacted))
     checker.check()
+    anomalies = [*checker.anomalies, *checker.judge_commits(committed or {})]
     return HistoryReport(
         operations=len(history),
         sent=sum(len(log.writers) for log in checker.logs.values()),
         polled=sum(len(action.records) for each in history for action in each.actions if isinstance(action, Poll)),
-        anomalies=tuple(checker.anomalies),
+        anomalies=tuple(anomalies),
+        repeated=checker.repeated,
     )
 
 
@@ -116,10 +158,12 @@ class _Log:
 
 
 class _Checker:
-    def __init__(self, history: Sequence[Operation], final: Final, compacted: frozenset[str]) -> None:
+    def __init__(self, history: Sequence[Operation], final: Final, expected: Expectations) -> None:
         self._history = history
         self._final = final
-        self._compacted = compacted
+        self._expected = expected
+        self._ordered, self._repeating = frozenset(expected.ordered), frozenset(expected.repeating)
+        self.repeated = 0
         self.logs: defaultdict[Where, _Log] = defaultdict(_Log)
         self.anomalies: list[Anomaly] = []
         # For each process and partition, the last offset and the operation it was of.
@@ -141,13 +185,14 @@ class _Checker:
         for operation in self._history:
             self._judge_operation(operation)
         for where, log in self.logs.items():
-            if where[0] not in self._compacted:
+            if where[0] not in self._expected.compacted:
                 self._judge_presence(where, log)
+        self._judge_order()
         self._judge_cycles()
 
-    def _add(self, kind: str, where: Where | None, text: str, *operations: Operation) -> None:
+    def _add(self, kind: str, where: Where | None, text: str, *operations: Operation, value: Hashable = None) -> None:
         place = f"{where[0]}-{where[1]}: " if where else ""
-        self.anomalies.append(Anomaly(kind, place + text, operations))
+        self.anomalies.append(Anomaly(kind, place + text, operations, value))
 
     # ------------------------------------------------------------------------------------------ what is known
 
@@ -177,7 +222,8 @@ class _Checker:
             or any(send.value in self.logs[send.topic, send.partition].seen_as_committed for send in sends)
         )
         for send in sends:
-            if is_committed or (send.offset is not None and not operation.transaction):
+            is_acknowledged = send.offset is not None or operation.outcome is Outcome.OK
+            if is_committed or (is_acknowledged and not operation.transaction):
                 log = self.logs[send.topic, send.partition]
                 log.promised[send.value] = operation
                 if send.offset is not None:
@@ -190,33 +236,39 @@ class _Checker:
             values = [log.values[offset], *others]
             self._add("inconsistent-offsets", where, f"offset {offset} has {_name(values)}", *others.values())
         for value, others_at in log.copies.items():
+            writer = log.writers.get(value)
+            if writer is not None and writer.process in self._repeating:
+                self.repeated += len(others_at)
+                continue
             offsets = [log.offsets[value], *others_at]
-            self._add("duplicate", where, f"{value!r} is at offsets {_name(offsets)}", *others_at.values())
+            text = f"{value!r} is at offsets {_name(offsets)}"
+            self._add("duplicate", where, text, *others_at.values(), value=value)
 
     def _judge_presence(self, where: Where, log: _Log) -> None:
-        finally_found = self._final.get(where)
-        if finally_found is None:
+        last_read = self._final.get(where)
+        if last_read is None:
             for offset in sorted(log.passed_over):
                 value = log.values[offset]
                 if value not in log.seen:
                     self._add_lost(where, log, value)
             return
-        present = {value for _, value in finally_found}
+        present = {value for _, value in last_read}
+        start = self._expected.starts.get(where, 0)
         for value in log.must_be_visible():
-            if value in present:
+            if value in present or log.offsets.get(value, start) < start:
                 continue
             if value in log.seen or log.offsets.get(value, log.highest_read) < log.highest_read:
                 self._add_lost(where, log, value)
             else:
                 at = f"at offset {log.offsets[value]}" if value in log.offsets else "at an unknown offset"
                 text = f"{value!r} {at} was never read, the last that was is {log.highest_read}"
-                self._add("unseen", where, text, log.promised[value])
+                self._add("unseen", where, text, log.promised[value], value=value)
 
     def _add_lost(self, where: Where, log: _Log, value: Hashable) -> None:
         fate = "was read and is gone" if value in log.seen else "was never read"
         text = f"{value!r} at offset {log.offsets[value]} {fate}, offset {log.highest_read} was read"
         writer = log.writers.get(value)
-        self._add("lost-write", where, text, *([writer] if writer else []))
+        self._add("lost-write", where, text, *([writer] if writer else []), value=value)
 
     # ------------------------------------------------------------------------------------------ each process
 
@@ -227,6 +279,8 @@ class _Checker:
         for action in operation.actions:
             if isinstance(action, Assign):
                 polled.clear()
+                continue
+            if isinstance(action, Commit):
                 continue
             where = (action.topic, action.partition)
             if isinstance(action, Poll):
@@ -248,7 +302,7 @@ class _Checker:
         self, where: Where, send: Send, operation: Operation, sent: dict[Where, tuple[int, Operation]]
     ) -> None:
         offset = self.logs[where].offsets.get(send.value, send.offset)
-        if offset is None:
+        if offset is None or operation.process in self._ordered:  # their order is judged as a whole
             return
         last = sent.get(where)
         if last is not None and offset <= last[0]:
@@ -262,13 +316,16 @@ class _Checker:
     ) -> None:
         log = self.logs[where]
         last_offset, last_operation = polled.get(where, (None, operation))
+        if last_offset is None and operation.process == FINAL_PROCESS and where[0] in self._expected.gapless:
+            last_offset = self._expected.starts.get(where, 0) - 1  # a final read is one from the start
         for offset, value in poll.records:
             if last_offset is not None and offset != last_offset + 1:
                 self._judge_step(where, last_offset, offset, (last_operation, operation))
             writer = log.writers.get(value)
             if writer is None:
-                if log.writers:  # else a partition that the history does not write
-                    self._add("garbage-read", where, f"{value!r} at offset {offset} was sent by nobody", operation)
+                if log.writers or self._expected.is_complete:  # else perhaps a partition that others write
+                    text = f"{value!r} at offset {offset} was sent by nobody"
+                    self._add("garbage-read", where, text, operation, value=value)
             elif writer.transaction or writer.outcome is Outcome.FAILED:
                 self._judge_read(where, (offset, value), writer, operation)
             last_offset, last_operation = offset, operation
@@ -282,7 +339,9 @@ class _Checker:
         if high <= low:
             text = f"{who} polled offset {high} after offset {low}"
             self._add(f"{prefix}nonmonotonic-poll", where, text, *_distinct(*operations))
-        elif where[0] not in self._compacted:
+        elif where[0] in self._expected.gapless:
+            self._add("gap", where, f"{who} polled offset {high} after offset {low}", *_distinct(*operations))
+        elif where[0] not in self._expected.compacted:
             skipped = self.logs[where].between(low, high)
             if skipped:
                 self.logs[where].passed_over.update(skipped)
@@ -305,6 +364,40 @@ class _Checker:
                 self._add("precommitted-read", where, text, *_distinct(writer, reader))
             elif reader.transaction and reader.outcome is not Outcome.FAILED:
                 self._reads_from.setdefault(self._places[id(reader)], set()).add(self._places[id(writer)])
+
+    def _judge_order(self) -> None:
+        newest: dict[tuple[int, Where], tuple[int, Hashable]] = {}
+        for operation in self._history:
+            if operation.process not in self._ordered:
+                continue
+            for send in operation.actions:
+                if not isinstance(send, Send):
+                    continue
+                where = (send.topic, send.partition)
+                log = self.logs[where]
+                if send.value not in log.offsets:
+                    continue
+                offset = min([log.offsets[send.value], *log.copies.get(send.value, ())])
+                last, before = newest.get((operation.process, where), (-1, None))
+                if offset <= last:
+                    text = f"{send.value!r} at offset {offset} was sent after {before!r} at offset {last}"
+                    self._add("reordered", where, text, operation, value=send.value)
+                else:
+                    newest[operation.process, where] = (offset, send.value)
+
+    def judge_commits(self, committed: Mapping[GroupPartition, int]) -> list[Anomaly]:
+        return check_commits(self._history, committed, self._is_in_force, self._ordered)
+
+    def _is_in_force(self, operation: Operation) -> bool | None:
+        """Whether what the operation did counts; None if nobody knows. The records of a transaction show its fate."""
+        if operation.outcome is not Outcome.UNKNOWN:
+            return operation.outcome is Outcome.OK
+        sends = [action for action in operation.actions if isinstance(action, Send)]
+        if not operation.transaction or not sends:
+            return None
+        if any(send.value in self.logs[send.topic, send.partition].seen_as_committed for send in sends):
+            return True
+        return False if all((send.topic, send.partition) in self._final for send in sends) else None
 
     def _judge_cycles(self) -> None:
         for cycle in find_cycles(self._reads_from):

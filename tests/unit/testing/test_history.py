@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from penstock.proof.frame import main
-from penstock.proof.history.clients import Recorder, group_polls, read_value
+from penstock.proof.history.clients import read_value
 from penstock.proof.history.run import HistoryRunReport, check_file
 from penstock.proof.kinds import KINDS
+from penstock.proof.recorder import Recorder, group_polls
 from penstock.testing.history import (
     Assign,
     Isolation,
@@ -108,4 +109,4 @@ def test_value_is_no_number_when_a_record_is_not_whole(content: bytes | None) ->
 def test_polls_are_grouped_by_partition_when_a_batch_has_several() -> None:
     content = b"%d " + b"." * 100
     batch = [polled(content % 1, "t", 0, 7), polled(content % 2, "t", 1, 0), polled(content % 3, "t", 0, 9)]
-    assert group_polls(batch) == [Poll("t", 0, ((7, 1), (9, 3))), Poll("t", 1, ((0, 2),))]
+    assert group_polls(batch, read_value) == [Poll("t", 0, ((7, 1), (9, 3))), Poll("t", 1, ((0, 2),))]

@@ -1,32 +1,32 @@
-"""What a log holds after crashes against what was promised: lost, duplicated, reordered, changed, damaged."""
+"""What a log holds after crashes against what was promised. The rules are those of `penstock.testing.history_check`."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Message
 
-from penstock.proof.crash.clients import PATIENT, Reader, Writer, decode_value, identify, read_committed
-from penstock.proof.crash.transactions import (
-    ABORTED,
-    COMMITTED,
-    UNKNOWN,
-    CommittedReader,
-    KeyedWriter,
-    TransactionalWriter,
-    TransactionCheck,
-    check_keys,
+from penstock.proof.crash.clients import (
+    WRITER_KINDS,
+    Reader,
+    Writer,
+    WriterLog,
+    decode_value,
+    identify,
+    name_identified,
+    read_committed,
 )
+from penstock.proof.crash.transactions import KeyedWriter, TransactionalWriter, read_record
+from penstock.proof.promises import check_keys
+from penstock.proof.reading import READ_TIMEOUT_S, STABLE_TIMEOUT_S, is_stable_soon, read_everything
+from penstock.proof.verdict import CLASSES, sort_anomalies
+from penstock.testing.history import Anomaly, GroupPartition, HistoryReport, Operation, Outcome, Poll, Where
+from penstock.testing.history_check import Expectations, check
 
-_READ_TIMEOUT_S = 120.0
-_STABLE_TIMEOUT_S = 60.0
 # A finding names examples; a log with a million lost records need not list them all.
 _MOST_EXAMPLES = 5
 
@@ -40,7 +40,7 @@ class CrashReport:
     stored: int = 0
     commits: int = 0
     topics_made: int = 0
-    transactions: dict[int, int] = field(default_factory=lambda: dict.fromkeys((COMMITTED, ABORTED, UNKNOWN), 0))
+    transactions: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
     keyed: int = 0
     compacted_to: int = 0
     peak_memory_mb: float = 0.0
@@ -58,161 +58,113 @@ class CrashReport:
         line = (
             f"crash rounds: seed={self.seed} rounds={self.rounds} while_starting={self.kills_while_starting} "
             f"acknowledged={self.acknowledged} stored={self.stored} retried={self.retried} commits={self.commits} "
-            f"topics={self.topics_made} transactions_committed={self.transactions[COMMITTED]} "
-            f"aborted={self.transactions[ABORTED]} unknown={self.transactions[UNKNOWN]} "
+            f"topics={self.topics_made} transactions_committed={self.transactions[Outcome.OK]} "
+            f"aborted={self.transactions[Outcome.FAILED]} unknown={self.transactions[Outcome.UNKNOWN]} "
             f"keyed={self.keyed} compacted_to={self.compacted_to} lost={len(self.lost)} "
             f"duplicated={len(self.duplicated)} reordered={len(self.reordered)} other={len(self.other)} "
             f"peak_rss_mb={self.peak_memory_mb:.0f}"
         )
         lines = [line]
-        for name in ("lost", "duplicated", "reordered", "other"):
-            found: list[str] = getattr(self, name)
-            lines += [f"  {name}: {text}" for text in found[:_MOST_EXAMPLES]]
+        for name in CLASSES:
+            lines += [f"  {name}: {text}" for text in self._of_class(name)[:_MOST_EXAMPLES]]
         return "\n".join(lines)
 
+    def _of_class(self, name: str) -> list[str]:
+        texts: list[str] = getattr(self, name)
+        return texts
 
-class TargetCheck:
-    """One partition, record by record in the order of its offsets. Pure: it is given records and returns findings."""
-
-    def __init__(self, where: tuple[str, int], writers: Sequence[Writer], served: Sequence[int]) -> None:
-        self.where = where
-        self.seen = [bytearray(len(writer.acknowledged)) for writer in writers]
-        self._writers = writers
-        self._served = served
-        self._newest = [-1] * len(writers)
-        self._next_offset = 0
-
-    def add(self, offset: int, value: bytes | None, report: CrashReport) -> None:
-        if offset != self._next_offset:
-            report.other.append(f"{self.where}: offset {offset} follows {self._next_offset - 1}")
-        self._next_offset = offset + 1
-        try:
-            writer, number = decode_value(value)
-            seen = self.seen[writer]
-            is_known = bool(seen[number])
-        except (ValueError, IndexError) as error:
-            report.other.append(f"{self.where}: offset {offset}: {error}")
-            return
-        report.stored += 1
-        if offset < len(self._served) and self._served[offset] != identify(writer, number):
-            report.other.append(f"{self.where}: offset {offset} was served with another record before")
-        kind = self._writers[writer].kind
-        if is_known and kind.is_idempotent:
-            report.duplicated.append(f"{self.where}: offset {offset} holds record {number} of {kind.name} again")
-        elif is_known:
-            report.retried += 1
-        elif number < self._newest[writer]:
-            report.reordered.append(
-                f"{self.where}: record {number} of {kind.name} comes after {self._newest[writer]}, at offset {offset}"
-            )
-        seen[number] = 1
-        self._newest[writer] = max(self._newest[writer], number)
-
-    def finish(self, report: CrashReport) -> None:
-        if self._next_offset < len(self._served):
-            report.other.append(
-                f"{self.where}: ends at {self._next_offset}, and offset {len(self._served) - 1} was served before"
-            )
+    def add(self, anomalies: Iterable[Anomaly]) -> None:
+        for name, texts in sort_anomalies(anomalies).items():
+            self._of_class(name).extend(texts)
 
 
-def check_writers(writers: Sequence[Writer], checks: Iterable[TargetCheck], report: CrashReport) -> None:
-    """Every acknowledged record must stand in some partition."""
-    checks = list(checks)
-    for index, writer in enumerate(writers):
-        seen = [check.seen[index] for check in checks]
-        report.acknowledged += sum(writer.acknowledged)
-        for number, is_acknowledged in enumerate(writer.acknowledged):
-            if is_acknowledged and not any(flags[number] for flags in seen):
-                report.lost.append(f"record {number} of {writer.kind.name}")
+# ---------------------------------------------------------------------------------------------------- writers
 
 
-def check_targets(servers: str, writers: Sequence[Writer], reader: Reader, report: CrashReport) -> None:
-    checks = {where: TargetCheck(where, writers, served) for where, served in reader.served.items()}
-    for message in _read_everything(servers, list(checks)):
-        where = (str(message.topic()), message.partition() or 0)
-        checks[where].add(message.offset() or 0, message.value(), report)
-    for check in checks.values():
-        check.finish(report)
-    check_writers(writers, checks.values(), report)
+def check_targets(
+    servers: str, targets: Sequence[Where], writers: Sequence[Writer], reader: Reader, report: CrashReport
+) -> None:
+    """One partition after the other: a history of all of them would not fit into memory after a thousand rounds."""
+    for where in targets:
+        messages = read_everything(servers, [where], "read_uncommitted")
+        stored = [(message.offset() or 0, _name(message)) for message in messages]
+        judged = judge_partition(targets, where, [writer.log for writer in writers], reader.served[where], stored)
+        report.stored += len(stored)
+        report.retried += judged.repeated
+        report.add(judged.anomalies)
+    report.acknowledged += sum(writer.log.acknowledged for writer in writers)
+
+
+def judge_partition(
+    targets: Sequence[Where],
+    where: Where,
+    writers: Sequence[WriterLog],
+    served: Sequence[int],
+    stored: Sequence[tuple[int, str]],
+) -> HistoryReport:
+    """Pure. `served`: what a reader was given at each offset while the broker was killed; `stored`: what is left."""
+    history = [operation for writer in writers for operation in writer.operations(targets, where)]
+    records = tuple(enumerate(name_identified(identity, WRITER_KINDS) for identity in served))
+    history.append(Operation(Reader.PROCESS, Outcome.OK, (Poll(*where, records),)))
+    expected = Expectations(
+        gapless=[where[0]],
+        ordered=[writer.process for writer in writers],
+        repeating=[writer.process for writer in writers if not writer.kind.is_idempotent],
+        is_complete=True,
+    )
+    return check(history, final={where: stored}, expected=expected)
+
+
+def _name(message: Message) -> str:
+    try:
+        return name_identified(identify(*decode_value(message.value())), WRITER_KINDS)
+    except (ValueError, IndexError) as error:
+        return str(error)
+
+
+# ---------------------------------------------------------------------------------------------------- transactions
 
 
 def check_transactions(
-    servers: str, writers: Sequence[TransactionalWriter], reader: CommittedReader, report: CrashReport
+    servers: str,
+    targets: Sequence[Where],
+    writers: Sequence[TransactionalWriter],
+    history: Sequence[Operation],
+    report: CrashReport,
 ) -> None:
     """Committed ones are whole, aborted ones invisible, and none is left open."""
-    targets = list(reader.offsets)
-    _wait_until_stable(servers, targets, report)
-    check = TransactionCheck([writer.log for writer in writers])
-    stored: dict[tuple[str, int], dict[int, bytes]] = {where: {} for where in targets}
-    for message in _read_everything(servers, targets, isolation="read_committed"):
-        where, offset = (str(message.topic()), message.partition() or 0), message.offset() or 0
-        check.add(where, offset, message.value())
-        stored[where][offset] = message.value() or b""
-    check.add_earlier(reader, stored)
-    check.finish([read_committed(servers, each.group, targets[0], _READ_TIMEOUT_S).offset for each in writers])
-    report.lost += check.lost
-    report.duplicated += check.duplicated
-    report.reordered += check.reordered
-    report.other += check.other
-    for writer in writers:
-        for outcome in report.transactions:
-            report.transactions[outcome] += writer.log.count(outcome)
+    if not is_stable_soon(servers, targets):
+        report.other.append(f"a transaction is still open {STABLE_TIMEOUT_S} s after the last writer ended")
+    final: dict[Where, list[tuple[int, str]]] = {where: [] for where in targets}
+    for message in read_everything(servers, targets):
+        final[str(message.topic()), message.partition() or 0].append((message.offset() or 0, read_record(message)))
+    committed = {
+        (writer.group, targets[0]): read_committed(servers, writer.group, targets[0], READ_TIMEOUT_S).offset
+        for writer in writers
+    }
+    report.add(judge_transactions(history, final, committed, [writer.process for writer in writers]).anomalies)
+    for operation in history:
+        if operation.transaction:
+            report.transactions[operation.outcome] += 1
 
 
-def _wait_until_stable(servers: str, targets: list[tuple[str, int]], report: CrashReport) -> None:
-    admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
-
-    def ends(isolation: IsolationLevel) -> list[int]:
-        asked = {TopicPartition(*target): OffsetSpec.latest() for target in targets}
-        found = admin.list_offsets(asked, isolation_level=isolation)
-        return [future.result(_READ_TIMEOUT_S).offset for future in found.values()]
-
-    deadline = time.monotonic() + _STABLE_TIMEOUT_S
-    while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
-        if time.monotonic() > deadline:
-            report.other.append(f"a transaction is still open {_STABLE_TIMEOUT_S} s after the last writer ended")
-            return
-        time.sleep(0.1)
+def judge_transactions(
+    history: Sequence[Operation],
+    final: Mapping[Where, Sequence[tuple[int, str]]],
+    committed: Mapping[GroupPartition, int],
+    writers: Sequence[int],
+) -> HistoryReport:
+    return check(history, final=final, committed=committed, expected=Expectations(ordered=writers, is_complete=True))
 
 
-def check_compacted(servers: str, writer: KeyedWriter, target: tuple[str, int], report: CrashReport) -> None:
-    records = [(each.key() or b"", int(each.value() or b"-1")) for each in _read_everything(servers, [target])]
+def check_compacted(servers: str, writer: KeyedWriter, target: Where, report: CrashReport) -> None:
+    messages = read_everything(servers, [target], "read_uncommitted")
+    records = [(message.key() or b"", int(message.value() or b"-1")) for message in messages]
     report.other += check_keys(writer.acknowledged, writer.attempted, records)
     report.keyed, report.compacted_to = writer.written, len(records)
 
 
-def _read_everything(
-    servers: str, targets: list[tuple[str, int]], isolation: str = "read_uncommitted"
-) -> Iterable[Message]:
-    config: dict[str, Any] = {
-        "bootstrap.servers": servers,
-        **PATIENT,
-        "group.id": "crash-check",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": isolation,
-        "auto.offset.reset": "error",
-        "check.crcs": True,
-    }
-    consumer = Consumer(config)
-    try:
-        left = set(targets)
-        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in left])
-        deadline = time.monotonic() + _READ_TIMEOUT_S
-        while left:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the end of {sorted(left)} was not reached within {_READ_TIMEOUT_S} s")
-            for message in consumer.consume(10_000, timeout=0.2):
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise RuntimeError(f"reading back failed: {error}")
-                deadline = time.monotonic() + _READ_TIMEOUT_S
-                if error is None:
-                    yield message
-                else:
-                    left.discard((str(message.topic()), message.partition() or 0))
-    finally:
-        consumer.close()
+# ---------------------------------------------------------------------------------------------------- files
 
 
 def verify_files(directories: Iterable[Path]) -> list[str]:

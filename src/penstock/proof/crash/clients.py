@@ -10,26 +10,21 @@ import contextlib
 import threading
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from penstock.proof.patience import PATIENT
+from penstock.testing.history import Operation, Outcome, Send, Where
 
 # Enough in flight that every crash meets unacknowledged batches; few enough that a thousand rounds fit in memory.
 _MOST_IN_FLIGHT = 200
 _PAUSE_S = 0.002
 _BURST = 40
 _PADDING = b"." * 200
-# A client must not give up while the broker is down: what is checked is what happens when it comes back.
-PATIENT: dict[str, Any] = {
-    "log_level": 0,
-    "reconnect.backoff.ms": 10,
-    "reconnect.backoff.max.ms": 50,
-    "retry.backoff.ms": 10,
-    "topic.metadata.refresh.interval.ms": 1_000,
-    "socket.timeout.ms": 10_000,
-}
 _WRITER_SHIFT = 40
 
 
@@ -85,16 +80,43 @@ class CrashClient(threading.Thread):
         self._ending.set()
 
 
+class WriterLog:
+    """What one writer sent and was told, by number: the offset of its acknowledgement, or why there is none. Eight
+    bytes a record, since a thousand rounds send a million.
+    """
+
+    UNACKNOWLEDGED, ACKNOWLEDGED = -2, -1  # the latter without an offset: recognised as a copy of what was written
+
+    def __init__(self, process: int, kind: WriterKind) -> None:
+        self.process = process
+        self.kind = kind
+        self.offsets = array("q")
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(offset != self.UNACKNOWLEDGED for offset in self.offsets)
+
+    def operations(self, targets: Sequence[Where], where: Where) -> Iterator[Operation]:
+        """Its part of the history of one partition. Number `n` was sent to target `n % len(targets)`."""
+        numbers = range(targets.index(where), len(self.offsets), len(targets))
+        for is_known, run in groupby(numbers, lambda number: self.offsets[number] != self.UNACKNOWLEDGED):
+            sends = [
+                Send(
+                    *where,
+                    name_record(self.kind.name, number),
+                    offset if (offset := self.offsets[number]) >= 0 else None,
+                )
+                for number in run
+            ]
+            yield Operation(self.process, Outcome.OK if is_known else Outcome.UNKNOWN, tuple(sends))
+
+
 class Writer(CrashClient):
     """Numbers its records from 0 and writes number `n` to target `n % len(targets)`."""
 
-    def __init__(
-        self, index: int, kind: WriterKind, servers: str, targets: Sequence[tuple[str, int]], deadline_s: float
-    ) -> None:
+    def __init__(self, index: int, kind: WriterKind, servers: str, targets: Sequence[Where], deadline_s: float) -> None:
         super().__init__(kind.name)
-        self.index = index
-        self.kind = kind
-        self.acknowledged = bytearray()  # one byte for each number sent: 1 once the broker has acknowledged it
+        self.log = WriterLog(index, kind)
         self._targets = targets
         self._in_flight = 0
         self._deadline_s = deadline_s
@@ -110,28 +132,30 @@ class Writer(CrashClient):
             time.sleep(_PAUSE_S)
         left = self._producer.flush(self._deadline_s)
         if left:
-            self.failures.append(f"{self.kind.name}: {left} records were not acknowledged {self._deadline_s} s later")
+            text = f"{self.log.kind.name}: {left} records were not acknowledged {self._deadline_s} s later"
+            self.failures.append(text)
 
     def _send(self) -> None:
-        number = len(self.acknowledged)
+        log, number = self.log, len(self.log.offsets)
         topic, partition = self._targets[number % len(self._targets)]
-        self.acknowledged.append(0)
+        log.offsets.append(log.UNACKNOWLEDGED)
         self._in_flight += 1
 
-        def report(error: KafkaError | None, _: Message) -> None:
+        def report(error: KafkaError | None, message: Message) -> None:
             self._in_flight -= 1
             if error is None:
-                self.acknowledged[number] = 1
+                offset = message.offset()
+                log.offsets[number] = log.ACKNOWLEDGED if offset is None or offset < 0 else offset
             else:
-                self.failures.append(f"{self.kind.name}: record {number} failed: {error}")
+                self.failures.append(f"{log.kind.name}: record {number} failed: {error}")
 
-        self._producer.produce(topic, encode_value(self.index, number), partition=partition, on_delivery=report)
+        self._producer.produce(topic, encode_value(log.process, number), partition=partition, on_delivery=report)
 
 
 class Follower(CrashClient):
-    """Reads every target from the beginning, whatever happens to the broker; what it is served is kept by `keep`."""
+    """Reads every target from the beginning, whatever happens to the broker; `keep` keeps what it is served."""
 
-    def __init__(self, name: str, servers: str, targets: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, name: str, servers: str, targets: Sequence[Where]) -> None:
         super().__init__(name)
         self._targets = targets
         self._config: dict[str, Any] = {
@@ -150,49 +174,66 @@ class Follower(CrashClient):
         consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self._targets])
         try:
             while not self._ending.is_set():
-                for message in consumer.consume(1_000, timeout=0.1):
-                    self._note(message)
+                self.poll(consumer)
         finally:
             consumer.close()
 
-    def _note(self, message: Message) -> None:
-        error = message.error()
-        if error is None:
-            self.keep((str(message.topic()), message.partition() or 0), message)
-        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG):
-            self.failures.append(f"{self.name}: {error}")
+    def poll(self, consumer: Consumer) -> None:
+        self.keep(self.take_good(consumer.consume(1_000, timeout=0.1)))
 
-    def keep(self, where: tuple[str, int], message: Message) -> None:
+    def take_good(self, messages: Iterable[Message]) -> list[Message]:
+        good = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG):
+                self.failures.append(f"{self.name}: {error}")
+        return good
+
+    def keep(self, messages: Sequence[Message]) -> None:
         raise NotImplementedError
 
 
 class Reader(Follower):
     """Keeps what it was served at which offset: that may never change."""
 
-    def __init__(self, servers: str, targets: Sequence[tuple[str, int]]) -> None:
-        super().__init__("reader", servers, targets)
-        self.served: dict[tuple[str, int], array[int]] = {target: array("q") for target in targets}
+    PROCESS = 1_000
 
-    def keep(self, where: tuple[str, int], message: Message) -> None:
-        try:
-            writer, number = decode_value(message.value())
-        except ValueError as failure:
-            self.failures.append(f"reader: {where} at {message.offset()}: {failure}")
-            return
-        served = self.served[where]
-        if message.offset() != len(served):
-            self.failures.append(f"reader: {where} went from {len(served) - 1} to {message.offset()}")
-        served.append(identify(writer, number))
+    def __init__(self, servers: str, targets: Sequence[Where]) -> None:
+        super().__init__("reader", servers, targets)
+        self.served: dict[Where, array[int]] = {target: array("q") for target in targets}
+
+    def keep(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            where = (str(message.topic()), message.partition() or 0)
+            try:
+                writer, number = decode_value(message.value())
+            except ValueError as failure:
+                self.failures.append(f"reader: {where} at {message.offset()}: {failure}")
+                return
+            served = self.served[where]
+            if message.offset() != len(served):
+                self.failures.append(f"reader: {where} went from {len(served) - 1} to {message.offset()}")
+            served.append(identify(writer, number))
 
 
 def identify(writer: int, number: int) -> int:
     return (writer << _WRITER_SHIFT) | number
 
 
+def name_record(writer: str, number: int) -> str:
+    return f"record {number} of {writer}"
+
+
+def name_identified(identity: int, kinds: Sequence[WriterKind]) -> str:
+    return name_record(kinds[identity >> _WRITER_SHIFT].name, identity & ((1 << _WRITER_SHIFT) - 1))
+
+
 class Committer(CrashClient):
     """Commits ever larger offsets of one partition; remembers the last attempt and the last acknowledgement."""
 
-    def __init__(self, servers: str, group: str, target: tuple[str, int]) -> None:
+    def __init__(self, servers: str, group: str, target: Where) -> None:
         super().__init__("committer")
         self.attempted = 0
         self.acknowledged = 0
@@ -217,18 +258,18 @@ class Committer(CrashClient):
         self._consumer.close()
 
 
-def read_committed(servers: str, group: str, target: tuple[str, int], deadline_s: float) -> TopicPartition:
+def read_committed(servers: str, group: str, target: Where, deadline_s: float) -> TopicPartition:
     """What a client that knows nothing of the past finds; the offset is -1 where nothing is committed."""
     consumer = Consumer({"bootstrap.servers": servers, **PATIENT, "group.id": group})
     try:
         deadline = time.monotonic() + deadline_s
         while True:
             with contextlib.suppress(KafkaException):
-                (found,) = consumer.committed([TopicPartition(*target)], timeout=2.0)
-                if found.error is not None:
-                    raise KafkaException(found.error)
-                found.offset = max(found.offset, -1)  # librdkafka has a number of its own for none
-                return found
+                (committed,) = consumer.committed([TopicPartition(*target)], timeout=2.0)
+                if committed.error is not None:
+                    raise KafkaException(committed.error)
+                committed.offset = max(committed.offset, -1)  # librdkafka has a number of its own for none
+                return committed
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no committed offset could be read within {deadline_s} s")
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from penstock.client.bounded_call import StuckCallError, call_within
-from penstock.proof.crash.clients import PATIENT
+from penstock.proof.patience import PATIENT
 
 INPUT, OUTPUT, GROUP = "exactly-once-input", "exactly-once-output", "exactly-once"
 PARTITIONS = 2

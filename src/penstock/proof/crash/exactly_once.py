@@ -14,7 +14,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +23,11 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.proof.crash import copier
-from penstock.proof.crash.clients import PATIENT
 from penstock.proof.crash.copier import INPUT, OUTPUT, PARTITIONS
 from penstock.proof.frame import Say, Task, say_nothing
+from penstock.proof.patience import PATIENT
+from penstock.testing.history import HistoryReport, Operation, Outcome, Send, Where
+from penstock.testing.history_check import Expectations, check
 from penstock.testing.processes import BrokerProcess
 
 _UPTIME_S = (0.1, 0.9)
@@ -44,14 +46,16 @@ class ExactlyOnceReport(NamedTuple):
     seed: int
     rounds: int
     records: int
-    problems: tuple[str, ...]
+    failures: tuple[str, ...]
+    copies: HistoryReport
 
     @property
     def is_sound(self) -> bool:
-        return not self.problems
+        return self.copies.is_sound and not self.failures
 
     def __str__(self) -> str:
-        verdict = "each record once" if self.is_sound else "; ".join(self.problems)
+        problems = self.failures if self.copies.is_sound else (*self.failures, str(self.copies))
+        verdict = "; ".join(problems) or "each record once"
         return f"exactly once: seed {self.seed}, {self.rounds} rounds, {self.records} records: {verdict}"
 
 
@@ -97,7 +101,12 @@ class ExactlyOnceRounds:
         if feeder.flush(_DEADLINE_S):
             self._failures.append("the feeder could not write everything")
         records = sum(map(len, self._written))
-        return ExactlyOnceReport(self.seed, self.rounds, records, (*self._failures, *self._check(broker)))
+        copies = {
+            (OUTPUT, partition): _read_copy(broker.bootstrap_servers, partition, len(written))
+            for partition, written in enumerate(self._written)
+        }
+        judged = judge_copies(self._written, copies)
+        return ExactlyOnceReport(self.seed, self.rounds, records, tuple(self._failures), judged)
 
     def _feed(self, feeder: Producer) -> None:
         def report(error: KafkaError | None, _: Any) -> None:
@@ -123,42 +132,38 @@ class ExactlyOnceRounds:
             self._copier.wait()
             self._copier = None
 
-    # ---------------------------------------------------------------------------------------- the check
 
-    def _check(self, broker: BrokerProcess) -> list[str]:
-        problems = []
-        for partition, written in enumerate(self._written):
-            found = _read_committed(broker.bootstrap_servers, partition, len(written))
-            if found != written:
-                problems.append(f"partition {partition}: {_difference(written, found)}")
-        return problems
+def judge_copies(
+    written: Sequence[Sequence[bytes]], read: Mapping[Where, Sequence[tuple[int, bytes]]]
+) -> HistoryReport:
+    """Each record once and in order. The copy is judged as if the feeder had written to it, and was told so."""
+    history = [
+        Operation(partition, Outcome.OK, tuple(Send(OUTPUT, partition, value) for value in values))
+        for partition, values in enumerate(written)
+    ]
+    return check(history, final=read, expected=Expectations(ordered=range(len(written)), is_complete=True))
 
 
-def _read_committed(servers: str, partition: int, count: int) -> list[bytes]:
+def _read_copy(servers: str, partition: int, count: int) -> list[tuple[int, bytes]]:
     """What a reader of committed records finds until the copier has caught up, and a moment longer."""
     consumer = Consumer(
         {"bootstrap.servers": servers, **PATIENT, "group.id": "exactly-once-check", "isolation.level": "read_committed"}
     )
-    found: list[bytes] = []
+    records: list[tuple[int, bytes]] = []
+
+    def take(timeout_s: float) -> None:
+        messages = [message for message in consumer.consume(500, timeout_s) if message.error() is None]
+        records.extend((message.offset() or 0, message.value() or b"") for message in messages)
+
     try:
         consumer.assign([TopicPartition(OUTPUT, partition, 0)])
         deadline = time.monotonic() + _DEADLINE_S
-        while len(found) < count and time.monotonic() < deadline:
-            found += [message.value() or b"" for message in consumer.consume(500, 0.2) if message.error() is None]
-        found += [message.value() or b"" for message in consumer.consume(500, 0.5) if message.error() is None]
+        while len(records) < count and time.monotonic() < deadline:
+            take(0.2)
+        take(0.5)
     finally:
         consumer.close()
-    return found
-
-
-def _difference(written: list[bytes], found: list[bytes]) -> str:
-    lost, strange = set(written) - set(found), set(found) - set(written)
-    doubled = len(found) - len(set(found))
-    first = next((index for index, pair in enumerate(zip(written, found, strict=False)) if pair[0] != pair[1]), None)
-    return (
-        f"{len(written)} written, {len(found)} read: {len(lost)} lost, {doubled} doubled, {len(strange)} strange, "
-        f"first difference at {first}"
-    )
+    return records
 
 
 def run(task: Task) -> ExactlyOnceReport:

@@ -4,7 +4,7 @@
 
 Idempotent and plain producers write (acks=all and acks=1), transactional ones commit, abort and vanish, one writes to a
 topic that is compacted all the while; consumers follow, a group commits, topics are made. After the last round
-everything is read back: see `crash.check` and `crash.transactions` for what is compared. The seed decides when each
+everything is read back: see `crash.check` for what is compared. The seed decides when each
 kill comes; it cannot decide what the machine did at that moment, so a run with the same seed is alike and not the same.
 """
 
@@ -28,7 +28,6 @@ from penstock.proof.crash.check import (
     verify_files,
 )
 from penstock.proof.crash.clients import (
-    PATIENT,
     WRITER_KINDS,
     Committer,
     CrashClient,
@@ -39,6 +38,9 @@ from penstock.proof.crash.clients import (
 from penstock.proof.crash.transactions import CommittedReader, KeyedWriter, TransactionalWriter
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.memory import peak_size
+from penstock.proof.patience import PATIENT
+from penstock.proof.promises import check_last_commit, check_topics
+from penstock.proof.recorder import Recorder
 from penstock.testing.processes import BrokerProcess
 
 _GROUP = "crash-committer"
@@ -110,8 +112,9 @@ class CrashRounds:
                     self.say(f"crash {report.rounds} of {self.rounds}")
             load.note_failures(report)
             servers = broker.bootstrap_servers
-            check_targets(servers, load.writers, load.reader, report)
-            check_transactions(servers, load.transactional, load.committed_reader, report)
+            check_targets(servers, targets, load.writers, load.reader, report)
+            history = load.recorder.operations
+            check_transactions(servers, _TRANSACTIONAL_TARGETS, load.transactional, history, report)
             check_compacted(servers, load.keyed, _COMPACTED_TARGET, report)
             _note_memory(broker, report)
         if report.peak_memory_mb > _MAX_MEMORY_MB:
@@ -154,11 +157,12 @@ class Load:
         self.writers = [Writer(index, kind, servers, targets, _DEADLINE_S) for index, kind in enumerate(WRITER_KINDS)]
         self.reader = Reader(servers, targets)
         self.committer = Committer(servers, _GROUP, self.target)
+        self.recorder = Recorder()
         self.transactional = [
-            TransactionalWriter(index, servers, _TRANSACTIONAL_TARGETS, seed + index)
+            TransactionalWriter(index, servers, _TRANSACTIONAL_TARGETS, self.recorder, seed + index)
             for index in range(_TRANSACTIONAL_WRITERS)
         ]
-        self.committed_reader = CommittedReader(servers, _TRANSACTIONAL_TARGETS)
+        self.committed_reader = CommittedReader(servers, _TRANSACTIONAL_TARGETS, self.recorder)
         self.keyed = KeyedWriter(servers, _COMPACTED_TARGET, _DEADLINE_S)
         self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
         self._topics_made: list[str] = []
@@ -188,12 +192,12 @@ class Load:
     def check_commits(self, report: CrashReport) -> None:
         """Nothing acknowledged is forgotten, and nothing comes from nowhere."""
         least = self.committer.acknowledged
-        found = read_committed(self.servers, _GROUP, self.target, _DEADLINE_S)
+        committed = read_committed(self.servers, _GROUP, self.target, _DEADLINE_S)
         most = self.committer.attempted
-        if least and not least <= found.offset <= most:
-            report.other.append(f"committed {least} to {most}, found {found.offset} after crash {report.rounds}")
-        if found.offset > 0 and found.metadata != f"commit {found.offset}":
-            report.other.append(f"the metadata of offset {found.offset} is {found.metadata!r}")
+        anomalies = check_last_commit(_GROUP, self.target, least, most, committed.offset)
+        report.other += [f"after crash {report.rounds}: {anomaly}" for anomaly in anomalies]
+        if committed.offset > 0 and committed.metadata != f"commit {committed.offset}":
+            report.other.append(f"the metadata of offset {committed.offset} is {committed.metadata!r}")
         report.commits = least
 
     def check_topics(self, report: CrashReport) -> None:
@@ -201,8 +205,7 @@ class Load:
         next one is made and the oldest deleted.
         """
         known = self._admin.list_topics(timeout=_DEADLINE_S).topics
-        report.other += [f"topic {name} is gone" for name in self._topics_made if name not in known]
-        report.other += [f"topic {name} is back" for name in self._topics_deleted if name in known]
+        report.other += check_topics(self._topics_made, self._topics_deleted, known)
         name = f"made-{report.rounds}"
         try:
             self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(_DEADLINE_S)

@@ -13,9 +13,9 @@ from penstock.cluster.store.interface import StoreError
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
-from penstock.proof.disk.clients import Where
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
+from penstock.testing.history import Where
 
 Result = TypeVar("Result")
 

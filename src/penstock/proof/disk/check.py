@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from penstock.proof.disk.clients import PLAIN_GROUP, History, Outcome, Sent, TransactionalProducer, Where, Wire
+from penstock.proof.disk.clients import PLAIN_GROUP, History, TransactionalProducer, Wire
+from penstock.proof.promises import check_keys, check_last_commit, check_topics
+from penstock.proof.verdict import sort_anomalies
 from penstock.protocol.batch import is_crc_valid, iterate_batches
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -20,6 +22,8 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.records import Record, iterate_records
+from penstock.testing.history import Anomaly, Final, GroupPartition, Isolation, Operation, Outcome, Poll, Where
+from penstock.testing.history_check import Expectations, check
 
 _BY_NAME = 12
 _LIST_OFFSETS_VERSION = 7
@@ -27,6 +31,8 @@ _EARLIEST = -2
 _MAX_BYTES = 1 << 26
 _SETTLE_S = 20.0
 _PAUSE_S = 0.01
+_FIRST_READER = 1_000
+_MOST_TEXT = 300  # characters of a finding: values may be long
 
 
 @dataclass
@@ -99,7 +105,7 @@ def _take(view: PartitionView, answer: Any, position: int, note: Callable[[str],
                 open_aborted.discard(header.producer_id)
             elif not (header.is_transactional and header.producer_id in open_aborted):
                 batch = data[start : start + header.size]
-                view.records += [one for one in iterate_records(batch) if one.offset >= position]
+                view.records += [record for record in iterate_records(batch) if record.offset >= position]
             following = max(following, header.next_offset)
     except ApiError as error:
         note(f"{view.where}: what was served at {position} cannot be read: {error}")
@@ -108,35 +114,58 @@ def _take(view: PartitionView, answer: Any, position: int, note: Callable[[str],
 
 def note_served(view: PartitionView, history: History) -> None:
     """What stands at an offset never changes, and is what was acknowledged with it."""
-    served = history.served[view.where]
-    for record in view.records:
-        value = record.value or b""
-        if served.setdefault(record.offset, value) != value:
-            history.findings.append(f"{view.where}: offset {record.offset} was served with another record before")
+    poll = Poll(*view.where, tuple((record.offset, record.value or b"") for record in view.records))
+    process = _FIRST_READER + len(history.polls)  # each from the start, like a new one
+    history.polls.append(Operation(process, Outcome.OK, (poll,), isolation=Isolation.READ_UNCOMMITTED))
+
+
+def judge_history(
+    history: History,
+    final: Final,
+    committed: Mapping[GroupPartition, int],
+    compacted: str,
+    starts: Mapping[Where, int],
+) -> list[Anomaly]:
+    """Pure. Every producer here sends one batch after the other and nothing twice that it was not told to."""
+    expected = Expectations(
+        compacted=[compacted],
+        starts=starts,
+        ordered=list(history.processes().values()),
+        is_complete=True,
+    )
+    return list(check(history.operations(), final=final, committed=committed, expected=expected).anomalies)
 
 
 class DiskCheck:
+    """`compacted`, `retained` and `transacted` say which of the targets are special; the last is a topic."""
+
     def __init__(
-        self, wire: Wire, history: History, targets: Iterable[Where], compacted: Where, retained: Iterable[Where]
+        self,
+        wire: Wire,
+        history: History,
+        targets: Iterable[Where],
+        compacted: Where,
+        retained: Iterable[Where],
+        transacted: str,
     ) -> None:
         self._wire = wire
         self._history = history
         self._targets = list(targets)
         self._compacted = compacted
         self._retained = set(retained)
+        self._transacted = transacted
         self._views: dict[Where, PartitionView] = {}
 
     def run(self, transactional: Iterable[TransactionalProducer]) -> None:
         transactional = list(transactional)
         for producer in transactional:
-            self._settle(lambda producer=producer: producer.start(self._wire), f"{producer.name} cannot start")  # type: ignore[misc]
+            self._settle(partial(producer.start, self._wire), f"{producer.name} cannot start")
         self._settle(self._is_everything_stable, "transactions are left open")
         for where in self._targets:
             self._views[where] = self._read(where, is_committed=False)
-        for sent in self._history.sent:
-            self._check_sent(sent)
-        self._check_copies()
-        self._check_transactions(transactional)
+            self._check_start(self._views[where])
+            note_served(self._views[where], self._history)
+        self._check_history(transactional)
         self._check_compacted()
         self._check_topics()
 
@@ -160,88 +189,44 @@ class DiskCheck:
             self._wire, where, self._note, is_committed=is_committed, has_holes=where == self._compacted
         )
 
-    # ---- records
+    # ---- records, transactions, offsets
 
-    def _check_sent(self, sent: Sent) -> None:
-        """An acknowledged record stands where the acknowledgement said, unless retention or compaction took it."""
-        view = self._views[sent.where]
-        if sent.outcome is not Outcome.DONE or sent.where == self._compacted:
-            return
-        if sent.offset < 0:  # acknowledged as a duplicate, without its offset
-            found = any(record.value == sent.value for record in view.records)
-        else:
-            found = sent.offset < view.log_start or self._value_at(sent.where).get(sent.offset) == sent.value
-        if not found:
-            self._note(f"lost: {sent.value[:30]!r} of {sent.where} at offset {sent.offset}")
+    def _check_start(self, view: PartitionView) -> None:
+        if view.log_start > self._history.low_watermarks.get(view.where, 0) and view.where not in self._retained:
+            self._note(f"{view.where} begins at {view.log_start}, and nobody deleted anything")
 
-    def _value_at(self, where: Where) -> dict[int, bytes | None]:
-        return {record.offset: record.value for record in self._views[where].records}
-
-    def _check_copies(self) -> None:
-        known = {sent.value for sent in self._history.sent}
-        known |= {sent.value for each in self._history.transactions for sent in each.records}
-        for where, view in self._views.items():
-            if view.log_start > self._history.low_watermarks.get(where, 0) and where not in self._retained:
-                self._note(f"{where} begins at {view.log_start}, and nobody deleted anything")
-            counts = Counter(record.value for record in view.records)
-            for value, count in counts.items():
-                if value not in known:
-                    self._note(f"{where} holds {value!r}, which nobody wrote")
-                elif count > 1:
-                    self._note(f"duplicated: {value[:30] if value else value!r} of {where} stands there {count} times")
-            note_served(view, self._history)
-            self._check_order(where, view)
-
-    def _check_order(self, where: Where, view: PartitionView) -> None:
-        newest: dict[bytes, int] = {}
-        for record in view.records:
-            name, number, _ = (record.value or b"?/0/").split(b"/")
-            if int(number) < newest.get(name, 0):
-                self._note(f"reordered: {name!r} {number!r} comes after {newest[name]} in {where}")
-            newest[name] = int(number)
+    def _check_history(self, transactional: Sequence[TransactionalProducer]) -> None:
+        """By the rules of all rounds. What retention deleted may be gone, and what compaction removed."""
+        final = {}
+        for where in self._targets:
+            records = self._read(where, is_committed=True).records
+            final[where] = [(record.offset, record.value or b"") for record in records]
+        offset_place = min(where for where in self._targets if where[0] == self._transacted)
+        committed = {
+            (producer.group, offset_place): self._committed_offset(producer.group, self._targets)
+            for producer in transactional
+        }
+        starts = {where: self._views[where].log_start for where in self._retained}
+        anomalies = judge_history(self._history, final, committed, self._compacted[0], starts)
+        least, most = self._history.committed, self._history.commit_attempted
+        offset = self._committed_offset(PLAIN_GROUP, self._targets)
+        anomalies += check_last_commit(PLAIN_GROUP, self._targets[0], least, most, offset)
+        for name, texts in sort_anomalies(anomalies).items():
+            for text in texts:
+                self._note(f"{name}: {text[:_MOST_TEXT]}")
 
     def _check_compacted(self) -> None:
         sent = [each for each in self._history.sent if each.where == self._compacted]
         order = {each.value: index for index, each in enumerate(sent)}
-        latest = {record.key: record.value for record in self._views[self._compacted].records}
-        for key in {each.key for each in sent}:
-            least = max(
-                (order[each.value] for each in sent if each.key == key and each.outcome is Outcome.DONE), default=-1
-            )
-            found = order.get(latest.get(key) or b"", -1)
-            if found < least:
-                self._note(f"lost: the latest value of {key!r} in {self._compacted}")
-
-    # ---- transactions, offsets, topics
-
-    def _check_transactions(self, transactional: Iterable[TransactionalProducer]) -> None:
-        visible: Counter[bytes | None] = Counter()
-        for where in self._targets:
-            visible.update(record.value for record in self._read(where, is_committed=True).records)
-        shown = []
-        for transaction in self._history.transactions:
-            counts = {visible[sent.value] for sent in transaction.records}
-            if counts == {1}:
-                shown.append(transaction)
-            if transaction.outcome is Outcome.DONE and counts != {1}:
-                self._note(f"lost: of a committed transaction {counts} copies are visible")
-            elif transaction.outcome is Outcome.ABORTED and counts != {0}:
-                self._note(f"{counts} copies of an aborted transaction's records are visible")
-            elif transaction.outcome is Outcome.UNKNOWN and len(counts) > 1:
-                self._note(f"a transaction of unknown outcome is visible in part: {counts}")
-        for producer in transactional:
-            offsets = [
-                each.offset
-                for each in shown
-                if each.offset >= 0 and each.records[0].value.startswith(producer.name.encode() + b"/")
-            ]
-            found = self._committed_offset(producer.group, self._targets)
-            if found != max(offsets, default=-1):
-                self._note(f"{producer.group} has offset {found} and its transactions say {max(offsets, default=-1)}")
-        least, most = self._history.committed, self._history.commit_attempted
-        found = self._committed_offset(PLAIN_GROUP, self._targets)
-        if least and not least <= found <= most:
-            self._note(f"lost: offset {least} was committed, {most} attempted, {found} found")
+        keys = {each.key for each in sent if each.key is not None}
+        attempted = {key: max(order[each.value] for each in sent if each.key == key) for key in keys}
+        acknowledged = {
+            each.key: order[each.value] for each in sent if each.outcome is Outcome.OK and each.key is not None
+        }
+        records = self._views[self._compacted].records
+        numbers = [(record.key or b"", order.get(record.value or b"", -1)) for record in records]
+        for problem in check_keys(acknowledged, attempted, numbers):
+            self._note(f"lost: {problem}")
 
     def _committed_offset(self, group: str, targets: Iterable[Where]) -> int:
         topics = [
@@ -256,13 +241,14 @@ class DiskCheck:
             return bool(answers) and self._wire.judge(answers[0], f"the offsets of {group}") is ErrorCode.NONE
 
         self._settle(ask, f"the offsets of {group} cannot be read")
-        found = [one.committed_offset for each in answers for topic in each.topics for one in topic.partitions]
-        return max(found, default=-1)
+        offsets = [
+            partition.committed_offset for each in answers for topic in each.topics for partition in topic.partitions
+        ]
+        return max(offsets, default=-1)
 
     def _check_topics(self) -> None:
         answer = self._wire.ask(MetadataRequest(topics=None))
         known = set() if answer is None else {topic.name for topic in answer.topics}
-        for name in self._history.topics_made - self._history.topics_deleted - known:
-            self._note(f"topic {name} was made and is gone")
-        for name in self._history.topics_deleted & known:
-            self._note(f"topic {name} was deleted and is back")
+        made, deleted = self._history.topics_made - self._history.topics_deleted, self._history.topics_deleted
+        for problem in check_topics(sorted(made), sorted(deleted), known):
+            self._note(problem)

@@ -6,7 +6,6 @@ they want once (an idempotent producer again and again, as it may) and note what
 
 from __future__ import annotations
 
-import enum
 import random
 import time
 from collections import defaultdict
@@ -32,8 +31,7 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from penstock.protocol.records import Record, build_batch
-
-Where = tuple[str, int]
+from penstock.testing.history import Action, Commit, Operation, Outcome, Send, Where
 
 _REQUEST_TIMEOUT_S = 15.0
 _ATTEMPTS = 12
@@ -43,12 +41,6 @@ _BY_NAME = 12  # the newest versions of Produce and Fetch that name their topics
 _LARGE = 20_000  # more than is gathered into one piece with the rest of a reply: goes out by sendfile
 _GROUP, _TRANSACTION = 0, 1
 PLAIN_GROUP = "disk-plain"
-
-
-class Outcome(enum.Enum):
-    UNKNOWN = "unknown"
-    DONE = "done"  # acknowledged; of a transaction: its commit was
-    ABORTED = "aborted"
 
 
 class Wire:
@@ -91,30 +83,34 @@ class Wire:
 
 @dataclass
 class Sent:
-    """One record, where it was sent and what became of it as far as the client knows."""
+    """One record, who sent it where, and what became of it as far as the client knows."""
 
+    producer: str
     where: Where
     value: bytes
     key: bytes | None = None
     outcome: Outcome = Outcome.UNKNOWN
-    offset: int = -1
-    is_idempotent: bool = False
+    offset: int | None = None  # of the acknowledgement; one of a copy has none
+
+    def action(self) -> Send:
+        return Send(*self.where, self.value, self.offset)
 
 
 @dataclass
 class Transaction:
+    producer: str
     records: list[Sent]
     outcome: Outcome = Outcome.UNKNOWN
-    offset: int = -1  # committed for the group with the transaction; -1: none
+    commit: Commit | None = None  # of an offset, with the transaction
 
 
 @dataclass
 class History:
-    """Everything that was asked of the broker in one round."""
+    """Everything that was asked of the broker in one round, and what it answered."""
 
     sent: list[Sent] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
-    served: dict[Where, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    polls: list[Operation] = field(default_factory=list)
     committed: int = 0  # offset of the plain group: acknowledged
     commit_attempted: int = 0
     topics_made: set[str] = field(default_factory=set)
@@ -123,10 +119,34 @@ class History:
     refused: int = 0
     findings: list[str] = field(default_factory=list)
 
+    def processes(self) -> dict[str, int]:
+        """A number for each producer."""
+        names = {each.producer for each in self.sent} | {each.producer for each in self.transactions}
+        return {name: number for number, name in enumerate(sorted(names), 1)}
+
+    def operations(self) -> list[Operation]:
+        """As `penstock.testing.history_check` wants it."""
+        process_of = self.processes()
+        operations = [Operation(process_of[each.producer], each.outcome, (each.action(),)) for each in self.sent]
+        for position, each in enumerate(self.transactions):
+            actions: list[Action] = [sent.action() for sent in each.records]
+            actions += [] if each.commit is None else [each.commit]
+            operations.append(
+                Operation(
+                    process_of[each.producer],
+                    each.outcome,
+                    tuple(actions),
+                    transaction=True,
+                    invoked=position,
+                    completed=position,
+                )
+            )
+        return operations + self.polls
+
     @property
     def acknowledged(self) -> int:
-        ended = [each for each in self.transactions if each.outcome is Outcome.DONE]
-        return sum(each.outcome is Outcome.DONE for each in self.sent) + sum(len(each.records) for each in ended)
+        ended = [each for each in self.transactions if each.outcome is Outcome.OK]
+        return sum(each.outcome is Outcome.OK for each in self.sent) + sum(len(each.records) for each in ended)
 
 
 class Clock:
@@ -181,7 +201,7 @@ class PlainProducer(Producer):
         for _ in range(random_numbers.randint(1, 3)):
             value = self.next_value(random_numbers)
             key = b"key-%d" % random_numbers.randrange(keys) if keys else None
-            sent.append(Sent(where, value, key))
+            sent.append(Sent(self.name, where, value, key))
         self.history.sent += sent
         now_ms = self.clock.tick()
         batch = build_batch([Record(each.key, each.value, (), now_ms) for each in sent])
@@ -206,7 +226,7 @@ class IdempotentProducer(Producer):
             return
         if where in self._pending and not self.resend(wire, where):
             return
-        records = [Sent(where, self.next_value(random_numbers), is_idempotent=True) for _ in range(2)]
+        records = [Sent(self.name, where, self.next_value(random_numbers)) for _ in range(2)]
         self.history.sent += records
         now_ms = self.clock.tick()
         batch = build_batch(
@@ -257,7 +277,7 @@ class TransactionalProducer(Producer):
     def run(self, wire: Wire, targets: Sequence[Where], random_numbers: random.Random) -> None:
         if self.producer_id < 0 and not self.start(wire):
             return
-        transaction = Transaction([])
+        transaction = Transaction(self.name, [])
         self.history.transactions.append(transaction)
         is_whole = True
         for where in random_numbers.sample(list(targets), min(3, len(targets))):
@@ -268,7 +288,7 @@ class TransactionalProducer(Producer):
         self._end(wire, transaction, is_commit)
 
     def _write(self, wire: Wire, where: Where, transaction: Transaction, random_numbers: random.Random) -> bool:
-        sent = [Sent(where, self.next_value(random_numbers)) for _ in range(2)]
+        sent = [Sent(self.name, where, self.next_value(random_numbers)) for _ in range(2)]
         transaction.records += sent
         now_ms = self.clock.tick()
         batch = build_batch(
@@ -286,8 +306,8 @@ class TransactionalProducer(Producer):
         return code is ErrorCode.NONE
 
     def _send_offset(self, wire: Wire, transaction: Transaction, where: Where) -> bool:
-        transaction.offset = self.numbers
-        partition = TxnOffsetCommitRequestPartition(partition_index=where[1], committed_offset=transaction.offset)
+        transaction.commit = Commit(self.group, *where, self.numbers)
+        partition = TxnOffsetCommitRequestPartition(partition_index=where[1], committed_offset=self.numbers)
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=self.group,
@@ -307,12 +327,12 @@ class TransactionalProducer(Producer):
         )
         answer = _insist(lambda: wire.ask(request))
         if wire.judge(answer, "the end of a transaction") is ErrorCode.NONE:
-            transaction.outcome = Outcome.DONE if is_commit else Outcome.ABORTED
+            transaction.outcome = Outcome.OK if is_commit else Outcome.FAILED
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         else:
             self.producer_id = -1  # to be started anew, which ends what is open
             if not is_commit:
-                transaction.outcome = Outcome.ABORTED  # nobody ever asked for anything else
+                transaction.outcome = Outcome.FAILED  # nobody ever asked for anything else
 
 
 def find_coordinators(wire: Wire) -> None:
@@ -349,5 +369,5 @@ def _insist(ask: Callable[[], Any]) -> Any:
 
 def _acknowledge(sent: Sequence[Sent], offset: int) -> None:
     for delta, each in enumerate(sent):
-        each.outcome = Outcome.DONE
-        each.offset = offset + delta if offset >= 0 else -1
+        each.outcome = Outcome.OK
+        each.offset = offset + delta if offset >= 0 else None

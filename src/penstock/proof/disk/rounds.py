@@ -26,10 +26,8 @@ from penstock.proof.disk.clients import (
     Clock,
     History,
     IdempotentProducer,
-    Outcome,
     PlainProducer,
     TransactionalProducer,
-    Where,
     Wire,
     commit_offset,
     find_coordinators,
@@ -41,6 +39,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.testing.history import Outcome, Where
 
 _ROLLING = {"segment.ms": "15", "index.interval.bytes": "1"}
 _TOPICS: dict[str, tuple[int, dict[str, str]]] = {
@@ -219,10 +218,11 @@ class DiskRound:
         for where in self._idempotent.pending:
             if not self._idempotent.resend(self._wire, where):
                 self.history.findings.append(f"the idempotent producer cannot go on in {where}")
-        DiskCheck(self._wire, self.history, _TARGETS, _COMPACTED, [_RETAINED]).run(self._transactional)
+        checker = DiskCheck(self._wire, self.history, _TARGETS, _COMPACTED, [_RETAINED], _TRANSACTED[0][0])
+        checker.run(self._transactional)
         for where in _TARGETS:
             self._plain.send(self._wire, where, self._random, _KEYS)
-            if self.history.sent[-1].outcome is not Outcome.DONE:
+            if self.history.sent[-1].outcome is not Outcome.OK:
                 self.history.findings.append(f"{where} cannot be written after the last start")
         with self.files.during(None):
             self._wire.close()

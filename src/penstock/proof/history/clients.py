@@ -22,8 +22,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from penstock.client.bounded_call import StuckCallError, call_within
-from penstock.proof.crash.clients import PATIENT
-from penstock.testing.history import Action, Assign, Isolation, Operation, Outcome, Poll, Send, Where
+from penstock.proof.patience import PATIENT
+from penstock.proof.recorder import Recorder, group_polls
+from penstock.testing.history import Action, Assign, Isolation, Outcome, Poll, Send, Where
 
 _CALL_TIMEOUT_S = 5.0
 _STUCK_AFTER_S = 8.0
@@ -36,24 +37,6 @@ _UNHEARD = logging.getLogger("penstock.testing.history")
 _UNHEARD.propagate = False
 _UNHEARD.addHandler(logging.NullHandler())
 _PADDING = b" " + b"." * 100
-
-
-class Recorder:
-    """The history under way: shared by all threads; its positions are the order in which they asked for them."""
-
-    def __init__(self) -> None:
-        self.operations: list[Operation] = []
-        self.problems: list[str] = []
-        # Taking the next number is one step for the interpreter, and so is appending to a list: no lock is needed.
-        self.take_position = itertools.count(1).__next__
-        self.take_process = itertools.count(1).__next__
-        self.take_value = itertools.count(1).__next__
-
-    def record(self, process: int, outcome: Outcome, actions: Iterable[Action], invoked: int, **details: Any) -> None:
-        completed = self.take_position()
-        self.operations.append(
-            Operation(process, outcome, tuple(actions), invoked=invoked, completed=completed, **details)
-        )
 
 
 class HistoryClient(threading.Thread):
@@ -263,15 +246,6 @@ def read_value(message: Message) -> int | str:
     return int(number) if is_whole else f"not a value of this run: {content!r}"
 
 
-def group_polls(messages: Iterable[Message]) -> list[Poll]:
-    """One poll for each partition, in its order."""
-    records: dict[Where, list[tuple[int, int | str]]] = {}
-    for message in messages:
-        where = (str(message.topic()), message.partition() or 0)
-        records.setdefault(where, []).append((message.offset() or 0, read_value(message)))
-    return [Poll(*where, tuple(found)) for where, found in records.items()]
-
-
 class AssignedPoller(HistoryClient):
     """Reads partitions of its own choice, and moves now and then."""
 
@@ -297,7 +271,7 @@ class AssignedPoller(HistoryClient):
             self._has_moved = True
             actions: list[Action] = [self._move()]
         else:
-            actions = list(group_polls(self._poll()))
+            actions = list(group_polls(self._poll(), read_value))
         if actions:
             self.recorder.record(self.process, Outcome.OK, actions, invoked, isolation=self.isolation)
 
@@ -349,7 +323,7 @@ class _Member:
         actions: list[Action] = []
         for is_message, notes in itertools.groupby(self._notes, key=lambda note: not isinstance(note, Assign)):
             listed = list(notes)
-            actions += group_polls(listed) if is_message else listed  # type: ignore[arg-type]
+            actions += group_polls(listed, read_value) if is_message else listed  # type: ignore[arg-type]
         self._notes.clear()
         return actions
 

@@ -24,18 +24,18 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.proof.crash.clients import PATIENT
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.history.clients import (
     AssignedPoller,
     HistoryClient,
     PlainSender,
-    Recorder,
     SubscribedPoller,
     TransactionalSender,
     Transformer,
     read_value,
 )
+from penstock.proof.patience import PATIENT
+from penstock.proof.recorder import Recorder
 from penstock.testing.history import HistoryReport, Isolation, Operation, Where, read_history, write_history
 from penstock.testing.history_check import check
 from penstock.testing.processes import BrokerProcess, ServerProcess

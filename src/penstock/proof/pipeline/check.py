@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from penstock.proof.crash.clients import PATIENT
+from penstock.proof.patience import PATIENT
 from penstock.proof.pipeline.driver import DEAD, OUTPUT, TABLE, database_of, hive_file_of
+from penstock.proof.reading import read_everything
+from penstock.testing.history import Operation, Outcome, Send
+from penstock.testing.history_check import Expectations, check
 
 _TIMEOUT_S = 60.0
 # One record in so many is no JSON, and belongs to the dead letters.
 _BROKEN_EVERY = 10
 _SHOWN = 3
+# Kinds of anomalies by what they are called here.
+_WRONG = {"lost": ("lost-write", "unseen"), "doubled": ("duplicate",), "strange": ("garbage-read",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,52 +57,36 @@ def check_outputs(directory: Path, servers: str, count: int) -> list[str]:
     good = [number for number in range(count) if number % _BROKEN_EVERY]
     broken = range(0, count, _BROKEN_EVERY)
     letters = (value.removeprefix(b"broken ") for value in read_committed(servers, DEAD))
-    found = {
+    differences = {
         "the topic": compare(good, map(int, read_committed(servers, OUTPUT))),
         "the Hive table": compare(good, json.loads(hive_file_of(directory).read_text())),
         "the SQL table": compare(good, _read_database(directory)),
         "the dead letters": compare(broken, map(int, letters)),
     }
-    return [f"{place}: {difference}" for place, difference in found.items() if difference]
+    return [f"{place}: {difference}" for place, difference in differences.items() if difference]
 
 
 def compare(expected: Iterable[int], found: Iterable[int]) -> str:
-    """Empty when each is there once and nothing else is."""
-    wanted, counted = set(expected), Counter(found)
+    """Empty when each is there once and nothing else is. An output is judged as a log in which any order is right."""
+    place = ("output", 0)
+    history = [Operation(number, Outcome.OK, (Send(*place, number),)) for number in expected]
+    anomalies = check(history, final={place: list(enumerate(found))}, expected=Expectations(is_complete=True)).anomalies
     wrong = {
-        "lost": wanted - counted.keys(),
-        "doubled": {number for number, times in counted.items() if times > 1},
-        "strange": counted.keys() - wanted,
+        name: {number for anomaly in anomalies if anomaly.kind in kinds and isinstance(number := anomaly.value, int)}
+        for name, kinds in _WRONG.items()
     }
     return ", ".join(
-        f"{len(numbers)} {what} ({', '.join(map(str, sorted(numbers)[:_SHOWN]))}...)"
-        for what, numbers in wrong.items()
+        f"{len(numbers)} {name} ({', '.join(map(str, sorted(numbers)[:_SHOWN]))}...)"
+        for name, numbers in wrong.items()
         if numbers
     )
 
 
 def read_committed(servers: str, topic: str) -> list[bytes]:
     """All that a reader of committed records is shown up to the end, where a transaction left open would end it."""
-    own = {"group.id": "rounds-check", "isolation.level": "read_committed", "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": servers, **PATIENT, **own, "auto.offset.reset": "earliest"})
-    found: list[bytes] = []
-    try:
-        partitions = set(consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        while partitions:
-            message = consumer.poll(_TIMEOUT_S)
-            if message is None:
-                raise TimeoutError(f"{topic} has no end within {_TIMEOUT_S:.0f} s")
-            error = message.error()
-            if error is None:
-                found.append(message.value() or b"")
-            elif error.name() == "_PARTITION_EOF":
-                partitions.discard(message.partition() or 0)
-            elif not error.retriable():
-                raise KafkaException(error)
-    finally:
-        consumer.close()
-    return found
+    partitions = AdminClient({"bootstrap.servers": servers, **PATIENT}).list_topics(topic, _TIMEOUT_S).topics[topic]
+    targets = [(topic, partition) for partition in partitions.partitions]
+    return [message.value() or b"" for message in read_everything(servers, targets)]
 
 
 def _read_database(directory: Path) -> list[int]:

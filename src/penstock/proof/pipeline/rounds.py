@@ -30,8 +30,8 @@ from typing import Any, Protocol, Self
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.proof.crash.clients import PATIENT
 from penstock.proof.frame import Say, Task, say_nothing
+from penstock.proof.patience import PATIENT
 from penstock.proof.pipeline import driver as pipeline_driver
 from penstock.proof.pipeline.check import PipelineReport, check_outputs, encode
 from penstock.proof.pipeline.driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT

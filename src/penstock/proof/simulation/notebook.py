@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 from penstock.proof.simulation.world import World
-from penstock.testing.history import Action, Assign, Isolation, Operation, Outcome, Send
+from penstock.testing.history import Action, Assign, Commit, Isolation, Operation, Outcome, Send
 
 Partition = tuple[str, int]
 
@@ -122,7 +122,7 @@ class Notebook:
             if isinstance(action, Assign):
                 uncertain.difference_update({(process, where) for where in action.partitions})
                 return action
-            if isinstance(action, Send):
+            if isinstance(action, Send | Commit):
                 return action
             place = process, (action.topic, action.partition)
             records = []
