@@ -2,6 +2,8 @@
 
 Rules:
 - A new image takes effect in one turn of the loop, so no request sees half of it.
+- What a change asks of the disk is done in threads: directories of new partitions are made before the image takes
+  effect, those of deleted ones are renamed after, and only then comes the next change.
 - Partitions come first: the coordinators load from them. A coordinator knows the topics before it loads.
 - Groups load before transactions: a transaction that ended before the start may have committed offsets of a group.
 """
@@ -31,7 +33,7 @@ class Following:
         image = broker.metadata.image
         broker.partitions.remove_strays(image)
         self.apply(MetadataImage(image.cluster_id), image)
-        broker.metadata.subscribe(self.apply)
+        broker.metadata.subscribe(self.apply, broker.partitions.prepare, broker.partitions.settle)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         broker = self._broker

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from random import SystemRandom
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from penstock.cluster.decisions.configs import decide_alter_configs, decide_incremental_alter_configs
 from penstock.cluster.decisions.decision import (
@@ -52,6 +52,13 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 Listener = Callable[[MetadataImage, MetadataImage], None]
 
+
+class Subscription(NamedTuple):
+    listener: Listener
+    prepare: Callable[[MetadataImage, MetadataImage], Awaitable[None]] | None
+    settle: Callable[[], Awaitable[None]] | None
+
+
 # What a client is told when the store refuses a change; anything else is a fault on our side.
 _STORE_CODES = {
     StoreErrorKind.BAD_VERSION: ErrorCode.NOT_CONTROLLER,
@@ -72,7 +79,7 @@ class Metadata:
         self._store = store
         self._registration = registration
         self._choices = choices
-        self._listeners: list[Listener] = []
+        self._subscriptions: list[Subscription] = []
         self._turn = asyncio.Lock()
         self._running: set[asyncio.Future[None]] = set()
 
@@ -105,13 +112,21 @@ class Metadata:
     def is_controller(self) -> bool:
         return self._registration.is_controller
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(
+        self,
+        listener: Listener,
+        prepare: Callable[[MetadataImage, MetadataImage], Awaitable[None]] | None = None,
+        settle: Callable[[], Awaitable[None]] | None = None,
+    ) -> Callable[[], None]:
         """Calls `listener(old, new)` after every change, in the event loop, before the change's request is answered.
 
-        `image` and `config` are the new ones by then. Returns what ends the subscription.
+        `image` and `config` are the new ones by then. `prepare(old, new)` runs before that, when the change is durable,
+        and `settle()` after; both may take their time, and the next change waits for them. Returns what ends the
+        subscription.
         """
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        subscription = Subscription(listener, prepare, settle)
+        self._subscriptions.append(subscription)
+        return lambda: self._subscriptions.remove(subscription)
 
     def log_settings(self, topic: str) -> LogSettings:
         """What the logs of a topic are to be opened with; the broker's defaults for a topic that is not there."""
@@ -178,15 +193,27 @@ class Metadata:
             if decision.operations:
                 operations: list[Operation] = [self._registration.fence, *decision.operations]
                 await self._store.transaction(operations)
-                self._publish(decision.image)
+                await self._take_effect(decision.image)
             return decision.results
+
+    async def _take_effect(self, image: MetadataImage) -> None:
+        subscriptions = list(self._subscriptions)
+        try:
+            for subscription in subscriptions:
+                if subscription.prepare is not None:
+                    await subscription.prepare(self.image, image)
+        finally:  # the change is in the store already
+            self._publish(image)
+        for subscription in subscriptions:
+            if subscription.settle is not None:
+                await subscription.settle()
 
     def _publish(self, image: MetadataImage) -> None:
         old, self.image = self.image, image
         if old.broker_configs != image.broker_configs or old.default_broker_config != image.default_broker_config:
             self.config = effective_config(self.config, image)
-        for listener in list(self._listeners):
-            listener(old, image)
+        for subscription in list(self._subscriptions):
+            subscription.listener(old, image)
 
 
 def effective_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:

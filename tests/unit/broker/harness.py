@@ -72,6 +72,10 @@ class Host:
     def apply(self, *topics: TopicImage) -> None:
         old, self.image = self.image, image(*topics)
         self.partitions.apply(old, self.image)
+        renames = self.directories.prepare_renames()
+        if renames is not None:
+            renames.run()
+            self.directories.settle_renames(renames)
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         found = self.partitions.find(topic, index)

@@ -152,6 +152,29 @@ def test_listener_sees_old_and_new_image_when_something_changes() -> None:
     with_metadata(test)
 
 
+def test_the_next_change_waits_when_one_is_prepared_and_settled() -> None:
+    async def test(metadata: Metadata, _store: Store) -> None:
+        seen: list[str] = []
+
+        async def prepare(_old: MetadataImage, new: MetadataImage) -> None:
+            seen.append(f"prepare {sorted(new.topics)}, served {sorted(metadata.image.topics)}")
+            await asyncio.sleep(0)
+            seen.append("prepared")
+
+        async def settle() -> None:
+            await asyncio.sleep(0)
+            seen.append("settled")
+
+        metadata.subscribe(lambda _old, new: seen.append(f"apply {sorted(new.topics)}"), prepare, settle)
+        await asyncio.gather(*(metadata.create_topics([NewTopic(name, 1, 1)]) for name in "ab"))
+        assert seen == [
+            *("prepare ['a'], served []", "prepared", "apply ['a']", "settled"),
+            *("prepare ['a', 'b'], served ['a']", "prepared", "apply ['a', 'b']", "settled"),
+        ]
+
+    with_metadata(test)
+
+
 def test_config_in_effect_follows_when_a_dynamic_setting_changes() -> None:
     async def test(metadata: Metadata, _store: Store) -> None:
         await metadata.create_topics([NewTopic("a", 1, 1, configs=(("segment.ms", "9"),))])

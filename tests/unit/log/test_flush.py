@@ -37,14 +37,45 @@ def test_everything_new_is_synced_when_flushed(tmp_path: Path) -> None:
     assert synced(files) == [disk.names(".log")[-1]]
 
 
-def test_the_epoch_file_is_synced_at_once_when_older_entries_could_be_lost(tmp_path: Path) -> None:
+def test_older_epochs_stay_on_disk_until_a_flush_when_a_new_one_begins(tmp_path: Path) -> None:
+    """Written at once the file would need an fsync on the event loop, or a power failure could take the older ones."""
     files = FaultyFiles()
     log = Disk(tmp_path, files).create()
     append(log, batch("a"))
     log.flushing.flush()
+    older = (tmp_path / names.LEADER_EPOCHS).read_bytes()
     files.operations.clear()
     append(log, batch("b"), leader_epoch=1)
+    assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == older
+    assert synced(files) == []
+    log.flushing.flush()
+    assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n2\n0 0\n1 1\n"
     assert tmp_path.name in synced(files)
+
+
+def test_a_new_epoch_waits_for_the_next_flush_when_one_is_under_way(tmp_path: Path) -> None:
+    log = Disk(tmp_path).create()
+    append(log, batch("a"))
+    log.flushing.flush()
+    append(log, batch("b"), leader_epoch=1)
+    flush = log.flushing.prepare()
+    assert flush is not None
+    append(log, batch("c"), leader_epoch=2)
+    flush.run()
+    log.flushing.mark_flushed(flush)
+    log.flushing.flush()
+    assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n3\n0 0\n1 1\n2 2\n"
+
+
+def test_epochs_are_found_again_when_a_crash_came_before_the_flush(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    append(log, batch("a"))
+    disk.recovery_point = log.flushing.flush()
+    append(log, batch("b"), leader_epoch=3)
+    log = disk.crash(log)
+    assert log.epochs.epoch_for_offset(1) == 3
+    assert log.epochs.epoch_for_offset(0) == 0
 
 
 def test_appends_go_on_when_a_flush_runs_in_another_thread(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.log.directories.log_directories import LogDirectories, LogDirectoryError
+from penstock.log.directories.partition_directories import NewPartition
 from penstock.log.formats import names
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -193,6 +195,67 @@ def test_files_go_later_when_a_partition_is_deleted(tmp_path: Path) -> None:
     assert not gone.exists()
     assert read_all(directories.logs[partition(0)]) == [(0, "new")]
     directories.close()
+
+
+def test_the_name_is_free_when_a_retired_partition_was_renamed_in_a_thread(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    directories = opened(tmp_path, files=files)
+    filled(directories, 1)
+    files.operations.clear()
+    directories.retire(partition(0), NOW)
+    assert not [each for each in files.operations if each.name in ("rename", "sync")], "nothing is done to the disk"
+    renames = directories.prepare_renames()
+    assert renames is not None
+    in_a_thread(renames.run)
+    directories.settle_renames(renames)
+    touched = [(each.name, each.thread_id) for each in files.operations if each.name in ("rename", "sync")]
+    assert [name for name, _ in touched] == ["rename", "sync"]
+    assert threading.get_ident() not in {thread_id for _, thread_id in touched}
+    assert directories.prepare_renames() is None
+    append(directories.create(partition(0), bytes(16), SMALL), batch("new"))
+    directories.remove_stale_files(NOW + SMALL.file_delete_delay_ms)
+    assert list(tmp_path.glob("*-delete")) == []
+    directories.close()
+
+
+def test_directories_are_made_in_a_thread_when_partitions_come(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    directories = opened(tmp_path / "a", tmp_path / "b", files=files)
+    files.operations.clear()
+    creation = directories.prepare_creation([NewPartition(partition(number), TOPIC_ID) for number in range(4)])
+    assert creation is not None
+    in_a_thread(creation.run)
+    directories.settle_creation(creation)
+    logs = [directories.create(partition(number), TOPIC_ID, SMALL) for number in range(4)]
+    assert [log.directory.parent.name for log in logs] == ["a", "b", "a", "b"]
+    makers = {each.thread_id for each in files.operations if each.name in ("make_directory", "write_file")}
+    assert makers
+    assert threading.get_ident() not in makers
+    for log in logs:
+        append(log, batch("a"))
+    directories.close()
+
+
+def test_nothing_is_tried_twice_when_no_directory_takes_a_partition(tmp_path: Path) -> None:
+    files = FaultyFiles(Fault.on("write_file", "orders-5", errno.ENOSPC))
+    directories = opened(tmp_path, files=files)
+    creation = directories.prepare_creation([NewPartition(partition(5), TOPIC_ID)])
+    assert creation is not None
+    creation.run()
+    directories.settle_creation(creation)
+    files.operations.clear()
+    with pytest.raises(ApiError) as caught:
+        directories.create(partition(5), TOPIC_ID, SMALL)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert files.operations == []
+    assert not (tmp_path / "orders-5").exists()
+    directories.close()
+
+
+def in_a_thread(work: Callable[[], None]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 def test_a_half_deleted_partition_goes_when_the_broker_starts_again(tmp_path: Path) -> None:

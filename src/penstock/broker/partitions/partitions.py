@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
@@ -13,10 +14,15 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicCounters
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.directories.partition_directories import NewPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger("penstock.broker.partitions.partitions")
+
+
+# Directories made between two turns of the loop: about 10 ms of a thread's time.
+_DIRECTORIES_PER_STEP = 100
 
 
 class Partitions:
@@ -74,7 +80,34 @@ class Partitions:
             if image.partition(*topic_partition) is None:
                 logger.warning("deleting %s: its topic does not exist any more", topic_partition)
                 self._directories.delete(topic_partition, self._clock.now_ms())
-        self._directories.settle_deletions()
+
+    async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Before `apply`: the directories of new partitions are made in a thread, a few at a time."""
+        delta = ImageDelta.between(old, new)
+        states = [(topic, state) for topic in delta.created for state in topic.partitions]
+        for name, index in delta.added:
+            added = new.topics[name].partition(index)
+            if added is not None:
+                states.append((new.topics[name], added))
+        wanted = [
+            NewPartition(TopicPartition(topic.name, state.partition), topic.topic_id)
+            for topic, state in states
+            if self._node_id in state.replicas
+        ]
+        for start in range(0, len(wanted), _DIRECTORIES_PER_STEP):
+            creation = self._directories.prepare_creation(wanted[start : start + _DIRECTORIES_PER_STEP])
+            if creation is not None:
+                await asyncio.to_thread(creation.run)
+                self._directories.settle_creation(creation)
+
+    async def settle(self) -> None:
+        """After `apply`: the directories of deleted partitions are renamed in a thread. Until then their names are in
+        use.
+        """
+        renames = self._directories.prepare_renames()
+        if renames is not None:
+            await asyncio.to_thread(renames.run)
+            self._directories.settle_renames(renames)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> ImageDelta:
         """Creates, changes and deletes partitions so that they match `new`. A partition whose disk fails is left
@@ -83,7 +116,6 @@ class Partitions:
         delta = ImageDelta.between(old, new)
         for topic in delta.deleted:
             self._remove_topic(topic)
-        self._directories.settle_deletions()
         changed = {topic_partition.topic for topic_partition in (*delta.added, *delta.changed)}
         changed |= {topic.name for topic in (*delta.created, *delta.configured)}
         fresh = self._fresh_partitions(delta)
@@ -107,7 +139,7 @@ class Partitions:
             partition = self._partitions.pop((topic.name, state.partition), None)
             if partition is not None:
                 partition.wake_all()
-                self._directories.delete(partition.topic_partition, self._clock.now_ms())
+                self._directories.retire(partition.topic_partition, self._clock.now_ms())
 
     def _update_topic(self, topic: TopicImage, fresh: frozenset[TopicPartition]) -> None:
         self._names[topic.topic_id] = topic.name

@@ -125,7 +125,10 @@ class LogCompaction:
             contents.aborted.forget(replacement.replaced)
             if names.TRANSACTION_INDEX in replacement.suffixes:
                 contents.aborted.adopt(replacement.base_offset)
-            contents.snapshots.remove_at([base for base in replacement.replaced if base != replacement.base_offset])
+            for path in contents.snapshots.mark_deleted_at(
+                [base for base in replacement.replaced if base != replacement.base_offset]
+            ):
+                self._delayed_deletes.add(path, due_ms)
         logger.info(
             "partition %s: %d segments of %d bytes from offset %d on became one of %d",
             contents.topic_partition,

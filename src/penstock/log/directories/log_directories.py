@@ -7,7 +7,6 @@ goes offline with its partitions, and the others go on.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,8 +16,14 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointContent, CheckpointWrite
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
+from penstock.log.directories.partition_directories import (
+    FULL_DISK,
+    DirectoryCreation,
+    DirectoryRenames,
+    NewPartition,
+    Retired,
+)
 from penstock.log.formats import names
-from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import LoadRequest, create_log, load_log, unreadable_log
 from penstock.log.storage.files import Files
@@ -32,9 +37,6 @@ __all__ = ["LogDirectories", "LogDirectoryError"]
 
 logger = logging.getLogger(__name__)
 
-# A full disk fails one creation; its partitions can still be read, and may go on when space comes back.
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-
 
 class LogDirectories:
     def __init__(self, clock: Clock, resources: OpenResources) -> None:
@@ -44,7 +46,9 @@ class LogDirectories:
         self._clock = clock
         self._resources = resources
         self._delayed_deletes = DelayedDeletes(resources.files)
-        self._unsynced: set[Path] = set()  # where partitions were deleted since the last sync
+        self._made: dict[TopicPartition, Path] = {}  # directories of partitions that are about to be created
+        self._refused: dict[TopicPartition, str] = {}  # partitions that no data directory could take
+        self._retired: list[Retired] = []
         self._checkpoint_write: CheckpointWrite | None = None
 
     @classmethod
@@ -125,85 +129,100 @@ class LogDirectories:
 
     # ---- create and delete
 
-    def create(self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
-        """In the directory with the fewest partitions. ApiError KAFKA_STORAGE_ERROR when none can take it."""
-        if topic_partition in self.logs:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"the log of {topic_partition} exists already")
-        reason = "every data directory is offline"
-        for directory in self._online_by_load():
-            try:
-                log = self._create_in(directory, topic_partition, topic_id, settings)
-            except OSError as error:
-                reason = f"creating {topic_partition} in {directory.path} failed: {error}"
-                logger.error("%s", reason)
-                if error.errno not in _FULL_DISK:
-                    self.take_directory_offline(directory.path, reason)
-            else:
-                self.logs[topic_partition] = log
-                return log
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-
-    def _online_by_load(self) -> list[DataDirectory]:
-        counts = dict.fromkeys(self.directories.keys() - self.offline.keys(), 0)
+    def prepare_creation(self, partitions: Iterable[NewPartition]) -> DirectoryCreation | None:
+        """What another thread may make, each where the fewest partitions are; None when nothing is to be made.
+        `settle_creation` must follow, and then `create`.
+        """
+        counts = dict.fromkeys((path for path in self.directories if path not in self.offline), 0)
         if len(counts) > 1:
             for log in self.logs.values():
                 if log.directory.parent in counts:
                     counts[log.directory.parent] += 1
-        online = [directory for path, directory in self.directories.items() if path in counts]
-        return sorted(online, key=lambda directory: counts[directory.path])
+        wanted = []
+        for partition in partitions:
+            if partition.topic_partition in self.logs or partition.topic_partition in self._made:
+                continue
+            candidates = sorted(counts, key=counts.__getitem__)
+            if candidates:
+                counts[candidates[0]] += 1
+            wanted.append((partition, candidates))
+        return DirectoryCreation(self._resources.files, wanted) if wanted else None
 
-    def _create_in(
+    def settle_creation(self, creation: DirectoryCreation) -> None:
+        for failure in creation.failures:
+            logger.error("%s", failure.reason)
+            if not failure.is_disk_full:
+                self.take_directory_offline(failure.directory, failure.reason)
+        self._made |= creation.made
+        self._refused |= creation.refused
+
+    def create(self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
+        """An empty log, in a directory that was made before or is made now. ApiError KAFKA_STORAGE_ERROR when no data
+        directory can take it.
+        """
+        if topic_partition in self.logs:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"the log of {topic_partition} exists already")
+        self._rename_retired()  # there are some only when one image deletes a topic and makes it anew
+        if topic_partition not in self._refused:
+            creation = self.prepare_creation([NewPartition(topic_partition, topic_id)])
+            if creation is not None:
+                creation.run()
+                self.settle_creation(creation)
+        reason = self._refused.pop(topic_partition, None)
+        if reason is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        path = self._made.pop(topic_partition)
+        try:
+            log = self._open_new(self.directories[path], topic_partition, topic_id, settings)
+        except OSError as error:
+            reason = f"creating {topic_partition} in {path} failed: {error}"
+            if error.errno not in FULL_DISK:
+                self.take_directory_offline(path, reason)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
+        self.logs[topic_partition] = log
+        return log
+
+    def _open_new(
         self, directory: DataDirectory, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
     ) -> PartitionLog:
         request = self._request(directory, topic_partition, settings)._replace(
             recovery_point=0, log_start_offset=0, high_watermark=0
         )
-        files = self._resources.files
-        try:
-            files.make_directory(request.directory)
-            # Not synced, as the segment is not: a power failure that takes it takes the topic's first records too, and
-            # the broker's own metadata still knows the id.
-            files.write_file(f"{request.directory}/{names.PARTITION_METADATA}", encode_partition_metadata(topic_id))
-            return PartitionLog(create_log(request, topic_id), self._delayed_deletes, request.now_ms)
-        except FileExistsError:
-            raise  # what is there already is not ours to remove
-        except OSError:
-            # Half a partition would be loaded as a whole one by the next start.
-            self._remove_quietly(request.directory)
-            raise
+        return PartitionLog(create_log(request, topic_id), self._delayed_deletes, request.now_ms)
 
-    def _remove_quietly(self, path: str) -> None:
-        try:
-            self._resources.files.remove_tree(path)
-        except OSError as error:
-            logger.warning("cannot remove %s: %s", path, error)
-
-    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
-        """Renamed out of the way now; the files go after file.delete.delay.ms. Slices being served stay readable."""
+    def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and
+        settled. The files go after file.delete.delay.ms.
+        """
         log = self.logs.pop(topic_partition, None)
         if log is None:
             return
         log.availability.mark_removed()
         log.close(clean=False)
         target = log.directory.with_name(names.deleted_directory(topic_partition))
-        try:
-            self._resources.files.rename(log.directory, target)
-        except OSError as error:
-            self.take_directory_offline(log.directory.parent, f"deleting {topic_partition} failed: {error}")
-            return
-        self._unsynced.add(log.directory.parent)
-        self._delayed_deletes.add(str(target), now_ms + log.settings.file_delete_delay_ms)
+        self._retired.append(Retired(log.directory, target, now_ms + log.settings.file_delete_delay_ms))
 
-    def settle_deletions(self) -> None:
-        """To be called before the name of a deleted partition may be used again: a power failure that brought the old
-        directory back would put it in the new one's place.
-        """
-        for directory in self._unsynced:
-            try:
-                self._resources.files.sync_directory(directory)
-            except OSError as error:
-                self.take_directory_offline(directory, f"deleting partitions failed: {error}")
-        self._unsynced.clear()
+    def prepare_renames(self) -> DirectoryRenames | None:
+        """What another thread may rename, so that the names of deleted partitions may be used again."""
+        retired, self._retired = self._retired, []
+        return DirectoryRenames(self._resources.files, retired) if retired else None
+
+    def settle_renames(self, renames: DirectoryRenames) -> None:
+        for path, reason in renames.failures.items():
+            self.take_directory_offline(path, reason)
+        for each in renames.renamed:
+            self._delayed_deletes.add(str(each.target), each.due_ms)
+
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """All of it at once, for callers that may block."""
+        self.retire(topic_partition, now_ms)
+        self._rename_retired()
+
+    def _rename_retired(self) -> None:
+        renames = self.prepare_renames()
+        if renames is not None:
+            renames.run()
+            self.settle_renames(renames)
 
     def prepare_removal(self, now_ms: int) -> Removal | None:
         """Files that are due; another thread may remove them. `settle_removal` must follow."""
@@ -248,7 +267,7 @@ class LogDirectories:
         write, self._checkpoint_write = self._checkpoint_write, None
         for path, error in write.failures.items() if write is not None else ():
             self.directories[path].forget_checkpoints()
-            if error.errno in _FULL_DISK:
+            if error.errno in FULL_DISK:
                 logger.warning("cannot write the checkpoints of %s for now: %s", path, error)
             else:
                 self.take_directory_offline(path, f"writing its checkpoints failed: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from bisect import insort
 from collections.abc import Collection, Iterable
@@ -58,8 +59,15 @@ class Snapshots:
     def remove_before(self, offset: int) -> None:
         self._remove([taken for taken in self.offsets if taken < offset])
 
-    def remove_at(self, offsets: Collection[int]) -> None:
-        self._remove([taken for taken in self.offsets if taken in offsets])
+    def mark_deleted_at(self, offsets: Collection[int]) -> list[str]:
+        """Rename the files out of the way; the paths that remain to be removed."""
+        marked = []
+        for offset in [taken for taken in self.offsets if taken in offsets]:
+            with contextlib.suppress(FileNotFoundError):
+                self.files.rename(self.path(offset), self.path(offset) + names.DELETED)
+                marked.append(self.path(offset) + names.DELETED)
+        self.offsets = [offset for offset in self.offsets if offset not in offsets]
+        return marked
 
     def _remove(self, offsets: Collection[int]) -> None:
         for offset in offsets:

@@ -11,16 +11,25 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from penstock.log.formats import names
 from penstock.log.state.contents import LogContents
 from penstock.log.storage.files import Files, OpenFile
 
 
+class EpochWrite(NamedTuple):
+    """The leader epochs after so many changes; no content when the file has them already."""
+
+    path: str
+    content: bytes | None
+    change_count: int
+
+
 class Flush:
     """Everything below `offset` is durable once `run` has returned."""
 
-    __slots__ = ("_directories", "_files", "_log_files", "_paths", "offset", "truncation_count")
+    __slots__ = ("_directories", "_files", "_log_files", "_paths", "epochs", "offset", "truncation_count")
 
     def __init__(
         self,
@@ -30,6 +39,7 @@ class Flush:
         paths: Sequence[str],
         directories: Sequence[str],
         truncation_count: int,
+        epochs: EpochWrite,
     ) -> None:
         self._files = files
         self._log_files = log_files
@@ -37,12 +47,16 @@ class Flush:
         self._directories = directories
         self.offset = offset
         self.truncation_count = truncation_count
+        self.epochs = epochs
 
     def run(self) -> int:
         """The offset now durable. An OSError means that the kernel may have dropped what it could not write: the owner
         must take the partition offline, as trying again would only pretend to succeed."""
         for file in self._log_files:
             file.sync()
+        if self.epochs.content is not None:
+            with contextlib.suppress(FileNotFoundError):  # the partition was deleted in the meantime
+                self._files.write_atomically(self.epochs.path, self.epochs.content)
         for path in self._paths:
             # Deleted by retention in the meantime: then nobody needs it durable.
             with contextlib.suppress(FileNotFoundError):
@@ -66,8 +80,9 @@ def capture_flush(contents: LogContents) -> Flush:
         if segment.base_offset in contents.aborted:
             paths.append(contents.aborted.path(segment.base_offset))
     paths += [snapshots.path(offset) for offset in snapshots.offsets if offset >= recovery_point]
-    if not contents.epoch_file.is_synced:
-        paths.append(contents.epoch_file.path)
+    epoch_file = contents.epoch_file
+    if epoch_file.is_current and not epoch_file.is_synced:
+        paths.append(epoch_file.path)
     # A file that is new since the last flush needs its directory entry durable as well, and so does the directory
     # itself as long as nothing in it has ever been flushed.
     directories: list[str] = []
@@ -82,6 +97,9 @@ def capture_flush(contents: LogContents) -> Flush:
         paths,
         directories,
         contents.truncation_count,
+        EpochWrite(
+            epoch_file.path, None if epoch_file.is_current else epoch_file.epochs.encode(), epoch_file.change_count
+        ),
     )
 
 
@@ -122,7 +140,7 @@ class Flushing:
             return  # what was synced has been cut off since; the next flush counts
         if flush.offset > contents.recovery_point:
             contents.recovery_point = flush.offset
-        contents.epoch_file.is_synced = True
+        contents.epoch_file.mark_flushed(flush.epochs.change_count)
         if now_ms is not None:
             self.last_flush_ms = now_ms
 

@@ -65,6 +65,7 @@ def _delete(
         reason = reasons[segment.base_offset]
         logger.info("partition %s drops segment %d: %s", contents.topic_partition, segment.base_offset, reason.value)
         deleted.append(DeletedSegment(segment.base_offset, segment.size, reason))
-    contents.snapshots.remove_at([segment.base_offset for segment in gone])
+    for path in contents.snapshots.mark_deleted_at([segment.base_offset for segment in gone]):
+        delayed_deletes.add(path, due_ms)
     contents.aborted.forget([segment.base_offset for segment in gone])
     return deleted

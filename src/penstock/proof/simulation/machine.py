@@ -18,6 +18,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import FileSlice
+from penstock.proof.simulation.loop_guard import LoopGuard
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import FaultKind, Mode
 from penstock.proof.simulation.virtual_loop import VirtualLoop
@@ -123,6 +124,7 @@ class Machine:
         self._end: Callable[[], MemoryFiles] | None = None
         self._remains: MemoryFiles | None = None
         self._then: Callable[[], None] | None = None
+        self.loop_guard = LoopGuard(notebook.fail)
 
     # ---- lives
 
@@ -267,9 +269,11 @@ class Machine:
         self._set_check()
 
     def _set_check(self) -> None:
-        self.files.check = self._check if self._faulty_until or self._end is not None else None
+        self.files.check = self._check
 
     def _check(self, name: str, path: str) -> None:
+        if self.server is not None and self._loop is not None and not self._loop.is_in_thread:
+            self.loop_guard.look(name, path)
         if self._end is not None and name in _CHANGES:
             self._operations_left -= 1
             if self._operations_left <= 0 and self._remains is None:

@@ -31,6 +31,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._is_dying = False
         self.tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.failures: list[str] = []
+        self.is_in_thread = False  # while work for a thread runs
 
     # ---- what asyncio asks of a loop
 
@@ -95,7 +96,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         future = self.create_future()
 
         async def work() -> Any:
-            return func(*args)
+            self.is_in_thread = True
+            try:
+                return func(*args)
+            finally:
+                self.is_in_thread = False
 
         def hand_over(done: asyncio.Task[Any]) -> None:
             error = None if done.cancelled() else done.exception()

@@ -1,0 +1,44 @@
+"""While the broker serves, nothing that can block long is asked of the disk on its event loop.
+
+The simulated disk is quick, so a schedule would never notice. The guard sees every file operation that is not the work
+of a thread, and fails the schedule with the stack of one that a real disk may take long for (ADR 14). Starting and
+stopping may block: nobody is served then.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from penstock.log.formats import names
+
+# As `MemoryFiles` names them. A plain write or read goes to the page cache; a rename of a file changes one directory.
+BLOCKING = frozenset({"unlink", "remove_tree", "truncate", "sync", "list"})
+# The function that asked, and why it may. A failed write leaves a torn batch: cutting off that one batch is short work,
+# and the partition goes offline with it.
+ALLOWED = frozenset({("truncate", "append", "segment.py")})
+_SHOWN_FRAMES = 8
+_OWN_FRAMES = ("/loop_guard.py", "/simulation/machine.py", "/disks/memory.py", "/storage/files.py")
+
+
+class LoopGuard:
+    def __init__(self, fail: Callable[[str], None]) -> None:
+        self._fail = fail
+        self._told: set[str] = set()
+
+    def look(self, name: str, path: str) -> None:
+        """An operation on the loop while clients are served. Each place is told once."""
+        is_directory_renamed = name == "rename" and path.endswith(names.DELETE_DIRECTORY)
+        if name not in BLOCKING and not is_directory_renamed:
+            return
+        frames = [
+            (frame.name, frame.filename.rpartition("/")[2], frame.lineno)
+            for frame in reversed(traceback.extract_stack())
+            if not frame.filename.endswith(_OWN_FRAMES)
+        ]
+        if (name, *frames[0][:2]) in ALLOWED:
+            return
+        stack = " < ".join(f"{function} ({file}:{line})" for function, file, line in frames[:_SHOWN_FRAMES])
+        if stack not in self._told:
+            self._told.add(stack)
+            self._fail(f"{name} of {path} on the event loop: {stack}")
