@@ -50,7 +50,7 @@ METADATA_FILE = "penstock-metadata.db"
 
 
 class Surroundings(NamedTuple):
-    """What a broker finds around it, so that a test can put something else there: time, disk and chance."""
+    """Time, disk and chance as the broker finds them. A test or the simulation hands over its own."""
 
     clock: Clock
     files: Files
@@ -83,15 +83,15 @@ class BrokerServer:
         files: Files | None = None,
     ) -> BrokerServer:
         """With `is_temporary` the metadata stays in memory, because nobody will open the data again."""
-        around = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom())
+        surroundings = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom())
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        listeners = await _bind(config, metrics, around.clock)
+        listeners = await _bind(config, metrics, surroundings.clock)
         store: Store | None = None
         try:
             store = await _open_store(config, is_temporary)
-            server = await cls.compose(config, store, around, metrics, listeners)
+            server = await cls.compose(config, store, surroundings, metrics, listeners)
         except BaseException:
             await _abandon(listeners, store)
             raise
@@ -105,15 +105,17 @@ class BrokerServer:
         cls,
         config: BrokerConfig,
         store: Store,
-        around: Surroundings,
+        surroundings: Surroundings,
         metrics: BrokerMetrics,
         listeners: Sequence[TcpListener] = (),
     ) -> BrokerServer:
         """Everything but the sockets and the chores: logs loaded, coordinators loading."""
-        metadata = await _open_metadata(config, store, listeners, around)
-        directories = _open_logs(config, metadata, around.clock, around.files)
+        metadata = await _open_metadata(config, store, listeners, surroundings)
+        directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
         try:
-            server = cls(_assemble(metadata, directories, metrics, around), store, listeners, around.stopwatch)
+            server = cls(
+                _assemble(metadata, directories, metrics, surroundings), store, listeners, surroundings.stopwatch
+            )
             server._connect()
         except BaseException:
             directories.close(clean=False)
@@ -215,12 +217,12 @@ def _metadata_path(config: BrokerConfig) -> Path:
 
 
 async def _open_metadata(
-    config: BrokerConfig, store: Store, listeners: Sequence[TcpListener], around: Surroundings
+    config: BrokerConfig, store: Store, listeners: Sequence[TcpListener], surroundings: Surroundings
 ) -> Metadata:
     endpoints = config.advertised_endpoints({each.name: each.port for each in listeners}, socket.gethostname())
-    clean = all(around.files.exists(Path(path) / names.CLEAN_SHUTDOWN) for path in config.log_directories)
-    choices = Choices(around.chance, lambda: new_topic_id(around.chance.randbytes))
-    return await Metadata.open(store, config, endpoints, around.clock, was_clean_shutdown=clean, choices=choices)
+    clean = all(surroundings.files.exists(Path(path) / names.CLEAN_SHUTDOWN) for path in config.log_directories)
+    choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
+    return await Metadata.open(store, config, endpoints, surroundings.clock, was_clean_shutdown=clean, choices=choices)
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:
@@ -234,8 +236,10 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
     )
 
 
-def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, around: Surroundings) -> Broker:
-    config, clock, chance = metadata.config, around.clock, around.chance
+def _assemble(
+    metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings
+) -> Broker:
+    config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
     partitions = Partitions(config.identity.node_id, directories, metadata.log_settings, metrics.topics, clock)
     flusher = Flusher(metrics.logs, clock)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
@@ -268,7 +272,7 @@ def _assemble(metadata: Metadata, directories: LogDirectories, metrics: BrokerMe
         metrics=metrics,
         authorizer=AllowEverything(),
         served_versions=[api.served_versions for api in APIS.values()],
-        slices=Slices(around.stopwatch.passed),
+        slices=Slices(surroundings.stopwatch.passed),
         metadata=metadata,
         directories=directories,
         partitions=partitions,

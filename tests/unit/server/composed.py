@@ -40,7 +40,7 @@ class Ground:
             await server.stop()
 
     async def start(self, config: Mapping[str, str] | None = None) -> BrokerServer:
-        around = Surroundings(SystemClock(), self.files, random.Random(1))
+        surroundings = Surroundings(SystemClock(), self.files, random.Random(1))
         parsed = BrokerConfig.parse({"log.dirs": DATA, **SMALL, **(config or {})})
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        return await BrokerServer.compose(parsed, MemoryStore(self.tree), around, metrics)
+        return await BrokerServer.compose(parsed, MemoryStore(self.tree), surroundings, metrics)
