@@ -10,7 +10,8 @@ import pytest
 
 SOURCES = Path(__file__).parents[2] / "src"
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
-MESSAGE_AT = {"once_per": 2}  # a rate-limited line has its key and its level first
+# A rate-limited line has its key and its level first, a coordinator's notice its level.
+MESSAGE_AT = {"once_per": 2, "tell_operator": 1}
 
 
 def violations(source: str) -> Iterator[int]:
@@ -30,12 +31,22 @@ def violations(source: str) -> Iterator[int]:
 def _is_constant(message: ast.expr | None) -> bool:
     if isinstance(message, ast.Name):
         return message.id.isupper()
+    if isinstance(message, ast.Subscript):  # a table of messages
+        return _is_constant(message.value)
+    if isinstance(message, ast.Attribute):  # a notice, whose message was constant where the notice was made
+        return ast.unparse(message) == "notice.message"
     return isinstance(message, ast.Constant) and isinstance(message.value, str)
 
 
 @pytest.mark.parametrize(
     "line",
-    ['logger.error(f"{x} failed")', 'logger.info("a" + x)', "logger.warning(reason)", 'x.once_per("k", 1, f"{x}")'],
+    [
+        'logger.error(f"{x} failed")',
+        'logger.info("a" + x)',
+        "logger.warning(reason)",
+        'x.once_per("k", 1, f"{x}")',
+        'x.tell_operator(1, f"{x}")',
+    ],
 )
 def test_call_is_found_when_its_message_is_not_constant(line: str) -> None:
     assert list(violations(line)) == [1]

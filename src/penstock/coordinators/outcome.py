@@ -1,10 +1,11 @@
-"""What an operation of a coordinator wants to happen: records to append, replies to release, timers to set.
+"""What an operation of a coordinator wants to happen: records to append, replies to release, timers to set, lines to
+log.
 
 The runtime appends `records` to the coordinator's partition, hands each to `Shards.replay`, and releases `replies`
 when the records are durable. Between an operation and the replay of its records nothing else may happen to that
 partition's shard. Later operations see what was replayed before it is durable, so their replies wait as well. If the
 append fails the runtime calls `Shards.on_append_failed` instead, whose outcome has the replies. Timer changes concern
-memory alone and apply in any case.
+memory alone and apply in any case. Clients can cause as many notices as they like, so the runtime limits their rate.
 """
 
 from __future__ import annotations
@@ -95,12 +96,21 @@ class TimerChange(NamedTuple, Generic[KeyType]):
 # ---------------------------------------------------------------------------------------------------- outcome
 
 
+class Notice(NamedTuple):
+    """A line for the operator, about something that the operator may want to act on."""
+
+    level: int
+    message: str  # a constant: the runtime counts the lines of each
+    fields: dict[str, object]
+
+
 @dataclass(slots=True)
 class Outcome(Generic[KeyType]):
     partition: int
     records: list[CoordinatorRecord] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     timers: list[TimerChange[KeyType]] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     # False: the records may be spread over several batches (a clean-up may write more than one batch can hold).
     is_atomic: bool = True
 
@@ -112,6 +122,9 @@ class Outcome(Generic[KeyType]):
     def reply(self, token: Token[ResultType], result: ResultType) -> None:
         reply: _Reply[ResultType] = _Reply(token, result)
         self.replies.append(reply)
+
+    def tell_operator(self, level: int, message: str, **fields: object) -> None:
+        self.notices.append(Notice(level, message, fields))
 
     def failed_replies(self, append_error: ErrorCode) -> list[Reply]:
         """The same replies, after the records could not be made durable."""

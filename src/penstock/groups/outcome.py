@@ -25,6 +25,15 @@ class TimerKind(enum.Enum):
     REVOCATION = "revocation"  # a member must have given up what it was told to
 
 
+# What the operator hears of a member that has not done in time what a timer waits for.
+EXPULSIONS = {
+    TimerKind.SESSION: "a member is out of its group: no heartbeat came within the session timeout",
+    TimerKind.JOIN: "a member is out of its group: it did not rejoin within the rebalance timeout",
+    TimerKind.SYNC: "a member is out of its group: it did not ask for its assignment within the rebalance timeout",
+    TimerKind.REVOCATION: "a member is out of its group: it did not give up partitions within the rebalance timeout",
+}
+
+
 class TimerKey(NamedTuple):
     kind: TimerKind
     partition: int  # of `__consumer_offsets`

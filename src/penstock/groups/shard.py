@@ -4,7 +4,6 @@ to it.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Mapping
 
@@ -24,8 +23,6 @@ from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, 
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode
-
-logger = logging.getLogger(__name__)
 
 # A member id is written as a string of at most 32,767 bytes; a character takes up to 4, and "-" with the UUID takes 37.
 _MAX_PREFIX_CHARACTERS = 8_000
@@ -190,10 +187,6 @@ class GroupShard:
         """
         outcome = self.outcome()
         outcome.replies = failed.failed_replies(append_error)
-        logger.warning(
-            "group records could not be written",
-            extra={"offsets_partition": self.partition, "error": append_error.name, "records": len(failed.records)},
-        )
         pending = failed.pending
         assert failed.is_atomic or pending is None, "half of a change cannot be undone"
         group = self.groups.get(pending.group_id) if pending is not None else None

@@ -46,10 +46,10 @@ class Topics(NamedTuple):
         """Another number whenever a topic of these is created, deleted, made anew or gets partitions. Kafka records
         such a number, too, made in another way; a group that moves between the two is assigned anew, once.
         """
-        found = sorted(topic for name in names if (topic := self.by_name.get(name)) is not None)
-        if not found:
+        existing = sorted(topic for name in names if (topic := self.by_name.get(name)) is not None)
+        if not existing:
             return 0
-        text = b"".join(b"%s\0%s%d\0" % (name.encode(), topic_id, count) for name, topic_id, count in found)
+        text = b"".join(b"%s\0%s%d\0" % (name.encode(), topic_id, count) for name, topic_id, count in existing)
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 

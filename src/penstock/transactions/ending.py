@@ -24,8 +24,6 @@ from penstock.transactions.state import (
     TransactionState,
 )
 
-logger = logging.getLogger(__name__)
-
 _OUTCOMES = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
 
 
@@ -127,7 +125,12 @@ def _on_timeout(shard: TransactionShard, outcome: TransactionOutcome, transactio
     if not transaction.is_timed_out(now_ms):
         shard.expect_end(outcome, transactional_id, transaction, now_ms)
         return
-    logger.info("transaction timed out", extra={"transactional_id": transactional_id})
+    outcome.tell_operator(
+        logging.INFO,
+        "a transaction is aborted: its producer did not end it in time",
+        transactional_id=transactional_id,
+        timeout_ms=transaction.timeout_ms,
+    )
     pending = PendingAppend(AppendPurpose.ABORT_TIMED_OUT, transactional_id)
     try:
         fence_and_abort(shard, outcome, transactional_id, transaction, now_ms)

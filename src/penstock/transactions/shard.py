@@ -4,7 +4,6 @@ to it.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -16,8 +15,6 @@ from penstock.transactions.outcome import AppendPurpose, Markers, PendingAppend,
 from penstock.transactions.records import decode_record, encode_transaction, value_version
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import NEXT_STATES, NO_TIMEOUT_MS, PREPARED, Transaction
-
-logger = logging.getLogger(__name__)
 
 _RETRY_TIMERS = {
     AppendPurpose.COMPLETE: TimerKind.COMPLETION_RETRY,
@@ -112,10 +109,6 @@ class TransactionShard:
         try again.
         """
         self._staged.clear()
-        logger.warning(
-            "transaction records could not be written",
-            extra={"transactions_partition": self.partition, "error": append_error.name},
-        )
         outcome = self.outcome()
         outcome.replies = failed.failed_replies(append_error)
         if failed.pending is not None:

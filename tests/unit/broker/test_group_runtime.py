@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,25 @@ class TestWaiting:
             await until(lambda: not rig.runtime.shards.read(DESCRIBE_GROUP, DescribeGroupRequest("g")).members)
 
         rig.run(scenario)
+
+    def test_lines_are_few_when_very_many_members_are_dropped(self, rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+        async def drop(group: str) -> None:
+            request = JoinRequest(
+                group, "", "consumer", (Protocol("range", b""),), 1, 1, accepts_member_id_required=False
+            )
+            await rig.submit(request)
+
+        async def scenario() -> None:
+            for number in range(50):
+                await drop(f"group-{number}")
+            counts = rig.runtime.coordinator.group_counts
+            await until(lambda: counts()[GroupState.EMPTY] == 50)
+
+        with caplog.at_level(logging.INFO, logger="penstock"):
+            rig.run(scenario)
+        expelled = [line for line in caplog.messages if "is out of its group" in line]
+        assert 0 < len(expelled) <= 10
+        assert len(caplog.messages) <= 20
 
     def test_no_timer_is_left_when_the_runtime_closes(self, rig: Rig) -> None:
         async def scenario() -> None:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from penstock.coordinators.outcome import CoordinatorRecord, Result
+from penstock.coordinators.outcome import CoordinatorRecord, Notice, Result
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.table import (
     COMMIT_OFFSETS,
@@ -75,6 +75,7 @@ class Runtime:
         self.log: list[CoordinatorRecord] = []
         self.replies: dict[object, Result] = {}
         self.timers: dict[TimerKey, int] = {}
+        self.notices: list[Notice] = []
         self.fail_appends_with: ErrorCode | None = None
         self.fail_next_append_with: ErrorCode | None = None
         self.groups = GroupCoordinator(settings or GroupSettings(), partition_count, lambda: str(next(self.suffixes)))
@@ -99,6 +100,7 @@ class Runtime:
         for record in outcome.records:
             self.log.append(record)
             self.groups.shards.replay(outcome.partition, *record, len(self.log) - 1)
+        self.notices += outcome.notices
         for reply in outcome.replies:
             reply.release()
 

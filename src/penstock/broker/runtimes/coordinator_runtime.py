@@ -22,12 +22,17 @@ from penstock.coordinators.operations import Operation
 from penstock.coordinators.outcome import Outcome, Result, TimerKey
 from penstock.coordinators.routing import Shard, Shards
 from penstock.core.clock import Clock
+from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import NO_PRODUCER_ID
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import Record, build_batch, iterate_records
 
 logger = logging.getLogger("penstock.broker.coordinators")
+
+# Ten lines of a kind in ten seconds show an operator which clients are in trouble; a thousand would show no more.
+_NOTICE_INTERVAL_MS = 10_000
+_NOTICE_BURST = 10
 
 KeyType = TypeVar("KeyType", bound=TimerKey)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
@@ -46,6 +51,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._log = log
         self._clock = clock
         self._timers = CoordinatorTimers(self._on_timer)
+        self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -------------------------------------------------------------------------------------------- requests
@@ -94,8 +100,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             try:
                 self._append(outcome)
             except ApiError as error:
-                where = {"topic": self._log.topic, "partition": outcome.partition}
-                logger.error("a coordinator's state cannot be written", extra={**where, "reason": error.message})
+                self._note_failed_append(outcome, error)
                 self._timers.apply(outcome.timers)
                 self._perform(self.shards.on_append_failed(outcome, error.code, self._clock.now_ms()))
                 return
@@ -104,6 +109,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
                 self._perform(self.shards.on_append_failed(outcome, code, self._clock.now_ms()))
                 raise
         self._timers.apply(outcome.timers)
+        for notice in outcome.notices:
+            self._notices.once_per(notice.message, notice.level, notice.message, notice.fields)
         if not outcome.has_consequences:
             return
         owing = self._log.owing((outcome.partition,))
@@ -128,6 +135,11 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
                 written += len(records)
         finally:
             outcome.records = outcome.records[written:]
+
+    def _note_failed_append(self, outcome: OutcomeType, error: ApiError) -> None:
+        fields = {"topic": self._log.topic, "partition": outcome.partition, "records": len(outcome.records)}
+        fields["reason"] = error.message
+        self._notices.once_per("append", logging.ERROR, "a coordinator's records cannot be written", fields)
 
     async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition]) -> None:
         if await self._log.flush(owing):
@@ -177,8 +189,10 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             except (ApiError, OSError, ValueError) as error:
                 # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or
                 # tear transactions.
-                where = {"topic": self._log.topic, "partition": index}
-                logger.error("a coordinator's state cannot be loaded", extra={**where, "reason": str(error)})
+                logger.error(
+                    "a coordinator's state cannot be loaded",
+                    extra={"topic": self._log.topic, "partition": index, "reason": str(error)},
+                )
                 self._unload(index)
 
     def _finish_loading(self, partition: int) -> None:

@@ -15,6 +15,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
+from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions.outcome import Markers
@@ -47,6 +48,7 @@ class MarkerWriter:
         self._exists = exists
         self._groups = groups
         self._clock = clock
+        self._limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
 
     def write(self, markers: Markers) -> WrittenMarkers:
         """To as many of the partitions as will take it."""
@@ -88,13 +90,9 @@ class MarkerWriter:
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return not self._exists(topic_partition)  # it may also be there and not have come online
         if error in _OVERTAKEN:
-            logger.warning(
-                "a partition has a newer epoch than a transaction's marker",
-                extra={
-                    "partition": topic_partition,
-                    "transactional_id": markers.transactional_id,
-                    "error": error.name,
-                },
+            fields = {"partition": topic_partition, "transactional_id": markers.transactional_id, "error": error.name}
+            self._limited_log.once_per(
+                "overtaken", logging.WARNING, "a partition has a newer epoch than a transaction's marker", fields
             )
             return True
         return False

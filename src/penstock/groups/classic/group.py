@@ -236,7 +236,7 @@ class ClassicGroup:
             joined = next((member_id for member_id in self.members if member_id in self.join_tokens), None)
             if joined is None:
                 return False
-            logger.info(
+            logger.debug(
                 "the group's leader did not rejoin; another member leads",
                 extra={"group": self.group_id, "leader": joined},
             )
@@ -299,16 +299,11 @@ class ClassicGroup:
     def _read_subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol():
             return None
-        # The members of a group mostly subscribe alike: each different subscription is decoded once.
-        member_by_metadata = {member.metadata(self.protocol_name) or b"": member for member in self.members.values()}
         topics: set[str] = set()
-        for metadata, member in member_by_metadata.items():
+        # The members of a group mostly subscribe alike: each different subscription is decoded once.
+        for metadata in {member.metadata(self.protocol_name) or b"" for member in self.members.values()}:
             subscribed = decode_subscribed_topics(metadata)
             if subscribed is None:
-                logger.warning(
-                    "a consumer's subscription cannot be read",
-                    extra={"group": self.group_id, "member": member.member_id},
-                )
                 return None
             topics |= subscribed
         return frozenset(topics)

@@ -17,7 +17,7 @@ import logging
 
 from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState, InitialDelay, Member
-from penstock.groups.outcome import GroupOutcome, TimerKind
+from penstock.groups.outcome import EXPULSIONS, GroupOutcome, TimerKind
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import NO_MEMBER_ID
 from penstock.groups.results import JoinResult, SyncResult
@@ -58,7 +58,7 @@ class Rebalance:
         self.outcome.cancel_timer(TimerKind.SYNC, group.group_id)
         is_initial = group.state is GroupState.EMPTY
         group.transition_to(GroupState.PREPARING_REBALANCE, self.now_ms)
-        logger.info(
+        logger.debug(
             "rebalance begins",
             extra={
                 "group": group.group_id,
@@ -113,21 +113,26 @@ class Rebalance:
             m for m in group.members.values() if m.group_instance_id is None and m.member_id not in group.join_tokens
         ]
         for member in late:
-            logger.info("a member did not rejoin in time", extra={"group": group.group_id, "member": member.member_id})
-            self.drop_member(member.member_id)
+            self._expel(member, TimerKind.JOIN, group.rebalance_timeout_ms())
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none is back: wait until one is, or until their sessions end.
             self.outcome.set_timer(TimerKind.JOIN, group.group_id, group.rebalance_timeout_ms())
             return
         group.initial_delay = None
         group.start_next_generation(self.now_ms)
-        logger.info(
+        logger.debug(
             "generation begins",
             extra={"group": group.group_id, "generation": group.generation_id, "members": len(group.members)},
         )
         if group.state is GroupState.EMPTY:
             self.outcome.records.append(encode_group(group.group_id, group.image({})))
             return
+        if group.uses_consumer_protocol() and group.subscribed_topics is None:
+            self.outcome.tell_operator(
+                logging.WARNING,
+                "offsets of a group do not expire: the subscription of a member cannot be read",
+                group=group.group_id,
+            )
         self._announce_generation()
 
     def _announce_generation(self) -> None:
@@ -165,9 +170,10 @@ class Rebalance:
         group = self.group
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
             return
-        silent = [member_id for member_id in group.members if member_id in group.pending_sync]
-        for member_id in silent:
-            self.drop_member(member_id)
+        silent = [member for member in group.members.values() if member.member_id in group.pending_sync]
+        timeout_ms = group.rebalance_timeout_ms()
+        for member in silent:
+            self._expel(member, TimerKind.SYNC, timeout_ms)
         self.prepare(f"{len(silent)} members did not ask for their assignment")
 
     # ---------------------------------------------------------------------------------------- members
@@ -199,6 +205,19 @@ class Rebalance:
         self.outcome.cancel_timer(TimerKind.SESSION, self.group.group_id, member_id)
         self.group.remove(member_id)
 
+    def _expel(self, member: Member, overdue: TimerKind, timeout_ms: int) -> None:
+        """The operator hears which process did not keep up."""
+        self.outcome.tell_operator(
+            logging.INFO,
+            EXPULSIONS[overdue],
+            group=self.group.group_id,
+            member=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            timeout_ms=timeout_ms,
+        )
+        self.drop_member(member.member_id)
+
     def answer_parked(self, member_id: str, answered_member_id: str, error: ErrorCode) -> None:
         joining = self.group.join_tokens.pop(member_id, None)
         if joining is not None:
@@ -214,8 +233,8 @@ class Rebalance:
             if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined():
                 self.complete_join()
         elif member_id in group.members and not group.is_heartbeat_satisfied(member_id):
-            logger.info("a member's session expired", extra={"group": group.group_id, "member": member_id})
-            self.drop_member(member_id)
+            member = group.members[member_id]
+            self._expel(member, TimerKind.SESSION, member.session_timeout_ms)
             if group.state is not GroupState.PREPARING_REBALANCE:
                 self.prepare("a member's session expired")
             elif group.has_all_members_joined():

@@ -108,16 +108,16 @@ class ConsumerStep:
         used = {member.topic_regex for member in group.members_with(said.after).values() if member.topic_regex}
         for expression in group.expressions.keys() - used:
             self.record(encode_expression(group.group_id, expression, None))
-        found = {}
+        refreshed = {}
         for expression in sorted(used):
             resolved = group.expressions.get(expression)
             if resolved is None or must_refresh:
                 resolved = self._resolve(expression, said)
                 self.record(encode_expression(group.group_id, expression, resolved))
-            found[expression] = resolved
+            refreshed[expression] = resolved
         if must_refresh:
             group.are_expressions_outdated = False
-        return found
+        return refreshed
 
     def _must_refresh(self) -> bool:
         if not self.group.expressions:
@@ -137,7 +137,12 @@ class ConsumerStep:
                 raise ApiError(error.code, f"SubscribedTopicRegex {error.message}") from error
             # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
             # the other members.
-            logger.warning("a regular expression cannot be used", extra={"group": self.group.group_id})
+            self.outcome.tell_operator(
+                logging.WARNING,
+                "a recorded regular expression cannot be used: it stands for no topics",
+                group=self.group.group_id,
+                expression=expression,
+            )
         return ResolvedExpression(frozenset(names), self.topics.version, self.now_ms)
 
     # ------------------------------------------------------------------------------------------ epoch
@@ -159,7 +164,7 @@ class ConsumerStep:
     def _record_epoch(self, digest: int) -> int:
         epoch = self.group.epoch + 1
         self.record(encode_consumer_group(self.group.group_id, epoch, digest))
-        logger.info("the group's epoch is bumped", extra={"group": self.group.group_id, "epoch": epoch})
+        logger.debug("the group's epoch is bumped", extra={"group": self.group.group_id, "epoch": epoch})
         return epoch
 
     # ----------------------------------------------------------------------------------------- target

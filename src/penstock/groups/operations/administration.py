@@ -205,12 +205,12 @@ def remove_topics(shard: GroupShard, topics: Iterable[DeletedTopic]) -> GroupOut
         for group_id in shard.offsets.groups()
         for partition, offset in shard.offsets.of_group(group_id).items()
     ]
-    found = {
+    orphaned = {
         (group_id, partition): None
         for group_id, partition, offset in (*committed, *shard.offsets.pending())
         if partition.topic in deleted and _belongs(offset, deleted[partition.topic])
     }
-    outcome.records = [encode_offset(group_id, *partition, None) for group_id, partition in found]
+    outcome.records = [encode_offset(group_id, *partition, None) for group_id, partition in orphaned]
     return outcome
 
 

@@ -179,10 +179,10 @@ def _member(
     if instance_id is not None:
         member = _check_instance(group.static_member(instance_id), member_id)
     else:
-        found = group.members.get(member_id)
-        if found is None:
+        known = group.members.get(member_id)
+        if known is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member = found
+        member = known
     if member.classic is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if member.member_epoch != generation_id:

@@ -11,7 +11,7 @@ from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer.group import JOINING, LEAVING, LEAVING_FOR_A_WHILE, ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep, Said
 from penstock.groups.operations import migration
-from penstock.groups.outcome import GroupOutcome, TimerKey, TimerKind
+from penstock.groups.outcome import EXPULSIONS, GroupOutcome, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import AssignedPartitions, MemberState, encode_assignment
 from penstock.groups.records.consumer_offsets import encode_group
 from penstock.groups.requests import ConsumerHeartbeatRequest
@@ -247,7 +247,7 @@ def remove_members(
     """They left or were silent for too long. If all that are left speak the classic protocol, the group does, too."""
     if not gone:
         return
-    logger.info("members are gone", extra={"group": group.group_id, "members": [member.member_id for member in gone]})
+    logger.debug("members are gone", extra={"group": group.group_id, "members": [member.member_id for member in gone]})
     left = [member for member in group.members.values() if member not in gone]
     if left and migration.can_downgrade(shard, left):
         migration.downgrade(shard, group, left, outcome, now_ms, gone=gone)
@@ -265,8 +265,13 @@ def on_timer(shard: GroupShard, group: ConsumerGroup, key: TimerKey, now_ms: int
         return outcome
     if key.kind in (TimerKind.JOIN, TimerKind.SYNC) and member.classic is None:
         return outcome
-    logger.info(
-        "a member's time is up", extra={"group": group.group_id, "member": member.member_id, "of": key.kind.value}
+    outcome.tell_operator(
+        logging.INFO,
+        EXPULSIONS[key.kind],
+        group=group.group_id,
+        member=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
     )
     remove_members(shard, group, [member], outcome, now_ms)
     return outcome

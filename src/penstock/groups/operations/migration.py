@@ -28,8 +28,6 @@ from penstock.groups.subscription import (
 from penstock.groups.topics import Topics
 from penstock.protocol.errors import ApiError, ErrorCode
 
-logger = logging.getLogger(__name__)
-
 # ---------------------------------------------------------------------------------------------------- up
 
 
@@ -57,6 +55,9 @@ def upgrade(shard: GroupShard, classic: ClassicGroup, outcome: GroupOutcome) -> 
     group.replay_target_epoch(classic.generation_id, 0)
     group.replay_group(classic.generation_id, shard.topics.digest(group.subscribed_names()))
     outcome.records += [encode_group(group_id, None), *group.records()]
+    outcome.tell_operator(
+        logging.INFO, "a group changes from the classic protocol to the consumer protocol", group=group_id
+    )
     return group
 
 
@@ -139,7 +140,9 @@ def downgrade(
         rebalance.expect_heartbeat(each)
     if needs_rebalance:
         rebalance.prepare("the last member of the consumer protocol is gone")
-    logger.info("a consumer group became a classic one", extra={"group": group.group_id})
+    outcome.tell_operator(
+        logging.INFO, "a group changes from the consumer protocol to the classic one", group=group.group_id
+    )
     return classic
 
 

@@ -273,9 +273,9 @@ def _read_partition_metadata(key: bytes, value: bytes | None) -> ConsumerChange:
 
 
 def _read_subscription(key: bytes, value: bytes | None) -> ConsumerChange:
-    where = decode_body(ConsumerGroupMemberMetadataKey, key)
+    named = decode_body(ConsumerGroupMemberMetadataKey, key)
     if value is None:
-        return SubscriptionChange(where.group_id, where.member_id, None)
+        return SubscriptionChange(named.group_id, named.member_id, None)
     body = decode_body(ConsumerGroupMemberMetadataValue, value)
     classic = None
     if body.classic_member_metadata is not None:
@@ -297,7 +297,7 @@ def _read_subscription(key: bytes, value: bytes | None) -> ConsumerChange:
         server_assignor=body.server_assignor,
         classic=classic,
     )
-    return SubscriptionChange(where.group_id, where.member_id, subscription)
+    return SubscriptionChange(named.group_id, named.member_id, subscription)
 
 
 def _read_target_epoch(key: bytes, value: bytes | None) -> ConsumerChange:
@@ -309,20 +309,20 @@ def _read_target_epoch(key: bytes, value: bytes | None) -> ConsumerChange:
 
 
 def _read_target(key: bytes, value: bytes | None) -> ConsumerChange:
-    where = decode_body(ConsumerGroupTargetAssignmentMemberKey, key)
+    named = decode_body(ConsumerGroupTargetAssignmentMemberKey, key)
     if value is None:
-        return TargetChange(where.group_id, where.member_id, None)
+        return TargetChange(named.group_id, named.member_id, None)
     body = decode_body(ConsumerGroupTargetAssignmentMemberValue, value)
     partitions = frozenset(
         TopicIdPartition(topic.topic_id, index) for topic in body.topic_partitions for index in topic.partitions
     )
-    return TargetChange(where.group_id, where.member_id, partitions)
+    return TargetChange(named.group_id, named.member_id, partitions)
 
 
 def _read_assignment(key: bytes, value: bytes | None) -> ConsumerChange:
-    where = decode_body(ConsumerGroupCurrentMemberAssignmentKey, key)
+    named = decode_body(ConsumerGroupCurrentMemberAssignmentKey, key)
     if value is None:
-        return AssignmentChange(where.group_id, where.member_id, None)
+        return AssignmentChange(named.group_id, named.member_id, None)
     body = decode_body(ConsumerGroupCurrentMemberAssignmentValue, value)
     known = body.state in (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
     assignment = RecordedAssignment(
@@ -332,7 +332,7 @@ def _read_assignment(key: bytes, value: bytes | None) -> ConsumerChange:
         assigned=_read_partitions(body.assigned_partitions, body.member_epoch),
         pending_revocation=_read_partitions(body.partitions_pending_revocation, body.member_epoch),
     )
-    return AssignmentChange(where.group_id, where.member_id, assignment)
+    return AssignmentChange(named.group_id, named.member_id, assignment)
 
 
 def _read_partitions(topics: Iterable[TopicPartitions], member_epoch: int) -> AssignedPartitions:
@@ -347,12 +347,12 @@ def _read_partitions(topics: Iterable[TopicPartitions], member_epoch: int) -> As
 
 
 def _read_expression(key: bytes, value: bytes | None) -> ConsumerChange:
-    where = decode_body(ConsumerGroupRegularExpressionKey, key)
+    named = decode_body(ConsumerGroupRegularExpressionKey, key)
     if value is None:
-        return ExpressionChange(where.group_id, where.regular_expression, None)
+        return ExpressionChange(named.group_id, named.regular_expression, None)
     body = decode_body(ConsumerGroupRegularExpressionValue, value)
     resolved = ResolvedExpression(frozenset(body.topics), body.version, body.timestamp)
-    return ExpressionChange(where.group_id, where.regular_expression, resolved)
+    return ExpressionChange(named.group_id, named.regular_expression, resolved)
 
 
 _READERS = {

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets`, byte for byte Kafka's.
 
-A key begins with its kind as an int16 (0 and 1: an offset, 2: a classic group; 3 to 8 and 16: `consumer_records`), a
+A key begins with its kind as an int16 (0 and 1: an offset, 2: a classic group; 3 to 8 and 16: `consumer_groups`), a
 value with its version as an int16. Offsets are written as version 3; as 1 where an old client asked for its own
 retention time, because only that version has a place for it; as 4 where the topic id is known. Groups are written as
 version 3. Everything up to 4 is read.
