@@ -30,6 +30,7 @@ from penstock.log.recovery.truncation import truncate_log
 from penstock.log.state.contents import LogContents
 from penstock.log.state.origin import Origin
 from penstock.log.state.transaction_index import AbortedTransaction
+from penstock.log.storage.files import FULL_DISK
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
 from penstock.log.upkeep.flush import Flushing
 from penstock.log.upkeep.segment_deletion import DeletedSegment, apply_retention
@@ -190,7 +191,21 @@ class PartitionLog:
             truncate_log(self._contents, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
 
-    # ---- close
+    # ---- upkeep of the files
+
+    def write_index_entries(self) -> None:
+        """Bring the index files of the active segment up to date, for whoever reads them while the broker runs.
+
+        A full disk is left to the appends to notice: the entries stay in memory and are written later.
+        """
+        indexes = self.segments.active.indexes
+        if not indexes.has_unwritten or self.availability.offline_reason is not None:
+            return
+        try:
+            indexes.write_entries()
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise self.availability.fail("writing its indexes", error) from error
 
     def close(self, clean: bool) -> None:
         """`clean` leaves everything on disk that lets the next start trust it; otherwise the files are just let go."""
@@ -204,14 +219,18 @@ class PartitionLog:
             self._contents.aborted.close()
 
     def _settle(self) -> None:
-        contents = self._contents
+        """Snapshot, transaction index and indexes are durable: nothing would notice their loss after a clean shutdown,
+        and part of an index cannot be told from all of it.
+        """
+        contents, active = self._contents, self._contents.segments.active
         if contents.log_end_offset > 0:
-            # Durable: nothing would notice its loss after a clean shutdown.
             contents.snapshots.write(contents.log_end_offset, contents.producers.entries.values())
             contents.files.sync_file(contents.snapshots.path(contents.log_end_offset))
-            contents.files.sync_directory(contents.directory)
         if not contents.epoch_file.is_current:
             contents.epoch_file.write(contents.recovery_point)
         self.flushing.flush()
-        contents.aborted.seal(contents.segments.active.base_offset, sync=True)
-        contents.segments.active.seal(trim=contents.settings.preallocate)
+        contents.aborted.seal(active.base_offset, sync=True)
+        active.seal(trim=contents.settings.preallocate)
+        if contents.log_end_offset > 0:
+            active.indexes.sync()
+            contents.files.sync_directory(contents.directory)

@@ -1,10 +1,10 @@
-"""Kafka's own reader over the files of a stopped broker: it checks every batch and every index entry."""
+"""Kafka's own reader over the files of a broker, stopped or running: it checks every batch and every index entry."""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -15,12 +15,14 @@ from confluent_kafka.cimpl import NewTopic
 from apache_kafka.commands import run_command
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
+from tests.clients.support import eventually
 
 TOPIC = "dumped"
 TRANSACTIONS_TOPIC = "dumped-transactions"
 TRANSACTIONS = 30
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS_PER_CODEC = 4000
+LIVE_BATCHES = 50
 # What the tool prints when an index does not fit its log.
 COMPLAINTS = (
     "Mismatches",
@@ -122,6 +124,20 @@ def data_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     return Path(directory)
 
 
+@pytest.fixture(scope="module", params=[make_apache_kafka, make_penstock], ids=lambda make: make.__name__)
+def live_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The partition of a running broker: one segment of batches that are larger than an index interval."""
+    server, directory = request.param(tmp_path_factory.mktemp("live") / "broker")
+    with server:
+        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+        producer = confluent_kafka.Producer({"bootstrap.servers": server.bootstrap_servers, "batch.num.messages": 10})
+        for number in range(10 * LIVE_BATCHES):
+            producer.produce(TOPIC, b"x" * 1024, timestamp=1_700_000_000_000 + number)
+        assert producer.flush(60) == 0
+        yield Path(directory) / f"{TOPIC}-0"
+
+
 def files(data_directory: Path, suffix: str, topic: str = f"{TOPIC}-0") -> str:
     return ",".join(str(path) for path in sorted((data_directory / topic).glob(f"*{suffix}")))
 
@@ -152,6 +168,25 @@ def test_index_has_entries_when_dumped(data_directory: Path) -> None:
     assert len(re.findall(r"^offset: \d+ position: \d+$", dumped, re.MULTILINE)) > 10
     dumped = run_command("kafka-dump-log", "--files", files(data_directory, ".timeindex")).stdout
     assert len(re.findall(r"^timestamp: \d+ offset: \d+$", dumped, re.MULTILINE)) > 10
+
+
+@pytest.mark.parametrize(
+    ("suffix", "entry"), [(".index", r"^offset: \d+ position: \d+$"), (".timeindex", r"^timestamp: \d+ offset: \d+$")]
+)
+def test_index_of_the_segment_being_written_is_read_when_the_broker_runs(
+    live_directory: Path, suffix: str, entry: str
+) -> None:
+    """The tool failed for want of the file, and left an empty one behind."""
+    (active,) = live_directory.glob("*.log")
+    before = {path.name for path in live_directory.iterdir()}
+
+    def count_entries() -> int:
+        dumped = run_command("kafka-dump-log", "--files", str(active.with_suffix(suffix)))
+        assert [complaint for complaint in COMPLAINTS if complaint in dumped.output] == []
+        return len(re.findall(entry, dumped.stdout, re.MULTILINE))
+
+    eventually(lambda: count_entries() >= LIVE_BATCHES - 1, "the entries in the file")
+    assert {path.name for path in live_directory.iterdir()} == before
 
 
 def test_producer_state_is_read_when_the_snapshots_are_dumped(data_directory: Path) -> None:

@@ -125,6 +125,19 @@ class TestChores:
 
         rig.run(scenario)
 
+    def test_index_files_follow_the_log_when_it_is_written_to(self, rig: Rig) -> None:
+        async def scenario() -> None:
+            rig.host.settings["orders"] = LogSettings(index_interval_bytes=100)
+            rig.host.apply(topic_image("orders"))
+            rig.fill("orders")
+            directory = rig.host.partition("orders").log.directory
+            before = {path.name: path.stat().st_size for path in directory.glob("*index")}
+            assert before == {f"{0:020d}.index": 0, f"{0:020d}.timeindex": 0}
+            await rig.chore("index entries").run()
+            assert all(path.stat().st_size > 0 for path in directory.glob("*index"))
+
+        rig.run(scenario)
+
     def test_files_go_in_another_thread_when_their_time_is_over(self, tmp_path: Path) -> None:
         """A client waited 315 ms while the files of another topic were removed on the loop."""
         files = FaultyFiles()

@@ -22,6 +22,7 @@ def workload(log: PartitionLog, acknowledged: list[str]) -> None:
     for index in range(8):
         append(log, batch(f"value-{index}"), leader_epoch=index // 3)
         acknowledged.append(f"value-{index}")
+        log.write_index_entries()
     log.flushing.flush()
     for index in range(8, 12):
         append(log, batch(f"value-{index}"), leader_epoch=3)

@@ -57,13 +57,13 @@ def test_a_segment_begins_when_an_index_is_full(tmp_path: Path) -> None:
     assert segments_after(tmp_path, settings, *(NOW + index for index in range(5))) == ["0", "2", "4"]
 
 
-def test_the_sealed_segment_has_its_files_when_a_new_one_begins(tmp_path: Path) -> None:
+def test_each_segment_has_its_files_when_a_new_one_begins(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     log = disk.create()
     append_many(log, 30)
-    sealed = [name.removesuffix(".log") for name in disk.names(".log")[:-1]]
-    assert [name.removesuffix(".index") for name in disk.names(".index")] == sealed
-    assert [name.removesuffix(".timeindex") for name in disk.names(".timeindex")] == sealed
+    segments = [name.removesuffix(".log") for name in disk.names(".log")]
+    assert [name.removesuffix(".index") for name in disk.names(".index")] == segments
+    assert [name.removesuffix(".timeindex") for name in disk.names(".timeindex")] == segments
     begun = [name.removesuffix(".log") for name in disk.names(".log")[1:]]
     assert [name.removesuffix(".snapshot") for name in disk.names(".snapshot")] == begun
     assert log.flushing.has_unflushed_segments

@@ -24,6 +24,8 @@ _FILE_REMOVAL_INTERVAL_MS = 5_000
 _REMOVAL_REST_MS = 5
 # Kafka's number, which nobody can set there either.
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
+# How far the index files of a segment that is written to may be behind it: nobody but tools reads them.
+_INDEX_INTERVAL_MS = 1_000
 _MIN_FLUSH_INTERVAL_MS = 100
 # A sealed segment is synced soon after the roll, so that a crash has little to recover.
 _MAX_FLUSH_INTERVAL_MS = 1_000
@@ -67,6 +69,7 @@ class Housekeeping:
             Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
             Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
             Chore("compaction", lambda: max(broker.config.cleaner.log_cleaner_backoff_ms, 1), self.compaction.run),
+            Chore("index entries", lambda: _INDEX_INTERVAL_MS, self._write_index_entries),
             Chore("flush", self._flush_interval_ms, self._flush_old),
         )
 
@@ -134,6 +137,9 @@ class Housekeeping:
                 now_ms, partition.log.settings.producer_id_expiration_ms
             )
         )
+
+    async def _write_index_entries(self) -> None:
+        await self._each_partition(lambda partition: partition.log.write_index_entries())
 
     async def _remove_files(self) -> None:
         """A step in a thread, then a rest: the disk serves others in between. What is left when the broker stops goes

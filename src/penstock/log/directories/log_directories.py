@@ -17,7 +17,6 @@ from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointContent, CheckpointWrite
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
 from penstock.log.directories.partition_directories import (
-    FULL_DISK,
     DirectoryCreation,
     DirectoryRenames,
     NewPartition,
@@ -26,7 +25,7 @@ from penstock.log.directories.partition_directories import (
 from penstock.log.formats import names
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import LoadRequest, create_log, load_log, unreadable_log
-from penstock.log.storage.files import Files
+from penstock.log.storage.files import FULL_DISK, Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
 from penstock.log.storage.scan import CorruptLogError
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes

@@ -6,7 +6,6 @@ by a power failure needs an fsync. What fails is kept for the owner, who takes d
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +14,9 @@ from typing import NamedTuple
 from penstock.core.types import TopicId, TopicPartition
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
-from penstock.log.storage.files import Files
+from penstock.log.storage.files import FULL_DISK, Files
 
 logger = logging.getLogger(__name__)
-
-# A full disk fails one creation; its partitions can still be read, and may go on when space comes back.
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Retired(NamedTuple):
@@ -107,7 +103,8 @@ def make_partition_directory(files: Files, data_directory: Path, partition: NewP
         # Not synced, as the segment is not: a power failure that takes it takes the topic's first records too, and
         # the broker's own metadata still knows the id.
         files.write_file(f"{directory}/{names.PARTITION_METADATA}", encode_partition_metadata(partition.topic_id))
-        files.open(f"{directory}/{names.segment_file(0, names.LOG)}", create=True).close()
+        for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
+            files.open(f"{directory}/{names.segment_file(0, suffix)}", create=True).close()
     except OSError:
         # Half a partition would be loaded as a whole one by the next start.
         remove_quietly(files, directory)

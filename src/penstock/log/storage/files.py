@@ -19,6 +19,9 @@ from penstock.core.types import Buffer
 
 StrPath = str | Path
 
+# What an OSError says when there is no room. Partitions can still be read, and may go on when space comes back.
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
 
 class OpenFile:
     """An open file. It closes when the last reference goes, so whoever still serves from it can finish."""

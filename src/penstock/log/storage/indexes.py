@@ -67,10 +67,12 @@ class OffsetIndex:
         del self.offsets[slot:]
         del self.positions[slot:]
 
-    def encode(self) -> bytes:
-        words: array[int] = array("i", bytes(OFFSET_ENTRY_SIZE * len(self.offsets)))
-        words[0::2] = self.offsets
-        words[1::2] = self.positions
+    def encode(self, start: int = 0) -> bytes:
+        """The entries from number `start` on."""
+        offsets = self.offsets[start:]
+        words: array[int] = array("i", bytes(OFFSET_ENTRY_SIZE * len(offsets)))
+        words[0::2] = offsets
+        words[1::2] = self.positions[start:]
         return _big_endian(words).tobytes()
 
     @classmethod
@@ -121,12 +123,13 @@ class TimeIndex:
         del self.timestamps[slot:]
         del self.offsets[slot:]
 
-    def encode(self) -> bytes:
+    def encode(self, start: int = 0) -> bytes:
+        """The entries from number `start` on."""
         halves: array[int] = array("I")
-        halves.frombytes(_big_endian(array("q", self.timestamps)).tobytes())
+        halves.frombytes(_big_endian(self.timestamps[start:]).tobytes())
         offsets: array[int] = array("I")
-        offsets.frombytes(_big_endian(array("i", self.offsets)).tobytes())
-        words: array[int] = array("I", bytes(TIME_ENTRY_SIZE * len(self.offsets)))
+        offsets.frombytes(_big_endian(self.offsets[start:]).tobytes())
+        words: array[int] = array("I", bytes(TIME_ENTRY_SIZE * len(offsets)))
         words[0::3], words[1::3], words[2::3] = halves[0::2], halves[1::2], offsets
         return words.tobytes()
 

@@ -79,10 +79,12 @@ class Segment:
         segment.log_file.create()
         if settings.preallocate:
             segment.log_file.get().truncate(settings.segment_bytes)
-        segment.start_empty()
+        segment.is_active = True
+        segment.indexes.create()
         return segment
 
     def start_empty(self) -> None:
+        """A stand-in without files."""
         self.is_active = True
         self.indexes.start_empty()
 

@@ -1,0 +1,79 @@
+"""The file of one index: the first entries of the index, one after the other, and nothing else.
+
+An index only grows, so a write adds the entries that the file lacks. When the index was cut or built anew, the file
+holds something else and is written whole.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.log.storage.files import Files
+
+
+class Entries(Protocol):
+    def __len__(self) -> int: ...
+
+    def encode(self, start: int = 0) -> bytes:
+        """The entries from number `start` on."""
+
+
+class IndexFile:
+    __slots__ = ("_entry_size", "_files", "_is_synced", "_path", "_written")
+
+    def __init__(self, files: Files, path: str, entry_size: int) -> None:
+        self._files = files
+        self._path = path
+        self._entry_size = entry_size
+        self._written: int | None = None  # how many entries the file holds; None when it holds something else
+        self._is_synced = False
+
+    def read(self) -> bytes:
+        return self._files.read_file(self._path)
+
+    def note_read(self, entries: Entries) -> None:
+        """`entries` are what the file holds, as it was found on disk."""
+        self._written = len(entries)
+        self._is_synced = True
+
+    def note_replaced(self) -> None:
+        """The file no longer holds the beginning of the index."""
+        self._written = None
+
+    def is_empty(self) -> bool:
+        """False also when the file is missing."""
+        try:
+            return self._files.size(self._path) == 0
+        except FileNotFoundError:
+            return False
+
+    def write(self, entries: Entries) -> None:
+        """Afterwards the file holds all of `entries`. After an OSError the next call writes the same ones again.
+
+        Costs 10 us for a few entries, most of it for opening and closing the file: descriptors are worth more to
+        segments that are read.
+        """
+        written = self._written
+        if written == len(entries):
+            return
+        self._is_synced = False
+        if written is None or not self._append(entries.encode(written), self._entry_size * written):
+            self._files.write_file(self._path, entries.encode())
+        self._written = len(entries)
+
+    def _append(self, data: bytes, position: int) -> bool:
+        """False when somebody has removed the file."""
+        try:
+            file = self._files.open(self._path)
+        except FileNotFoundError:
+            return False
+        try:
+            file.write((data,), position, len(data))
+        finally:
+            file.close()
+        return True
+
+    def sync(self) -> None:
+        if not self._is_synced:
+            self._files.sync_file(self._path)
+            self._is_synced = True
