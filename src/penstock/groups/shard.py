@@ -1,5 +1,13 @@
 """The groups of one partition of `__consumer_offsets`: what replay builds, and what timers and failed appends do
 to it.
+
+- Committed offsets, and all of a KIP-848 group that is recorded, change by replay alone.
+- A classic group takes its recorded generation, the assignments and the state Stable from replay. Its members and the
+  rebalance under way are soft, as in Kafka: they change in memory before anything is recorded, and a coordinator that
+  dies falls back to the recorded generation.
+- Four changes reach memory before their record and are undone if the record cannot be written (`AppendPurpose`): a new
+  classic group, a static member that is replaced, a KIP-848 group that becomes classic; and an assignment, which is
+  asked for again in a new rebalance.
 """
 
 from __future__ import annotations

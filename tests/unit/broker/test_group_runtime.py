@@ -1,28 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
-from collections.abc import Callable, Coroutine
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.broker.partitions.flusher import Flusher
-from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.log_settings import LogSettings
-from penstock.core.metrics.counters import GroupMetrics, LogMetrics
-from penstock.core.types import TopicPartition
 from penstock.groups.classic.group import GroupState
-from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.table import (
-    COMMIT_OFFSETS,
     CONSUMER_HEARTBEAT,
     DESCRIBE_GROUP,
-    FETCH_OFFSETS,
-    JOIN_GROUP,
     SYNC_GROUP,
 )
 from penstock.groups.requests import (
@@ -32,88 +25,15 @@ from penstock.groups.requests import (
     JoinRequest,
     MemberAssignment,
     OffsetCommitRequest,
-    OffsetFetchRequest,
     OffsetToCommit,
     Protocol,
     SyncRequest,
 )
-from penstock.groups.results import JoinResult, SyncResult
-from penstock.groups.settings import GroupSettings
-from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.testing.disks.failing import Fault, FaultyFiles
-from tests.unit.broker.harness import GatedFiles, Host, topic_image, until
+from tests.unit.broker.group_rig import PARTITIONS, SETTINGS, Rig
+from tests.unit.broker.harness import GatedFiles, until
 from tests.unit.log.support import NOW, batch
-
-PARTITIONS = 2
-SETTINGS = GroupSettings(min_session_timeout_ms=1, initial_rebalance_delay_ms=1)
-
-
-class Rig:
-    """A coordinator whose log is on a real disk."""
-
-    def __init__(self, path: Path, files: Files | None = None, settings: LogSettings | None = None) -> None:
-        self.host = Host(path, files)
-        self.host.settings[CONSUMER_OFFSETS] = settings or LogSettings()
-        self.flusher = Flusher(LogMetrics(), self.host.clock)
-        self.create_topic()
-        self.new_runtime()
-
-    def create_topic(self) -> None:
-        self.host.apply(topic_image(CONSUMER_OFFSETS, PARTITIONS))
-
-    def new_runtime(self) -> None:
-        coordinator = GroupCoordinator(SETTINGS, PARTITIONS)
-        self.runtime = GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock, GroupMetrics())
-
-    def submit(self, request: OffsetCommitRequest | JoinRequest) -> Coroutine[Any, Any, Any]:
-        if isinstance(request, JoinRequest):
-            return self.runtime.submit(JOIN_GROUP, request)
-        return self.runtime.submit(COMMIT_OFFSETS, request)
-
-    async def commit(self, offset: int, group: str = "g", topic: str = "orders") -> ErrorCode:
-        result = await self.submit(OffsetCommitRequest(group, [OffsetToCommit(topic, 0, offset)]))
-        (entry,) = result.partitions
-        error: ErrorCode = entry.error
-        return error
-
-    def committed(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
-        result = self.runtime.shards.read(FETCH_OFFSETS, OffsetFetchRequest(group, [TopicPartition(topic, 0)]))
-        return result.error or result.partitions[0].offset
-
-    async def fetch(self, group: str = "g", topic: str = "orders") -> int | ErrorCode:
-        """As `committed`, and only what is durable."""
-        request = OffsetFetchRequest(group, [TopicPartition(topic, 0)])
-        result = await self.runtime.read([group], lambda: self.runtime.shards.read(FETCH_OFFSETS, request))
-        return result.error or result.partitions[0].offset
-
-    def partition_of(self, group: str) -> int:
-        return self.runtime.shards.partition_for(group)
-
-    async def sync(self, member_id: str, generation_id: int, assignment: bytes | None = None) -> SyncResult:
-        given = () if assignment is None else (MemberAssignment(member_id, assignment),)
-        request = SyncRequest("g", member_id, generation_id, assignments=given)
-        return await self.runtime.submit(SYNC_GROUP, request)
-
-    def join(self, member_id: str = "", timeout_ms: int = 10_000) -> Coroutine[Any, Any, JoinResult]:
-        request = JoinRequest("g", member_id, "consumer", (Protocol("range", b""),), timeout_ms, timeout_ms)
-        return self.submit(request)
-
-    async def loaded(self) -> None:
-        await until(lambda: len(self.runtime.shards.active_partitions()) == PARTITIONS)
-
-    def run(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            try:
-                self.runtime.load(PARTITIONS)
-                await scenario()
-            finally:
-                await self.runtime.close()
-                await self.flusher.close()
-                assert len(asyncio.all_tasks()) == 1
-
-        asyncio.run(whole())
-        self.host.directories.close()
 
 
 @pytest.fixture
@@ -323,6 +243,44 @@ class TestWaiting:
         expelled = [line for line in caplog.messages if "is out of its group" in line]
         assert 0 < len(expelled) <= 10
         assert len(caplog.messages) <= 20
+
+    def test_memory_is_given_back_when_large_members_with_odd_names_are_gone(self, rig: Rig) -> None:
+        async def visit(number: int) -> None:
+            padding = bytes([number]) * (1 << 18)
+            offers = (Protocol(f"{number}" * 30_000, b"\0\0" + padding), Protocol("range", padding))
+            group, client = f"group-{number}", f"{number}" * 30_000
+            joined = await rig.submit(
+                JoinRequest(group, "", "consumer", offers, 1, 1, client_id=client, accepts_member_id_required=False)
+            )
+            own = MemberAssignment(joined.member_id, padding)
+            request = SyncRequest(group, joined.member_id, joined.generation_id, assignments=(own,))
+            await rig.runtime.submit(SYNC_GROUP, request)
+            beat = ConsumerHeartbeatRequest(
+                f"consumers-{number}",
+                client,
+                0,
+                rebalance_timeout_ms=1,
+                topic_names=frozenset({client}),
+                owned=frozenset(),
+            )
+            await rig.runtime.submit(CONSUMER_HEARTBEAT, beat)
+
+        async def scenario() -> None:
+            rig.runtime.coordinator.change_settings(SETTINGS._replace(consumer_session_timeout_ms=1), {})
+            await visit(0)  # what is made once and stays
+            counts = rig.runtime.coordinator.group_counts
+            await until(lambda: counts()[GroupState.EMPTY] == counts().total())
+            tracemalloc.start()
+            try:
+                for number in range(1, 9):
+                    await visit(number)
+                await until(lambda: counts()[GroupState.EMPTY] == counts().total() == 18)
+                gc.collect()
+                assert tracemalloc.get_traced_memory()[0] < 1 << 20
+            finally:
+                tracemalloc.stop()
+
+        rig.run(scenario)
 
     def test_no_timer_is_left_when_the_runtime_closes(self, rig: Rig) -> None:
         async def scenario() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -258,3 +259,17 @@ def test_member_id_fits_a_record_when_the_client_id_is_as_long_as_can_be() -> No
     runtime.advance(3_000)
     member = runtime.joined(token).member_id
     assert runtime.synced(runtime.sync(member, 1, {member: b"all"})).assignment == b"all"
+
+
+def test_no_memory_is_held_when_a_member_keeps_changing_what_it_offers() -> None:
+    runtime = Runtime()
+    first, _ = runtime.stable_group(2)
+    tracemalloc.start()
+    try:
+        for number in range(200):  # the other member does not rejoin, so no generation begins
+            runtime.join(first, protocols=(Protocol(f"{number:04}" * 5_000, b""), RANGE))
+            runtime.replies.clear()
+        assert runtime.state() == "PreparingRebalance"
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -43,7 +43,7 @@ _MIN_REFRESH_INTERVAL_MS = 10_000
 Expressions = Mapping[str, ResolvedExpression]
 
 
-class Said(NamedTuple):
+class MemberChange(NamedTuple):
     """What is known of the member before and after its request."""
 
     before: ConsumerMember
@@ -73,26 +73,26 @@ class ConsumerStep:
         self.topics = topics
         self.now_ms = now_ms
 
-    # ----------------------------------------------------------------------------------- what is said
+    # ----------------------------------------------------------------------------------- members change
 
-    def advance(self, said: Said) -> ConsumerMember:
+    def advance(self, change: MemberChange) -> ConsumerMember:
         """The member as it will be. ApiError if what it says cannot be."""
-        group, after = self.group, said.after
-        if said.is_new or after != said.before:
+        group, after = self.group, change.after
+        if change.is_new or after != change.before:
             self.record(encode_subscription(group.group_id, after.member_id, after.subscription()))
-        expressions = self._refresh_expressions(said)
-        epoch = self._bump_epoch(said, expressions)
-        target_epoch, target = self._assign(said, epoch, expressions)
-        return self._reconcile(said, target_epoch, target, expressions)
+        expressions = self._refresh_expressions(change)
+        epoch = self._bump_epoch(change, expressions)
+        target_epoch, target = self._assign(change, epoch, expressions)
+        return self._reconcile(change, target_epoch, target, expressions)
 
-    def keep(self, said: Said) -> tuple[ConsumerMember, bool]:
+    def keep(self, change: MemberChange) -> tuple[ConsumerMember, bool]:
         """As `advance`, but with the target as it is: (the member as it will be, whether the target is outdated)."""
-        expressions = self._refresh_expressions(said)
-        epoch = self._bump_epoch(said, expressions)
+        expressions = self._refresh_expressions(change)
+        epoch = self._bump_epoch(change, expressions)
         if self.group.target_epoch < epoch:
-            return said.after, True
-        target = self.group.target_of(said.after)
-        return self._reconcile(said, self.group.target_epoch, target, expressions), False
+            return change.after, True
+        target = self.group.target_of(change.after)
+        return self._reconcile(change, self.group.target_epoch, target, expressions), False
 
     def record(self, *records: CoordinatorRecord) -> None:
         self.outcome.records += records
@@ -100,19 +100,19 @@ class ConsumerStep:
 
     # ------------------------------------------------------------------------------------ expressions
 
-    def _refresh_expressions(self, said: Said) -> Expressions:
+    def _refresh_expressions(self, change: MemberChange) -> Expressions:
         group = self.group
         must_refresh = self._must_refresh()
-        if not said.has_changed_expression and not must_refresh:
+        if not change.has_changed_expression and not must_refresh:
             return group.expressions
-        used = {member.topic_regex for member in group.members_with(said.after).values() if member.topic_regex}
+        used = {member.topic_regex for member in group.members_with(change.after).values() if member.topic_regex}
         for expression in group.expressions.keys() - used:
             self.record(encode_expression(group.group_id, expression, None))
         refreshed = {}
         for expression in sorted(used):
             resolved = group.expressions.get(expression)
             if resolved is None or must_refresh:
-                resolved = self._resolve(expression, said)
+                resolved = self._resolve(expression, change)
                 self.record(encode_expression(group.group_id, expression, resolved))
             refreshed[expression] = resolved
         if must_refresh:
@@ -127,13 +127,13 @@ class ConsumerStep:
             self.group.are_expressions_outdated and age_ms > _MIN_REFRESH_INTERVAL_MS
         )
 
-    def _resolve(self, expression: str, said: Said) -> ResolvedExpression:
+    def _resolve(self, expression: str, change: MemberChange) -> ResolvedExpression:
         names: list[str] = []
         try:
             compiled = NameExpression(expression)
-            names = [name for name in self.topics.by_name if compiled.matches(name) and said.may_describe(name)]
+            names = [name for name in self.topics.by_name if compiled.matches(name) and change.may_describe(name)]
         except ApiError as error:
-            if said.after.topic_regex == expression:
+            if change.after.topic_regex == expression:
                 raise ApiError(error.code, f"SubscribedTopicRegex {error.message}") from error
             # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
             # the other members.
@@ -147,12 +147,12 @@ class ConsumerStep:
 
     # ------------------------------------------------------------------------------------------ epoch
 
-    def _bump_epoch(self, said: Said, expressions: Expressions) -> int:
+    def _bump_epoch(self, change: MemberChange, expressions: Expressions) -> int:
         group = self.group
-        is_bumped = said.has_changed_subscription
+        is_bumped = change.has_changed_subscription
         if not is_bumped and not group.is_metadata_outdated and expressions is group.expressions:
             return group.epoch
-        names = group.names_of(group.members_with(said.after).values(), expressions)
+        names = group.names_of(group.members_with(change.after).values(), expressions)
         digest = self.topics.digest(names)
         group.is_metadata_outdated = False
         if group.has_partition_metadata:
@@ -169,11 +169,13 @@ class ConsumerStep:
 
     # ----------------------------------------------------------------------------------------- target
 
-    def _assign(self, said: Said, epoch: int, expressions: Expressions) -> tuple[int, frozenset[TopicIdPartition]]:
+    def _assign(
+        self, change: MemberChange, epoch: int, expressions: Expressions
+    ) -> tuple[int, frozenset[TopicIdPartition]]:
         group = self.group
         if group.target_epoch >= epoch or not self._may_assign():
-            return group.target_epoch, group.target_of(said.after)
-        members = group.members_with(said.after)
+            return group.target_epoch, group.target_of(change.after)
+        members = group.members_with(change.after)
         # A subscription is usually that of many members.
         ids = {names: self.topics.ids(names) for names in {_names(member, expressions) for member in members.values()}}
         subscribers = {
@@ -186,7 +188,7 @@ class ConsumerStep:
             if partitions != group.target.get(member_id):
                 self.record(encode_target(group.group_id, member_id, partitions))
         self.record(encode_target_epoch(group.group_id, epoch, self.now_ms))
-        return epoch, target[said.after.member_id]
+        return epoch, target[change.after.member_id]
 
     def _may_assign(self) -> bool:
         interval_ms = self.settings.consumer_assignment_interval_ms
@@ -201,18 +203,18 @@ class ConsumerStep:
     # --------------------------------------------------------------------------------- reconciliation
 
     def _reconcile(
-        self, said: Said, target_epoch: int, target: frozenset[TopicIdPartition], expressions: Expressions
+        self, change: MemberChange, target_epoch: int, target: frozenset[TopicIdPartition], expressions: Expressions
     ) -> ConsumerMember:
-        group, member = self.group, said.after
-        if not said.has_changed_subscription and member.is_reconciled_to(target_epoch):
+        group, member = self.group, change.after
+        if not change.has_changed_subscription and member.is_reconciled_to(target_epoch):
             return member
         goal = Goal(
             epoch=target_epoch,
             partitions=target,
             subscribed_topic_ids=self._subscribed_ids(member, expressions),
-            has_subscription_changed=said.has_changed_subscription,
+            has_subscription_changed=change.has_changed_subscription,
             owners=group.owners,
-            owned=said.owned,
+            owned=change.owned,
         )
         reconciled = reconcile(member, goal)
         if reconciled != member:

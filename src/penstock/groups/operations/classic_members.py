@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from penstock.coordinators.outcome import Token
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember
-from penstock.groups.consumer.step import ConsumerStep, Said
+from penstock.groups.consumer.step import ConsumerStep, MemberChange
 from penstock.groups.operations import migration
 from penstock.groups.operations.consumer_membership import remove_members
 from penstock.groups.outcome import GroupOutcome, TimerKind
@@ -64,8 +64,8 @@ def _join(
         if former.classic is None and others and migration.can_downgrade(shard, others):
             return _join_downgraded(shard, step, former, request, member_id, subscription)
     before = _find(step, former, request, member_id)
-    said = _said(group, before, request, subscription)
-    member = step.advance(said)
+    change = _change(group, before, request, subscription)
+    member = step.advance(change)
     step.expect_heartbeat(member)
     group.awaited_joins.discard(member_id)
     outcome.cancel_timer(TimerKind.JOIN, group.group_id, member_id)
@@ -99,7 +99,9 @@ def _check_instance(member: ConsumerMember | None, member_id: str) -> ConsumerMe
     return member
 
 
-def _said(group: ConsumerGroup, before: ConsumerMember, request: JoinRequest, subscription: Subscription) -> Said:
+def _change(
+    group: ConsumerGroup, before: ConsumerMember, request: JoinRequest, subscription: Subscription
+) -> MemberChange:
     timeout_ms = request.rebalance_timeout_ms
     after = before._replace(
         instance_id=request.group_instance_id or before.instance_id,
@@ -112,7 +114,7 @@ def _said(group: ConsumerGroup, before: ConsumerMember, request: JoinRequest, su
         classic=ClassicMembership(request.session_timeout_ms, request.protocols),
     )
     is_new = before.member_id not in group.members
-    return Said(before, after, is_new, subscription.owned, lambda _topic: True)
+    return MemberChange(before, after, is_new, subscription.owned, lambda _topic: True)
 
 
 def _join_downgraded(
@@ -128,7 +130,7 @@ def _join_downgraded(
     before = former._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
     # What `keep` would record is gone with the group; only its verdict counts.
     trial = shard.consumer_step(group, shard.outcome(), step.now_ms)
-    member, needs_rebalance = trial.keep(_said(group, before, request, subscription))
+    member, needs_rebalance = trial.keep(_change(group, before, request, subscription))
     left = [member if each.member_id == former.member_id else each for each in group.members.values()]
     needs_rebalance = needs_rebalance or not all(each.is_reconciled_to(group.target_epoch) for each in left)
     classic = migration.downgrade(

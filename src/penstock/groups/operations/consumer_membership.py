@@ -9,7 +9,7 @@ from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer.group import JOINING, LEAVING, LEAVING_FOR_A_WHILE, ConsumerGroup, ConsumerMember
-from penstock.groups.consumer.step import ConsumerStep, Said
+from penstock.groups.consumer.step import ConsumerStep, MemberChange
 from penstock.groups.operations import migration
 from penstock.groups.outcome import EXPULSIONS, GroupOutcome, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import AssignedPartitions, MemberState, encode_assignment
@@ -87,14 +87,14 @@ def _heartbeat(
         before = _find_dynamic(group, request, member_id)
     else:
         before = _find_static(step, request, member_id)
-    said = Said(
+    change = MemberChange(
         before=before,
         after=_updated(before, request),
         is_new=member_id not in group.members,
         owned=request.owned,
         may_describe=request.may_describe,
     )
-    member = step.advance(said)
+    member = step.advance(change)
     step.expect_heartbeat(member)
     if isinstance(known, ClassicGroup):
         migration.release_classic(shard, known, outcome, now_ms)
