@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
+import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -124,3 +126,33 @@ def test_the_wait_for_a_core_is_told_when_the_system_knows_it() -> None:
     assert 0 <= first <= stat.run_delay()
     stat.close()
     assert stat.run_delay() == 0
+
+
+def test_nothing_of_a_request_stays_when_the_watchdog_has_seen_it_hold_the_loop() -> None:
+    """The frame it had looked at kept all that a request held, 90 MB of a group's member, until the next stall."""
+
+    class Held:
+        pass
+
+    def hold_the_loop(watchdog: Watchdog) -> weakref.ref[Held]:
+        held = Held()
+        deadline = time.monotonic() + 10
+        while not watchdog.samples and time.monotonic() < deadline:
+            pass
+        assert watchdog.samples
+        return weakref.ref(held)
+
+    async def run() -> None:
+        watchdog = Watchdog(LoopMetrics(), lambda: 0)
+        watchdog.start()
+        try:
+            held = hold_the_loop(watchdog)
+            for _ in range(200):  # the thread may be looking just now
+                if held() is None:
+                    break
+                await asyncio.sleep(0.005)
+            assert held() is None
+        finally:
+            watchdog.stop()
+
+    asyncio.run(run())

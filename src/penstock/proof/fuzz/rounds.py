@@ -31,6 +31,7 @@ from penstock.proof.caught_logs import tracebacks_noted
 from penstock.proof.frame import Say, Task, memory_directory, say_nothing
 from penstock.proof.fuzz.decoders import FuzzedDecoders
 from penstock.proof.fuzz.mutations import Fuzzer
+from penstock.proof.fuzz.odd_frames import MAX_HELD, OddFuzzer, settled_size
 from penstock.proof.fuzz.tcp import fuzz_over_tcp
 from penstock.proof.memory import resident_size
 from penstock.proof.surprise import Surprise
@@ -67,8 +68,10 @@ _TCP_SHARE = 0.005
 _MOST_WAITING = 200
 _TURN_FRAMES = 64
 _SLOW_S = 1.0
+_ODD_FRAMES = 400  # about eight versions of each API
 # What codecs of all APIs and versions, caches and the topics of a round take, and allocators keep.
 _MAX_GROWTH = 150 * 1024 * 1024
+_MOST_SHOWN = 2_000  # bytes of a frame; a longer one is made again from the seed
 _MOST_EXAMPLES = 10
 
 
@@ -80,6 +83,7 @@ class FuzzReport:
     slowest_s: float = 0.0
     slowest_api: str = ""
     growth: int = 0  # of the resident size, in bytes, from the first round's end to the last's
+    held: int = 0  # bytes above the baseline after odd names and silence
     elapsed_s: float = 0.0
     findings: list[str] = field(default_factory=list)
 
@@ -91,6 +95,7 @@ class FuzzReport:
         self.frames += other.frames
         self.counts += other.counts
         self.growth = max(self.growth, other.growth)
+        self.held = max(self.held, other.held)
         self.findings += other.findings
         if other.slowest_s > self.slowest_s:
             self.slowest_s, self.slowest_api = other.slowest_s, other.slowest_api
@@ -100,6 +105,7 @@ class FuzzReport:
         line = (
             f"fuzz: seed {self.seed}, {self.frames:,} frames in {self.elapsed_s:.0f} s: {counts}; slowest "
             f"{self.slowest_s * 1000:.0f} ms ({self.slowest_api}), memory +{self.growth >> 20} MB, "
+            f"+{self.held >> 20} MB after odd names, "
             f"{len(self.findings)} findings"
         )
         return "\n".join([line, *(f"  {text}" for text in self.findings[:_MOST_EXAMPLES])])
@@ -115,9 +121,9 @@ class FuzzedBroker:
         self._dispatcher = Dispatcher(server.broker, APIS, RequestMetrics(), server.broker.slices)
         self._session = Session("fuzz-1", "127.0.0.1", "PLAINTEXT")
         self._dice = random.Random(seed)
-        requests = [(api.request, api.min_version, api.max_version) for api in APIS.values()]
+        self._requests = [(api.request, api.min_version, api.max_version) for api in APIS.values()]
         ids = [topic.topic_id for topic in server.broker.metadata.image.topics.values()]
-        self._fuzzer = Fuzzer(seed, requests, _NAMES, ids, FIXED)
+        self._fuzzer = Fuzzer(seed, self._requests, _NAMES, ids, FIXED)
         self._decoders = FuzzedDecoders(seed)
         self._failures = failures  # what the broker logs with a traceback
         self._waiting: deque[tuple[asyncio.Future[Reply], bytes]] = deque()
@@ -140,8 +146,17 @@ class FuzzedBroker:
         self.report.frames += count
         await self._leave()
 
+    async def run_odd(self, count: int) -> None:
+        """Long names, never the same twice, in every API and version."""
+        for frame in OddFuzzer(self.report.seed, self._requests, FIXED).frames(count, valid_share=1.0):
+            self.dispatch(frame.data[4:])
+            await self._take_turn()
+        self.report.counts["with odd names"] += count
+        await self._leave()
+
     def _note(self, frame: bytes, text: str) -> None:
-        self.report.findings.append(f"seed {self.report.seed}: {text}; frame {frame.hex()}")
+        shown = frame.hex() if len(frame) <= _MOST_SHOWN else f"{frame[:_MOST_SHOWN].hex()}... ({len(frame)} bytes)"
+        self.report.findings.append(f"seed {self.report.seed}: {text}; frame {shown}")
 
     # ---- ways in
 
@@ -265,7 +280,9 @@ def find_problem(frame: Buffer, reply: Reply) -> str | None:
     return None
 
 
-async def run_round(directory: Path, seed: int, count: int, replayed: bytes | None = None) -> FuzzReport:
+async def run_round(
+    directory: Path, seed: int, count: int, replayed: bytes | None = None, odd_count: int = 0
+) -> FuzzReport:
     failures: list[str] = []
     with tracebacks_noted(failures.append):
         async with AsyncBroker(directory, config=_CONFIG) as broker:
@@ -274,6 +291,7 @@ async def run_round(directory: Path, seed: int, count: int, replayed: bytes | No
             fuzzed = FuzzedBroker(broker, seed, failures)
             if replayed is None:
                 await fuzzed.run(count)
+                await fuzzed.run_odd(odd_count)
             else:
                 fuzzed.dispatch(replayed)
                 await asyncio.sleep(0.2)
@@ -301,9 +319,23 @@ def _run_rounds(seed: int, rounds: list[tuple[int, int]]) -> FuzzReport:
     return total
 
 
+def _run_odd_rounds(seed: int) -> FuzzReport:
+    """What this process holds when a broker that was sent odd names is gone. The first round is to warm up."""
+    total, before = FuzzReport(seed), 0
+    for count in (_ODD_FRAMES // 10, _ODD_FRAMES):
+        before = settled_size()
+        with tempfile.TemporaryDirectory(prefix="penstock-fuzz-", dir=memory_directory()) as scratch:
+            total.add(asyncio.run(run_round(Path(scratch), seed, 0, odd_count=count)))
+    total.held = settled_size() - before
+    if total.held > MAX_HELD:
+        total.findings.append(f"{total.held >> 20} MB are held after odd names; at most {MAX_HELD >> 20} are expected")
+    return total
+
+
 def run_fuzz(frames: int, seed: int, processes: int = 1, say: Say = say_nothing) -> FuzzReport:
     started = time.monotonic()
     total = FuzzReport(seed)
+    total.add(_run_odd_rounds(seed))
     over_tcp = int(frames * _TCP_SHARE)
     left = frames - over_tcp
     rounds = [(number, min(ROUND_FRAMES, left - start)) for number, start in enumerate(range(0, left, ROUND_FRAMES))]

@@ -20,6 +20,7 @@ from penstock.client.connection import BlockingConnection
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.hostile.clients import GoodClient, HostileSocket
 from penstock.proof.hostile.habits import BATCH, HABITS, NONSENSE, TOPIC, WRONG_ORDER, produce_frame
+from penstock.proof.hostile.odd_names import MAX_HELD, RETURNING_ALLOCATOR, SHORT_MEMORY, measure_held
 from penstock.proof.memory import count_open_files, resident_size
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.testing.processes import BrokerProcess
@@ -53,6 +54,7 @@ class HostileReport:
     most_growth: int = 0
     growth: int = 0
     more_files: int = 0
+    held: int = 0  # bytes above the baseline after odd names and silence
     elapsed_s: float = 0.0
     findings: list[str] = field(default_factory=list)
 
@@ -66,6 +68,7 @@ class HostileReport:
             f"{len(self.habits)} habits, in {self.elapsed_s:.0f} s; good client: {self.records:,} records, latency "
             f"median {self.median_s * 1000:.0f} ms, worst {self.worst_s * 1000:.0f} ms; memory at most "
             f"+{self.most_growth >> 20} MB, +{self.growth >> 20} MB at the end, {self.more_files:+d} files, "
+            f"+{self.held >> 20} MB held after odd names, "
             f"{len(self.findings)} findings"
         )
         return "\n".join([line, *(f"  {text}" for text in self.findings[:_MOST_EXAMPLES])])
@@ -97,8 +100,18 @@ class HostileRounds:
             self._judge(good, report)
         log = process.read_log()
         report.findings += [f"the broker's log has {alarm!r}" for alarm in _ALARMS if alarm in log]
+        report.held = self._be_odd()
+        if report.held > MAX_HELD:
+            report.findings.append(f"{report.held >> 20} MB are held after odd names and silence")
         report.elapsed_s = time.monotonic() - started
         return report
+
+    def _be_odd(self) -> int:
+        """On a broker of its own, whose memory nobody else has touched."""
+        config = {**_CONFIG, **SHORT_MEMORY}
+        with BrokerProcess(self.scratch / "odd", config=config, environment=RETURNING_ALLOCATOR) as process:
+            _create_topics(process)
+            return measure_held(process, TOPIC, self.say)
 
     def _attack(self, process: BrokerProcess, good: GoodClient, dice: random.Random, report: HostileReport) -> None:
         # Once everything before counting, so that what is made on first use is not taken for a leak.
@@ -185,10 +198,14 @@ def _run_alone(process: BrokerProcess, name: str, dice: random.Random) -> str | 
     return None
 
 
-def _fill(process: BrokerProcess) -> None:
+def _create_topics(process: BrokerProcess) -> None:
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (TOPIC, "good")]
     with BlockingConnection(process.host, process.port) as connection:
         connection.request(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
+
+
+def _fill(process: BrokerProcess) -> None:
+    _create_topics(process)
     with HostileSocket(process.bootstrap_servers) as writer:
         for _ in range(_BULK_BATCHES):
             writer.send(produce_frame(1, BATCH))

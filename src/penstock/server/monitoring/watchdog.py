@@ -152,9 +152,15 @@ class Watchdog:
     def _watch(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
             if self._now() - self._due > _OVERDUE_SECONDS and len(self.samples) < _MAX_SAMPLES:
-                frame = sys._current_frames().get(thread_id)
-                if frame is not None:
-                    self.samples.append(describe(frame, _task_name(loop)))
+                self._take_sample(loop, thread_id)
+
+    def _take_sample(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
+        """A function of its own, so that its frame goes with it: a frame that stayed in a variable of the thread would
+        keep everything that the request held, until the next sample.
+        """
+        frame = sys._current_frames().get(thread_id)
+        if frame is not None:
+            self.samples.append(describe(frame, _task_name(loop)))
 
 
 def describe(frame: FrameType, task_name: str = "") -> Culprit:
