@@ -15,6 +15,11 @@ PRODUCER_ID_BLOCK_SIZE = 1_000
 # Producer ids are 64-bit and never negative: -1 means none.
 MAX_PRODUCER_ID = 2**63 - 1
 
+# The kernel makes whoever writes wait once too much of its memory is written and not on disk (20 % as a rule), and the
+# event loop is who writes. So write-back of a log begins after this much, from a thread: large enough for the disk to
+# work in long stretches, small enough that hundreds of logs stay far below the kernel's limit.
+WRITE_BACK_BYTES = 8 * 1024 * 1024
+
 # ZooKeeper refuses larger nodes and transactions (jute.maxbuffer is 1 MiB less one byte). Every store has the same
 # limit, so that metadata which fits one fits the other.
 MAX_STORE_VALUE_BYTES = 1_048_575

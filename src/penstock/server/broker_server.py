@@ -241,7 +241,7 @@ def _assemble(
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
     partitions = Partitions(config.identity.node_id, directories, metadata.log_settings, metrics.topics, clock)
-    flusher = Flusher(metrics.logs, clock)
+    flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     groups = GroupRuntime(
         GroupCoordinator(

@@ -23,17 +23,18 @@ from penstock.broker.upkeep.housekeeping import Chore, Housekeeping
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.limits import WRITE_BACK_BYTES
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.settings import GroupSettings
 from penstock.log.storage.files import Files
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.failing import Fault, FaultyFiles, Operation
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.settings import TransactionSettings
 from tests.unit.broker.harness import NODE, GatedFiles, Host, topic_image, until
 from tests.unit.cluster.harness import ENDPOINTS
-from tests.unit.log.support import batch, sequenced
+from tests.unit.log.support import NOW, batch, sequenced
 
 SMALL = LogSettings(segment_bytes=1000, retention_ms=1_000, file_delete_delay_ms=100)
 
@@ -135,6 +136,32 @@ class TestChores:
             assert before == {f"{0:020d}.index": 0, f"{0:020d}.timeindex": 0}
             await rig.chore("index entries").run()
             assert all(path.stat().st_size > 0 for path in directory.glob("*index"))
+
+        rig.run(scenario)
+
+    def test_write_back_begins_in_another_thread_when_much_was_received(self, tmp_path: Path) -> None:
+        """Where the kernel has too much to write it makes the writer wait, and that is the event loop."""
+        files = FaultyFiles()
+        rig = Rig(tmp_path, files)
+
+        async def scenario() -> None:
+            rig.host.apply(topic_image("a"), topic_image("b"))
+            for _ in range(10):
+                rig.host.partition("a").append(batch("x" * 900_000), 1, NOW)
+            rig.host.partition("b").append(batch("x"), 1, NOW)
+            await rig.chore("write-back").run()
+            assert begun() == []
+            rig.metrics.sockets.bytes_in += WRITE_BACK_BYTES
+            await rig.chore("write-back").run()
+            (only,) = begun()
+            assert "/a-0/" in only.path
+            assert only.thread_id != threading.get_ident()
+            rig.metrics.sockets.bytes_in += WRITE_BACK_BYTES
+            await rig.chore("write-back").run()
+            assert len(begun()) == 1
+
+        def begun() -> list[Operation]:
+            return [each for each in files.operations if each.name == "write_back"]
 
         rig.run(scenario)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.broker.partitions.partition import Partition
@@ -21,9 +21,11 @@ _THREADS = 4
 
 
 class Flusher:
-    def __init__(self, metrics: LogMetrics, clock: Clock) -> None:
+    def __init__(self, metrics: LogMetrics, clock: Clock, stopwatch: Callable[[], float] = time.perf_counter) -> None:
+        """`stopwatch` tells seconds that have passed, for the metric of fsync times."""
         self._metrics = metrics
         self._clock = clock
+        self._stopwatch = stopwatch
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-flush")
         self._waiting: dict[Partition, list[asyncio.Future[bool]]] = {}
         self._workers: dict[Partition, asyncio.Task[None]] = {}
@@ -57,7 +59,7 @@ class Flusher:
             del self._workers[partition]
 
     async def _sync(self, partition: Partition) -> bool:
-        started = time.perf_counter()
+        started = self._stopwatch()
         log = partition.log
         try:
             flush = log.flushing.prepare()
@@ -68,7 +70,7 @@ class Flusher:
             log.go_offline(f"flushing: {error}")
         except ApiError:
             return False  # offline already, and logged
-        self._metrics.flush_time_ms.observe((time.perf_counter() - started) * 1000)
+        self._metrics.flush_time_ms.observe((self._stopwatch() - started) * 1000)
         return log.offline_reason is None
 
     async def close(self) -> None:

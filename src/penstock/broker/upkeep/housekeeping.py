@@ -11,6 +11,8 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.upkeep.compaction import Compaction
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
+from penstock.core.limits import WRITE_BACK_BYTES
+from penstock.log.upkeep.write_back import WriteBack, WriteBackRange, start_write_back
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger("penstock.broker.upkeep.housekeeping")
@@ -22,6 +24,8 @@ _FILE_REMOVAL_INTERVAL_MS = 5_000
 # A step of a removal takes about 5 ms. The rest after it leaves half of the disk's time to everybody else, and 1.5 GB
 # still go in a second, which is more than producers bring.
 _REMOVAL_REST_MS = 5
+# At a gigabyte a second, the fastest that clients bring records, 200 MB wait for a disk: below every kernel's limit.
+_WRITE_BACK_INTERVAL_MS = 200
 # Kafka's number, which nobody can set there either.
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 # How far the index files of a segment that is written to may be behind it: nobody but tools reads them.
@@ -41,6 +45,8 @@ class Housekeeping:
     def __init__(self, broker: Broker, stopwatch: Stopwatch = REAL_TIME) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
+        self._write_back = WriteBack()
+        self._written_back = 0  # of the bytes received, when write-back was last begun
         self._stopping = asyncio.Event()
         config = broker.config
         self.compaction = Compaction(
@@ -68,6 +74,7 @@ class Housekeeping:
             ),
             Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
             Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
+            Chore("write-back", lambda: _WRITE_BACK_INTERVAL_MS, self._start_write_back),
             Chore("compaction", lambda: max(broker.config.cleaner.log_cleaner_backoff_ms, 1), self.compaction.run),
             Chore("index entries", lambda: _INDEX_INTERVAL_MS, self._write_index_entries),
             Chore("flush", self._flush_interval_ms, self._flush_old),
@@ -140,6 +147,23 @@ class Housekeeping:
 
     async def _write_index_entries(self) -> None:
         await self._each_partition(lambda partition: partition.log.write_index_entries())
+
+    async def _start_write_back(self) -> None:
+        """Costs nothing while few bytes come in."""
+        received = self._broker.metrics.sockets.bytes_in
+        if received - self._written_back < WRITE_BACK_BYTES:
+            return
+        self._written_back = received
+        ranges: list[WriteBackRange] = []
+
+        def look(partition: Partition) -> None:
+            found = self._write_back.take(partition.log)
+            if found is not None:
+                ranges.append(found)
+
+        await self._each_partition(look)
+        if ranges:
+            await asyncio.to_thread(start_write_back, ranges)
 
     async def _remove_files(self) -> None:
         """A step in a thread, then a rest: the disk serves others in between. What is left when the broker stops goes

@@ -8,11 +8,12 @@ process and every healthy partition with it; pread returns an error that takes o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from penstock.core.types import Buffer
@@ -21,6 +22,24 @@ StrPath = str | Path
 
 # What an OSError says when there is no room. Partitions can still be read, and may go on when space comes back.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
+
+_SYNC_FILE_RANGE_WRITE = 2
+
+
+def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Linux has it, and Python has no name for it."""
+    try:
+        function = ctypes.CDLL(None).sync_file_range
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    function.restype = ctypes.c_int
+    found: Callable[[int, int, int, int], int] = function
+    return found
+
+
+_SYNC_FILE_RANGE = _find_sync_file_range()
 
 
 class OpenFile:
@@ -78,6 +97,15 @@ class OpenFile:
 
     def sync(self) -> None:
         os.fsync(self._fd)
+
+    def start_write_back(self, position: int, size: int) -> None:
+        """Ask the kernel to begin writing a range to the disk, and wait for nothing but room in the disk's queue.
+
+        Nothing is durable afterwards, and an error shows in the next fsync alone. Where the system has no such call,
+        the kernel begins when it likes.
+        """
+        if _SYNC_FILE_RANGE is not None:
+            _SYNC_FILE_RANGE(self._fd, position, size, _SYNC_FILE_RANGE_WRITE)
 
     def is_shared(self) -> bool | None:
         """Whether another descriptor is open on the file, here or in another process; None when the system cannot say.

@@ -173,3 +173,7 @@ class FaultyFile(OpenFile):
         self._files.check("sync", self.path)
         if self._files.is_synced:
             super().sync()
+
+    def start_write_back(self, position: int, size: int) -> None:
+        self._files.check("write_back", self.path)
+        super().start_write_back(position, size)

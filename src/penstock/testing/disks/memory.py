@@ -324,6 +324,9 @@ class MemoryFile(OpenFile):
         self._files.note("sync", self.path)
         self._file.sync()
 
+    def start_write_back(self, position: int, size: int) -> None:
+        self._files.note("write_back", self.path)
+
     def is_shared(self) -> bool | None:
         return None  # who else has the file open is not kept
 

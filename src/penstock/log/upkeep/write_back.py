@@ -1,0 +1,51 @@
+"""Write-back that begins early, from a thread.
+
+A write goes to the kernel's page cache and returns at once, until too much of the cache waits for the disk: then the
+kernel makes the writer wait, and the writer is the event loop. So the disk is given work before that (see
+`core.limits.WRITE_BACK_BYTES`). Nothing becomes durable by it; fsync alone does that, and finds less to do.
+
+`WriteBack.take` runs on the owner's thread, `start_write_back` in any: the call waits when the disk's queue is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from penstock.core.limits import WRITE_BACK_BYTES
+from penstock.log.partition_log import PartitionLog
+from penstock.log.storage.files import OpenFile
+
+
+class WriteBackRange(NamedTuple):
+    file: OpenFile  # kept open by the range itself
+    position: int
+    size: int
+
+
+class WriteBack:
+    """How far write-back was begun in the segment that each log writes to."""
+
+    def __init__(self, least_bytes: int = WRITE_BACK_BYTES) -> None:
+        self._least_bytes = least_bytes
+        self._begun: WeakKeyDictionary[PartitionLog, tuple[int, int]] = WeakKeyDictionary()
+
+    def take(self, log: PartitionLog) -> WriteBackRange | None:
+        """What is new since the last time; None while it is little. The end of a segment is left to the fsync that
+        follows each roll.
+        """
+        segment = log.segments.active
+        base_offset, begun = self._begun.get(log, (segment.base_offset, 0))
+        if base_offset != segment.base_offset:
+            begun = 0
+        size = segment.size - begun
+        if size < self._least_bytes:
+            return None
+        self._begun[log] = (segment.base_offset, segment.size)
+        return WriteBackRange(segment.open_file(), begun, size)
+
+
+def start_write_back(ranges: Iterable[WriteBackRange]) -> None:
+    for file, position, size in ranges:
+        file.start_write_back(position, size)
