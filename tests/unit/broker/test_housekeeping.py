@@ -165,6 +165,27 @@ class TestChores:
 
         rig.run(scenario)
 
+    def test_checkpoints_are_written_in_another_thread_and_others_get_a_turn_when_logs_are_many(
+        self, tmp_path: Path
+    ) -> None:
+        """The offsets of 10,000 logs, taken and encoded in one turn, held the loop for 70 ms."""
+        files = FaultyFiles(is_synced=False)
+        rig = Rig(tmp_path, files)
+
+        async def scenario() -> None:
+            rig.host.apply(topic_image("a", partitions=600))
+            files.operations.clear()
+            chore = asyncio.create_task(rig.chore("checkpoints").run())
+            await asyncio.sleep(0)
+            assert files.operations == [], "the logs are too many for one turn"
+            await chore
+            writers = {each.thread_id for each in files.operations}
+            assert writers
+            assert threading.get_ident() not in writers
+
+        rig.run(scenario)
+        assert (tmp_path / "replication-offset-checkpoint").read_text().count("\n") == 602
+
     def test_files_go_in_another_thread_when_their_time_is_over(self, tmp_path: Path) -> None:
         """A client waited 315 ms while the files of another topic were removed on the loop."""
         files = FaultyFiles()

@@ -10,9 +10,11 @@ import pytest
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
+from penstock.log.directories.checkpoint_write import CheckpointCapture
 from penstock.log.directories.log_directories import LogDirectories, LogDirectoryError
 from penstock.log.directories.partition_directories import NewPartition
 from penstock.log.formats import names
+from penstock.log.formats.checkpoints import decode_offsets
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.testing.disks.failing import Fault, FaultyFiles
@@ -399,6 +401,21 @@ def test_a_failed_write_in_another_thread_is_noticed_when_the_next_is_prepared(t
     assert directories.offline == {}
     assert directories.prepare_checkpoints() is None
     assert list(directories.offline) == [tmp_path]
+    directories.close()
+
+
+def test_a_new_log_is_not_taken_for_durable_when_its_namesake_was_deleted_meanwhile(tmp_path: Path) -> None:
+    directories = opened(tmp_path)
+    filled(directories, 2)
+    for log in directories.logs.values():
+        log.flushing.flush()
+    capture = CheckpointCapture()
+    for log in directories.logs.values():
+        capture.add(log)
+    directories.delete(partition(0), NOW)
+    append(directories.create(partition(0), TOPIC_ID, SMALL), batch("new"))
+    directories.begin_checkpoints(capture).run()
+    assert decode_offsets((tmp_path / names.RECOVERY_POINTS).read_bytes()) == {partition(1): 20}
     directories.close()
 
 

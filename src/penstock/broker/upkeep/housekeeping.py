@@ -12,6 +12,7 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.upkeep.compaction import Compaction
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.core.limits import WRITE_BACK_BYTES
+from penstock.log.directories.checkpoint_write import CheckpointCapture
 from penstock.log.upkeep.write_back import WriteBack, WriteBackRange, start_write_back
 from penstock.protocol.errors import ApiError
 
@@ -19,6 +20,8 @@ logger = logging.getLogger("penstock.broker.upkeep.housekeeping")
 
 # Partitions handled before other work gets a turn of the loop: about 1 ms.
 _PARTITIONS_PER_TURN = 50
+# Logs whose offsets are taken before other work gets a turn: about 1 ms.
+_LOGS_PER_TURN = 250
 # Files of deleted segments and topics wait for file.delete.delay.ms; this is how exactly.
 _FILE_REMOVAL_INTERVAL_MS = 5_000
 # A step of a removal takes about 5 ms. The rest after it leaves half of the disk's time to everybody else, and 1.5 GB
@@ -127,9 +130,14 @@ class Housekeeping:
         await self._each_partition(apply)
 
     async def _write_checkpoints(self) -> None:
-        write = self._broker.directories.prepare_checkpoints()
-        if write is not None:
-            await asyncio.to_thread(write.run)
+        """Logs that are offline keep their last offsets in the files, so every log is asked, not every partition."""
+        directories = self._broker.directories
+        capture = CheckpointCapture()
+        for count, log in enumerate(list(directories.logs.values()), start=1):
+            capture.add(log)
+            if count % _LOGS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        await asyncio.to_thread(directories.begin_checkpoints(capture).run)
 
     async def _expire_offsets(self) -> None:
         self._broker.groups.expire_offsets()

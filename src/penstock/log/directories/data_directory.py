@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from penstock.core.types import TopicPartition, new_topic_id
-from penstock.log.directories.checkpoint_write import CheckpointContent
 from penstock.log.formats import names
-from penstock.log.formats.checkpoints import decode_offsets, encode_offsets
+from penstock.log.formats.checkpoints import decode_offsets
 from penstock.log.formats.metadata_files import (
     UNKNOWN_BROKER_EPOCH,
     DirectoryIdentity,
@@ -17,7 +15,6 @@ from penstock.log.formats.metadata_files import (
     encode_clean_shutdown,
     encode_meta_properties,
 )
-from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files, OpenFile
 
 logger = logging.getLogger(__name__)
@@ -77,20 +74,13 @@ class DataDirectory:
         self._written[name] = content
         return offsets
 
-    def changed_checkpoints(self, logs: Iterable[PartitionLog]) -> list[CheckpointContent]:
-        """The checkpoint files that no longer say what is true."""
-        tables: dict[str, dict[TopicPartition, int]] = {name: {} for name, _ in _CHECKPOINTS}
-        for log in logs:
-            for name, offset_of in _CHECKPOINTS:
-                if (offset := offset_of(log)) is not None:
-                    tables[name][log.topic_partition] = offset
-        changed = []
-        for name, offsets in tables.items():
-            content = encode_offsets(offsets)
-            if self._written.get(name) != content:
-                self._written[name] = content
-                changed.append(CheckpointContent(self.path, name, content))
-        return changed
+    @property
+    def written_checkpoints(self) -> dict[str, bytes]:
+        """What the checkpoint files hold, as far as is known."""
+        return dict(self._written)
+
+    def note_checkpoint(self, name: str, content: bytes) -> None:
+        self._written[name] = content
 
     def forget_checkpoints(self) -> None:
         """Writing them failed: nobody knows what the files say now, so all are written next time."""
@@ -101,19 +91,6 @@ class DataDirectory:
 
     def release(self) -> None:
         self._lock.close()
-
-
-def _log_start_offset(log: PartitionLog) -> int | None:
-    """Only where the file names do not say it already."""
-    return log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
-
-
-_CHECKPOINTS: tuple[tuple[str, Callable[[PartitionLog], int | None]], ...] = (
-    (names.RECOVERY_POINTS, lambda log: log.recovery_point),
-    (names.LOG_START_OFFSETS, _log_start_offset),
-    (names.HIGH_WATERMARKS, lambda log: log.high_watermark),
-    (names.CLEANER_OFFSETS, lambda log: log.compaction.cleaned_end),
-)
 
 
 def _identify(path: Path, node_id: int, cluster_id: str, files: Files) -> DirectoryIdentity:

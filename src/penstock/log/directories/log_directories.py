@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
-from penstock.log.directories.checkpoint_write import CheckpointContent, CheckpointWrite
+from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
@@ -240,17 +240,25 @@ class LogDirectories:
         """Sealed segments that wait for their fsync, and logs whose flush.ms is over."""
         return [log for log in self.logs.values() if log.flushing.is_due(now_ms)]
 
-    def prepare_checkpoints(self) -> CheckpointWrite | None:
-        """What another thread may write; None when the files on disk are right already."""
+    def begin_checkpoints(self, capture: CheckpointCapture) -> CheckpointWrite:
+        """What another thread may encode and write, from offsets that were captured a few logs at a time."""
         self._settle_checkpoints()
-        contents: list[CheckpointContent] = []
-        for path, logs in self._logs_by_directory().items():
-            if path not in self.offline:
-                contents += self.directories[path].changed_checkpoints(logs)
-        if not contents:
-            return None
-        self._checkpoint_write = CheckpointWrite(self._resources.files, contents)
+        capture.drop_stale(self.logs)
+        written = {
+            path: directory.written_checkpoints
+            for path, directory in self.directories.items()
+            if path not in self.offline
+        }
+        self._checkpoint_write = CheckpointWrite(self._resources.files, capture, written)
         return self._checkpoint_write
+
+    def prepare_checkpoints(self) -> CheckpointWrite | None:
+        """All of it encoded, for callers that may block; None when the files on disk are right already."""
+        capture = CheckpointCapture()
+        for log in self.logs.values():
+            capture.add(log)
+        write = self.begin_checkpoints(capture)
+        return write if write.encode() else None
 
     def write_checkpoints(self) -> None:
         """Both steps in one, for callers that may block."""
@@ -264,7 +272,11 @@ class LogDirectories:
         a directory that cannot be written for another reason goes offline, and the others go on.
         """
         write, self._checkpoint_write = self._checkpoint_write, None
-        for path, error in write.failures.items() if write is not None else ():
+        if write is None:
+            return
+        for path, name, content in write.contents or ():
+            self.directories[path].note_checkpoint(name, content)
+        for path, error in write.failures.items():
             self.directories[path].forget_checkpoints()
             if error.errno in FULL_DISK:
                 logger.warning("cannot write the checkpoints of %s for now: %s", path, error)
