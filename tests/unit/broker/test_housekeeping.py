@@ -175,7 +175,7 @@ class TestChores:
         async def scenario() -> None:
             rig.host.apply(topic_image("a", partitions=600))
             files.operations.clear()
-            chore = asyncio.create_task(rig.chore("checkpoints").run())
+            chore = asyncio.ensure_future(rig.chore("checkpoints").run())
             await asyncio.sleep(0)
             assert files.operations == [], "the logs are too many for one turn"
             await chore

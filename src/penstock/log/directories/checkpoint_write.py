@@ -62,18 +62,20 @@ class CheckpointWrite:
     for the owner, who looks at it before the next write, and does not stop the other directories.
     """
 
-    __slots__ = ("_files", "_rows", "_written", "contents", "failures")
+    __slots__ = ("_files", "_is_encoded", "_rows", "_written", "contents", "failures")
 
     def __init__(self, files: Files, capture: CheckpointCapture, written: dict[Path, dict[str, bytes]]) -> None:
         """`written`: of each data directory that is online, what its files hold as far as is known."""
         self._files = files
         self._rows = capture.rows
         self._written = written
-        self.contents: list[CheckpointContent] | None = None  # the files that no longer say what is true
+        self._is_encoded = False
+        self.contents: list[CheckpointContent] = []  # the files that no longer say what is true, after `encode`
         self.failures: dict[Path, OSError] = {}
 
     def encode(self) -> list[CheckpointContent]:
-        if self.contents is None:
+        if not self._is_encoded:
+            self._is_encoded = True
             self.contents = [
                 CheckpointContent(directory, name, content)
                 for directory, written in self._written.items()

@@ -274,7 +274,7 @@ class LogDirectories:
         write, self._checkpoint_write = self._checkpoint_write, None
         if write is None:
             return
-        for path, name, content in write.contents or ():
+        for path, name, content in write.contents:
             self.directories[path].note_checkpoint(name, content)
         for path, error in write.failures.items():
             self.directories[path].forget_checkpoints()
