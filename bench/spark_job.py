@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench.spark_works import CORES, SESSION, Figures, Spec, cpu_seconds
 from penstock.pipelines import Branch, Pipeline
 from penstock.pipelines.jobs.ip_fraud import ip_fraud
-from penstock.pipelines.pipeline import Batch, Settings, Sink
+from penstock.pipelines.pipeline import Batch, OpenSink, Settings, Sink
 from penstock.pipelines.running.batch_writing import fold
 from penstock.pipelines.running.planning import plan_queries, step_name
 from penstock.pipelines.running.runner import Run, query_name, with_settings
@@ -41,20 +41,28 @@ class Timed:
 
     @property
     def session_settings(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = getattr(self.inner, "session_settings", {})
-        return found
+        return self.inner.session_settings
 
-    def describe(self) -> str:
-        return self.inner.describe()
+    def describe(self, settings: Settings) -> str:
+        return self.inner.describe(settings)
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        self.inner.prepare(spark, settings)
+    def open(self, spark: SparkSession, settings: Settings) -> OpenTimed:
+        return OpenTimed(self, self.inner.open(spark, settings))
+
+
+@dataclass(slots=True)
+class OpenTimed:
+    sink: Timed
+    inner: OpenSink
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         started = time.perf_counter()
         self.inner.write(rows, batch)
         if batch.id > 0:
-            self.seconds += time.perf_counter() - started
+            self.sink.seconds += time.perf_counter() - started
+
+    def close(self) -> None:
+        self.inner.close()
 
 
 @dataclass(slots=True)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.pipelines import Batch
 from penstock.pipelines.running.loading import load_pipeline
+from penstock.pipelines.running.planning import sinks_of
 from penstock.pipelines.running.runner import Run
 from tests.pipelines.committed import make_topic, produce, read_committed, unique
 
@@ -58,3 +60,20 @@ def order(number: int, time: str) -> str:
 
 def payment(number: int, time: str) -> str:
     return json.dumps({"order": number, "amount": 9.5, "paid_at": f"2026-05-01T{time}Z"})
+
+
+def test_a_batch_is_there_once_when_it_is_written_again_to_a_sink_of_ones_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = load_pipeline(str(EXAMPLES / "own_sink.py"), {"directory": str(tmp_path / "lines")})
+    (sink,) = sinks_of(pipeline)
+    rows = spark.createDataFrame([("a", 1), ("b", 2)], "key string, n int")
+    for _ in range(2):
+        opened = sink.open(spark, pipeline.settings)
+        opened.write(rows, Batch("query", "line-files/main", 7))
+        opened.close()
+    (file,) = (tmp_path / "lines").iterdir()
+    assert sorted(map(json.loads, file.read_text().splitlines()), key=str) == [
+        {"key": "a", "n": 1},
+        {"key": "b", "n": 2},
+    ]

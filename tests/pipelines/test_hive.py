@@ -48,13 +48,13 @@ def test_rows_are_there_once_and_by_partition_when_batches_come_again(
     spark: SparkSession, table: str, kind: str
 ) -> None:
     sink = HiveTable(table, partition_by=("status", "City"), format=kind)  # type: ignore[arg-type]
-    sink.prepare(spark, Settings())
-    sink.write(rows(spark, 0, 24), batch(0))
+    opened = sink.open(spark, Settings())
+    opened.write(rows(spark, 0, 24), batch(0))
     assert listed(spark.table(table)) == listed(rows(spark, 0, 24))
     # Another process, which knows nothing of this one.
-    sink = replace(sink)
-    sink.write(rows(spark, 0, 24), batch(0))
-    sink.write(rows(spark, 24, 30), batch(1))
+    opened = replace(sink).open(spark, Settings())
+    opened.write(rows(spark, 0, 24), batch(0))
+    opened.write(rows(spark, 24, 30), batch(1))
     assert listed(spark.table(table)) == listed(rows(spark, 0, 30))
     assert spark.sql(f"SHOW PARTITIONS {table}").count() == 12
     assert spark.table(table).where("status IS NULL AND City = 'Ulm'").count() == 3
@@ -66,8 +66,9 @@ def test_rows_are_there_once_and_by_partition_when_batches_come_again(
 def test_partitions_are_known_when_killed_before_the_metastore_was_told(spark: SparkSession, table: str) -> None:
     sink = HiveTable(table, partition_by=("status",))
     frame = rows(spark, 0, 8)
-    sink.write(frame.where("status = 200"), batch(0))
-    sink.write(frame.where("status = 201"), batch(1))
+    opened = sink.open(spark, Settings())
+    opened.write(frame.where("status = 200"), batch(0))
+    opened.write(frame.where("status = 201"), batch(1))
     # As if killed after the files of batch 1 were moved: no mark yet, and no partition either.
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {table} AS JSON").collect()[0][0]
     files = HadoopFiles(spark, json.loads(described)["location"])
@@ -80,12 +81,12 @@ def test_partitions_are_known_when_killed_before_the_metastore_was_told(spark: S
     for file in kept:
         files.move(f"_kept/{file.path}", f"status=201/{file.path}")
     assert listed(spark.table(table)) == listed(frame.where("status = 200"))
-    replace(sink).write(frame.where("status = 201"), batch(1))
+    replace(sink).open(spark, Settings()).write(frame.where("status = 201"), batch(1))
     assert listed(spark.table(table)) == listed(frame.where("status IN (200, 201)"))
 
 
 def test_columns_are_named_when_the_schema_no_longer_fits(spark: SparkSession, table: str) -> None:
-    sink = HiveTable(table)
+    sink = HiveTable(table).open(spark, Settings())
     sink.write(rows(spark, 0, 4), batch(0))
     changed = rows(spark, 4, 8).withColumn("status", F.col("status").cast("string")).withColumnRenamed("at", "time")
     with pytest.raises(PipelineError) as raised:
@@ -97,9 +98,9 @@ def test_columns_are_named_when_the_schema_no_longer_fits(spark: SparkSession, t
     sink.write(rows(spark, 4, 8), batch(1))
     assert listed(spark.table(table)) == listed(rows(spark, 0, 8))
     with pytest.raises(PipelineError, match="is partitioned by nothing, and the sink by status"):
-        HiveTable(table, partition_by=("status",)).write(rows(spark, 8, 9), batch(2))
+        HiveTable(table, partition_by=("status",)).open(spark, Settings()).write(rows(spark, 8, 9), batch(2))
 
 
 def test_a_database_is_asked_for_when_it_is_missing(spark: SparkSession) -> None:
     with pytest.raises(PipelineError, match="no database nowhere"):
-        HiveTable("nowhere.t").prepare(spark, Settings())
+        HiveTable("nowhere.t").open(spark, Settings())

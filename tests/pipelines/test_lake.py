@@ -62,13 +62,13 @@ def test_rows_are_there_once_and_in_few_files_when_batches_come_again(
 ) -> None:
     path = tmp_path / "a lake" / kind
     lake = Lake(str(path), format=kind, date_column="at", partition_by=("city",))
-    lake.prepare(spark, Settings())
+    opened = lake.open(spark, Settings())
     counted = Observation()
-    lake.write(made(spark, 0, 30).observe(counted, F.count(F.lit(1)).alias("rows")), batch(0))
-    lake.write(made(spark, 0, 30), batch(0))
-    lake.write(made(spark, 30, 40), batch(1))
-    lake.write(made(spark, 0, 40).where("false"), batch(2))
-    lake.write(made(spark, 30, 40), batch(1))
+    opened.write(made(spark, 0, 30).observe(counted, F.count(F.lit(1)).alias("rows")), batch(0))
+    opened.write(made(spark, 0, 30), batch(0))
+    opened.write(made(spark, 30, 40), batch(1))
+    opened.write(made(spark, 0, 40).where("false"), batch(2))
+    opened.write(made(spark, 30, 40), batch(1))
     assert counted.get == {"rows": 30}
     assert read(spark, path, kind) == expected(made(spark, 0, 40))
     # Nine directories, each with a file of each of the two batches that had rows for it.
@@ -88,7 +88,8 @@ def test_files_have_the_wanted_size_when_a_lake_is_told_it(spark: SparkSession, 
         "as they come": {"gather": False},
     }.items():
         path = tmp_path / name
-        Lake(str(path), **sizes).write(rows, batch(0))  # type: ignore[arg-type]
+        lake = Lake(str(path), **sizes)  # type: ignore[arg-type]
+        lake.open(spark, Settings()).write(rows, batch(0))
         assert spark.read.parquet(str(path)).agg(F.count_distinct("id"), F.count("id")).collect() == [(20_000, 20_000)]
         counts[name] = len(data_files(path))
     assert counts.pop("bytes") > 1
@@ -99,8 +100,9 @@ def test_files_have_the_wanted_size_when_a_lake_is_told_it(spark: SparkSession, 
 def test_small_files_become_one_when_compacted(spark: SparkSession, tmp_path: Path, kind: LakeFormat) -> None:
     path = tmp_path / "lake"
     lake = Lake(str(path), format=kind, date_column="at")
+    opened = lake.open(spark, Settings())
     for number in range(3):
-        lake.write(made(spark, 10 * number, 10 * number + 10), batch(number))
+        opened.write(made(spark, 10 * number, 10 * number + 10), batch(number))
     before = len(data_files(path))
     endings = {file.suffix for file in data_files(path)}
     done = lake.compact(spark, date="2024-05-01")
@@ -110,7 +112,7 @@ def test_small_files_become_one_when_compacted(spark: SparkSession, tmp_path: Pa
     assert len(data_files(path)) == 3
     assert {file.suffix for file in data_files(path)} == endings
     assert read(spark, path, kind) == expected(made(spark, 0, 30))
-    lake.write(made(spark, 20, 30), batch(2))
+    opened.write(made(spark, 20, 30), batch(2))
     assert len(data_files(path)) == 3
     with pytest.raises(PipelineError, match=r"first partition columns \(date\), not day"):
         lake.compact(spark, day="2024-05-01")
@@ -189,7 +191,7 @@ def test_operations_do_what_the_plan_relies_on_when_hadoop_does_them(spark: Spar
 
 def refused(lake: Lake, rows: DataFrame) -> str:
     with pytest.raises(PipelineError) as raised:
-        lake.write(rows, batch(0))
+        lake.open(rows.sparkSession, Settings()).write(rows, batch(0))
     return raised.value.message
 
 

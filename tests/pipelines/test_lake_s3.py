@@ -76,12 +76,12 @@ def test_rows_are_there_once_when_batches_come_again(spark: SparkSession, store:
     url = f"s3://lake/{uuid.uuid4().hex}?{store}"
     lake = Lake(url, format=kind, date_column="at", partition_by=("city",))
     location = parse_location(url)
-    lake.prepare(spark, Settings())
+    opened = lake.open(spark, Settings())
     counted = Observation()
-    lake.write(made(spark, 0, 10).observe(counted, F.count(F.lit(1)).alias("rows")), batch(0))
+    opened.write(made(spark, 0, 10).observe(counted, F.count(F.lit(1)).alias("rows")), batch(0))
     assert counted.get == {"rows": 10}
-    lake.write(made(spark, 0, 10), batch(0))
-    lake.write(made(spark, 10, 14), batch(1))
+    opened.write(made(spark, 0, 10), batch(0))
+    opened.write(made(spark, 10, 14), batch(1))
     directories = {path.rpartition("/")[0] for path in data_files(location)}
     assert directories == {"date=2024-05-01/city=a%2Fb", "date=2024-05-02/city=__HIVE_DEFAULT_PARTITION__"}
     assert len(data_files(location)) == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,12 +32,19 @@ class Collected:
     batches: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
     calls: list[Batch] = field(default_factory=list)
     written: threading.Event = field(default_factory=threading.Event)
+    session_settings: Mapping[str, str] = field(default_factory=dict)
+    opened: int = 0
+    closed: int = 0
 
-    def describe(self) -> str:
+    def describe(self, settings: Settings) -> str:
         return "memory"
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        pass
+    def open(self, spark: SparkSession, settings: Settings) -> Collected:
+        self.opened += 1
+        return self
+
+    def close(self) -> None:
+        self.closed += 1
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         self.calls.append(batch)
@@ -133,6 +140,7 @@ def test_every_sink_gets_its_rows_and_progress_is_kept_when_a_pipeline_runs_once
     main, own = run.progress()
     assert (main.rows, main.lag) == (4, 0)
     assert main.written == {"plain": 3, "branched": 3, dead: 1}
+    assert [(sink.opened, sink.closed) for sink in (plain, branched, summed)] == [(1, 1)] * 3
     assert own.query == f"{pipeline.name}/sum"
     for group in (f"penstock-{pipeline.name}", f"penstock-{pipeline.name}-sum"):
         assert committed(bench.bootstrap, group) == {(bench.topic, 0): 4}
@@ -173,6 +181,7 @@ def test_the_sink_is_named_and_the_batch_comes_again_when_a_sink_fails(bench: Be
     pipeline = bench.pipeline(sink)
     with pytest.raises(BatchError, match=r"failed at the sink archive \(memory\): .*the disk is full"):
         bench.run_once(pipeline)
+    assert (sink.opened, sink.closed) == (1, 1)
     bench.run_once(pipeline)
     assert sink.rows == [(1,), (2,), (3,)]
     assert sink.calls[0] == sink.calls[1]
@@ -199,8 +208,10 @@ def test_the_record_is_named_when_there_is_no_place_for_dead_letters(bench: Benc
 
 def test_nothing_is_left_running_when_a_step_does_not_fit(bench: Bench) -> None:
     wrong = Branch("wrong", sinks=(Collected("other"),), steps=(lambda rows: rows.select("m"),), stateful=True)
+    sink = Collected()
     with pytest.raises(PipelineError, match="does not fit its rows") as raised:
-        Run(bench.spark, bench.pipeline(Collected(), wrong)).start()
+        Run(bench.spark, bench.pipeline(sink, wrong)).start()
+    assert (sink.opened, sink.closed) == (1, 1)
     assert raised.value.hint == "The rows it is given have: source, n."
     assert bench.spark.streams.active == []
 
@@ -251,6 +262,13 @@ def test_no_further_batch_is_begun_or_waited_for_when_the_run_is_stopped(bench: 
     assert time.monotonic() - stopped_at[0] < PATIENCE_S
     bench.run_once(run.pipeline)
     assert sink.rows == [(1,), (2,), (3,), (4,)]
+
+
+def test_the_opened_sinks_are_closed_when_another_cannot_be_opened(bench: Bench) -> None:
+    sink, missing = Collected(), TopicSink(unique("missing"))
+    with pytest.raises(PipelineError, match=f"the sink {missing.name} cannot be used: .*does not exist"):
+        Run(bench.spark, bench.pipeline(sink, missing)).start()
+    assert (sink.opened, sink.closed) == (1, 1)
 
 
 def test_the_topic_is_named_when_a_source_is_not_there(bench: Bench) -> None:

@@ -75,14 +75,13 @@ def batch(number: int, query_id: str = "") -> Batch:
 
 
 def test_rows_are_there_once_when_appended_again(spark: SparkSession, place: Place, table: str) -> None:
-    sink = SqlTable(place.url, table, batch_size=7)
-    sink.prepare(spark, Settings())
+    table_sink = SqlTable(place.url, table, batch_size=7)
+    sink = table_sink.open(spark, Settings())
     rows = spark.createDataFrame([FULL, EMPTY, EMPTY], COLUMNS).repartition(2)
     counted = Observation()
     sink.write(rows.observe(counted, F.count(F.lit(1)).alias("rows")), batch(0))
     assert counted.get == {"rows": 3}
-    again = replace(sink)
-    again.prepare(spark, Settings())
+    again = replace(table_sink).open(spark, Settings())
     again.write(rows, batch(0))
     again.write(rows.where("id = 'none'"), batch(1))
     assert place.read(f"SELECT count(*), count(n) FROM {table}") == [(5, 1)]
@@ -96,8 +95,9 @@ def test_rows_are_there_once_when_appended_again(spark: SparkSession, place: Pla
 
 
 def test_the_last_row_of_a_key_wins_when_several_are_in_a_batch(spark: SparkSession, place: Place, table: str) -> None:
-    sink = SqlTable(place.url, table, mode="upsert", key=("id", "part"), order_by=("version",), tasks=2)
-    sink.prepare(spark, Settings())
+    sink = SqlTable(place.url, table, mode="upsert", key=("id", "part"), order_by=("version",), tasks=2).open(
+        spark, Settings()
+    )
 
     def write(number: int, rows: list[tuple[Any, ...]]) -> None:
         frame = spark.createDataFrame(rows, "id int, part string, version int, text string").repartition(3)
@@ -133,26 +133,28 @@ def test_tables_are_refused_when_rows_do_not_fit_them(spark: SparkSession, place
     place.run(f"CREATE TABLE {table} (id int, must int NOT NULL)")
     rows = spark.createDataFrame([(1, 2)], "id int, fresh int")
     sink = SqlTable(place.url, table)
-    sink.prepare(spark, Settings())
     with pytest.raises(PipelineError, match="fresh is not in the table; must is missing from the rows"):
-        sink.write(rows, batch(0))
+        sink.open(spark, Settings()).write(rows, batch(0))
+    upsert = replace(sink, mode="upsert", key=("id",)).open(spark, Settings())
     with pytest.raises(PipelineError, match="unique index over exactly id"):
-        replace(sink, mode="upsert", key=("id",)).write(rows.withColumnRenamed("fresh", "must"), batch(0))
+        upsert.write(rows.withColumnRenamed("fresh", "must"), batch(0))
+    other = replace(sink, table=f"{table}_other", name="other", create=False).open(spark, Settings())
     with pytest.raises(PipelineError, match="there is no table"):
-        replace(sink, table=f"{table}_other", name="other", create=False).write(rows, batch(0))
+        other.write(rows, batch(0))
 
 
 def test_rows_are_written_when_the_database_comes_back_in_time(spark: SparkSession, place: Place, table: str) -> None:
     if place.server is None:
         pytest.skip("SQLite has no server to stop")
     server = place.server
-    sink = SqlTable(place.url, table)
-    sink.prepare(spark, Settings())
+    table_sink = SqlTable(place.url, table)
+    sink = table_sink.open(spark, Settings())
+    impatient = replace(table_sink, wait_s=0.3).open(spark, Settings())
     rows = spark.createDataFrame([(1,), (2,)], "n int")
     sink.write(rows, batch(0))
     server.stop()
     with pytest.raises(PipelineError, match="could not be written to") as raised:
-        replace(sink, wait_s=0.3).write(rows, batch(1))
+        impatient.write(rows, batch(1))
     assert PASSWORD not in str(raised.value) + str(raised.value.__cause__)
     restart = threading.Timer(1.0, server.start)
     restart.start()
@@ -162,7 +164,7 @@ def test_rows_are_written_when_the_database_comes_back_in_time(spark: SparkSessi
     assert place.read(f"SELECT count(*) FROM {table}") == [(4,)]
 
 
-def test_a_wrong_password_is_told_at_once_when_a_sink_is_prepared(place: Place) -> None:
+def test_a_wrong_password_is_told_at_once_when_a_sink_is_opened(place: Place) -> None:
     if place.server is None:
         pytest.skip("SQLite knows no passwords")
     pauses: list[float] = []
@@ -180,8 +182,8 @@ def test_a_wrong_password_is_told_at_once_when_a_sink_is_prepared(place: Place) 
 
 def test_the_rest_is_written_when_some_tasks_had_failed(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(f"sqlite:///{tmp_path}/rows.db")
-    sink = SqlTable(place.url, "t", tasks=3)
-    sink.prepare(spark, Settings())
+    table_sink = SqlTable(place.url, "t", tasks=3)
+    sink = table_sink.open(spark, Settings())
     rows = spark.range(0, 60, 1, 4).withColumnRenamed("id", "n")
     sink.write(rows.limit(0), batch(0))
     place.run("CREATE TRIGGER no BEFORE INSERT ON t WHEN NEW.n = 7 BEGIN SELECT RAISE(ABORT, 'not seven'); END")
@@ -191,7 +193,7 @@ def test_the_rest_is_written_when_some_tasks_had_failed(spark: SparkSession, tmp
     place.run("DROP TRIGGER no")
     if place.read("SELECT count(*) FROM t") != [(0,)]:
         with pytest.raises(PipelineError, match="batch 1 was begun with 3 tasks and cannot be finished with 2"):
-            replace(sink, tasks=2).write(rows, batch(1))
+            replace(table_sink, tasks=2).open(spark, Settings()).write(rows, batch(1))
     # Cut otherwise by the source, dealt out as before.
     sink.write(rows.repartition(5), batch(1))
     assert place.read("SELECT count(*), count(DISTINCT n) FROM t") == [(60, 60)]

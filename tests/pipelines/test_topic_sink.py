@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import Batch, Settings, Sink
+from penstock.pipelines.pipeline import Batch, OpenSink, Settings, Sink
 from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
 from penstock.pipelines.topic_writing.errors import WriteError
 from tests.pipelines.committed import committed_values, make_topic, read_committed, unique
@@ -123,7 +123,9 @@ def test_a_stream_leaves_every_row_once_when_its_last_batch_comes_again(
     assert committed_values(bootstrap, topic) == ["a", "b", "c", "d", "d"], "which is what at-least-once means"
 
 
-def run_batches(rows: DataFrame, checkpoint: Path, *sinks: Sink, then: Callable[[int], None] = lambda _: None) -> None:
+def run_batches(
+    rows: DataFrame, checkpoint: Path, *sinks: OpenSink, then: Callable[[int], None] = lambda _: None
+) -> None:
     def write(batch_rows: DataFrame, batch_id: int) -> None:
         query_id = batch_rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         assert query_id is not None
@@ -149,8 +151,8 @@ def test_two_sinks_of_a_batch_are_written_once_each_when_the_batch_fails_behind_
         ),
     )
     same_topic = TopicSink(plain.topic, name="again", value="upper(value)")
-    for sink in (plain, as_json, same_topic):
-        sink.prepare(spark, settings)
+    sinks = (plain, as_json, same_topic)
+    opened = [sink.open(spark, settings) for sink in sinks]
     add_file(tmp_path / "in", "1", "a", "b", "c")
     # A shuffle, whose tasks Spark would otherwise number as it likes.
     rows = lines_of(spark, tmp_path / "in").where("value > ''").repartition(2, "value")
@@ -159,11 +161,10 @@ def test_two_sinks_of_a_batch_are_written_once_each_when_the_batch_fails_behind_
         raise ArithmeticError(f"after batch {batch_id}")
 
     with pytest.raises(PySparkException, match="after batch 0"):
-        run_batches(rows, tmp_path / "checkpoint", plain, as_json, same_topic, then=fail)
-    for sink in (plain, as_json, same_topic):
-        sink.prepare(spark, settings)  # as a new run does
+        run_batches(rows, tmp_path / "checkpoint", *opened, then=fail)
+    opened = [sink.open(spark, settings) for sink in sinks]  # as a new run does
     add_file(tmp_path / "in", "2", "d")
-    run_batches(rows, tmp_path / "checkpoint", plain, as_json, same_topic)
+    run_batches(rows, tmp_path / "checkpoint", *opened)
     assert committed_values(bootstrap, plain.topic) == ["A", "B", "C", "D", "a", "b", "c", "d"]
     found = {(m.key() or b"").decode(): json.loads(m.value() or b"") for m in read_committed(bootstrap, as_json.topic)}
     assert found == {each: {"value": each} for each in "abcd"}
@@ -176,13 +177,13 @@ def test_two_sinks_of_a_batch_are_written_once_each_when_the_batch_fails_behind_
 
 def test_a_batch_is_refused_when_it_comes_again_cut_into_other_tasks(spark: SparkSession, bootstrap: str) -> None:
     sink, batch = TopicSink(make_topic(bootstrap, "recut")), Batch(unique("query"), "test", 4)
-    sink.prepare(spark, Settings(bootstrap_servers=bootstrap))
+    opened = sink.open(spark, Settings(bootstrap_servers=bootstrap))
     rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS STRING) AS value")
-    sink.write(rows, batch)
+    opened.write(rows, batch)
     with pytest.raises(WriteError, match=r"batch 4 .* by 2 tasks and comes again with 3; only 2 tasks can finish it"):
-        sink.write(rows.repartition(3), batch)
-    sink.write(rows, batch)
-    sink.write(rows.where("value > '8'").repartition(3), Batch(batch.query_id, "test", 5))
+        opened.write(rows.repartition(3), batch)
+    opened.write(rows, batch)
+    opened.write(rows.where("value > '8'").repartition(3), Batch(batch.query_id, "test", 5))
     assert committed_values(bootstrap, sink.topic) == [*"01234567899"]
 
 
@@ -196,15 +197,16 @@ def test_a_task_that_failed_after_its_commit_leaves_its_rows_once_when_spark_tri
     assert committed_values(bootstrap, topic) == sorted(str(number) for number in range(100))
 
 
-def test_a_sink_says_what_it_promises_and_what_it_misses_when_prepared(spark: SparkSession, bootstrap: str) -> None:
+def test_a_sink_says_what_it_promises_and_what_it_misses_when_opened(spark: SparkSession, bootstrap: str) -> None:
     assert TopicSink("t").describe() == "topic t, exactly once"
     assert TopicSink("t", guarantee="at-least-once").describe() == "topic t, at least once"
     assert (TopicSink("t").name, TopicSink("t", name="n").name) == ("t", "n")
     assert isinstance(TopicSink("t"), Sink)
     with pytest.raises(PipelineError, match="does not exist"):
-        TopicSink(unique("missing")).prepare(spark, Settings(bootstrap_servers=bootstrap))
+        TopicSink(unique("missing")).open(spark, Settings(bootstrap_servers=bootstrap))
     with pytest.raises(PipelineError, match="guarantee is"):
         TopicSink("t", guarantee="maybe")  # type: ignore[arg-type]
     official = TopicSink(make_topic(bootstrap, "jvm"))
-    official.prepare(spark, Settings(bootstrap_servers=bootstrap, engine="jvm"))
-    assert official.describe() == f"topic {official.topic}, at least once (Spark's own connector knows no more)"
+    settings = Settings(bootstrap_servers=bootstrap, engine="jvm")
+    official.open(spark, settings).close()
+    assert official.describe(settings) == f"topic {official.topic}, at least once (Spark's own connector knows no more)"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -36,21 +37,37 @@ class Batch:
 
 
 @runtime_checkable
+class OpenSink(Protocol):
+    """A sink at work in one run of one pipeline. It lives on the driver and holds what a run has to remember:
+    connections, and what is known of the destination. Queries of a run call it from threads of their own, but no two of
+    them call the same sink."""
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """Returns when the rows are as safe as the sink promises. A batch that is written a second time, in this run or
+        in a later one, must leave what writing it once leaves."""
+
+    def close(self) -> None:
+        """Called once, when all queries of the run have ended."""
+
+
+@runtime_checkable
 class Sink(Protocol):
-    """Where rows go. Writing a batch a second time must leave what writing it once leaves."""
+    """Describes where rows go, in plain values. What writing needs is held by what `open` returns."""
 
     @property
     def name(self) -> str:
         """Unique within a pipeline; part of what makes a batch's second writing recognisable."""
 
-    def describe(self) -> str:
-        """One line for people: kind, destination, guarantee."""
+    @property
+    def session_settings(self) -> Mapping[str, str]:
+        """What the Spark session must be started with, since it cannot be set later; mostly nothing."""
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        """Called once on the driver before the first batch: create what is missing, refuse what cannot work."""
+    def describe(self, settings: Settings) -> str:
+        """One line for people: kind, destination, and what is promised under these settings."""
 
-    def write(self, rows: DataFrame, batch: Batch) -> None:
-        """On the driver, inside the batch; returns when the rows are as safe as the sink promises."""
+    def open(self, spark: SparkSession, settings: Settings) -> OpenSink:
+        """Called once in a run, on the driver, before the first batch. Creates what is missing at the destination;
+        raises PipelineError for what cannot work."""
 
 
 @runtime_checkable
@@ -104,6 +121,12 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)  # further settings of the Spark session
 
 
+# For what is asked without a pipeline at hand.
+DEFAULT_SETTINGS = Settings()
+# Of most sinks: they work in any session.
+NO_SESSION_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     name: str
@@ -115,4 +138,4 @@ class Pipeline:
     # Brings several sources together: called with one frame per source, in their order. Without it they are united by
     # column name.
     combine: Callable[..., DataFrame] | None = None
-    settings: Settings = Settings()
+    settings: Settings = DEFAULT_SETTINGS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.pipelines import Batch, Settings
 
@@ -12,13 +13,20 @@ from penstock.pipelines import Batch, Settings
 class Nowhere:
     name: str
 
-    def describe(self) -> str:
+    session_settings: ClassVar[Mapping[str, str]] = {}
+
+    def describe(self, settings: Settings) -> str:
         return f"nowhere {self.name}"
 
-    def prepare(self, spark: Any, settings: Settings) -> None:
+    def open(self, spark: Any, settings: Settings) -> OpenNowhere:
+        return OpenNowhere()
+
+
+class OpenNowhere:
+    def write(self, rows: Any, batch: Batch) -> None:
         pass
 
-    def write(self, rows: Any, batch: Batch) -> None:
+    def close(self) -> None:
         pass
 
 

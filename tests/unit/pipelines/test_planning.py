@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.pipelines import Branch, Pipeline, Topic
+from penstock.pipelines import Branch, Pipeline, Settings, Topic
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.running.drawing import draw
 from penstock.pipelines.running.planning import plan_queries, step_name
+from penstock.pipelines.sinks.topic import TopicSink
 from tests.unit.pipelines.pieces import Nowhere, count_them, parse
 
 
@@ -63,6 +64,30 @@ def test_there_is_no_shared_query_when_every_sink_is_stateful() -> None:
 def test_a_pipeline_is_refused_with_a_reason_when_it_cannot_run(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(PipelineError, match=said):
         plan_queries(pipeline(**changes))
+
+
+class OfYesterday:
+    """A sink as it was written before sinks were opened."""
+
+    name = "old"
+
+    def describe(self) -> str:
+        return "old"
+
+    def prepare(self, spark: Any, settings: Any) -> None: ...
+
+    def write(self, rows: Any, batch: Any) -> None: ...
+
+
+def test_what_is_missing_is_named_when_a_sink_is_none() -> None:
+    with pytest.raises(PipelineError, match="OfYesterday is not a sink: it lacks session_settings, open"):
+        plan_queries(pipeline(sinks=(OfYesterday(),)))
+
+
+def test_the_promise_that_holds_is_drawn_when_the_engine_is_the_jvm() -> None:
+    on_jvm = pipeline(sinks=(TopicSink("t"),), settings=Settings(engine="jvm"))
+    assert "-> topic t, at least once" in draw(on_jvm)
+    assert "-> topic t, exactly once" in draw(pipeline(sinks=(TopicSink("t"),)))
 
 
 def test_a_step_is_called_by_its_function_when_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from tests.unit.pipelines.pieces import Nowhere, count_them
 
 @dataclass(frozen=True)
 class NeedsHive(Nowhere):
-    session_settings: ClassVar[dict[str, str]] = {"spark.sql.catalogImplementation": "hive"}
+    session_settings: ClassVar[Mapping[str, str]] = {"spark.sql.catalogImplementation": "hive"}
 
 
 def pipeline(*sinks: Nowhere | Branch, settings: Settings | None = None) -> Pipeline:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.dead_letters import SOURCE, can_fail, good_or_fail, only_good, to_dead_letters
 from penstock.pipelines.observed import count_rows, rows_counted
-from penstock.pipelines.pipeline import Batch, Pipeline, Step
+from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, OpenSink, Pipeline, Settings, Step
 from penstock.pipelines.running.planning import Output, QueryPlan
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class BatchWriting:
     pipeline: str
     plan: QueryPlan
     keeps_dead_letters: bool
+    settings: Settings = DEFAULT_SETTINGS
+    opened: Mapping[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     # Rows by sink since the start, for whoever shows progress; replaced, never changed, since others read it.
     written: Mapping[str, int] = field(default_factory=dict)
     # What the batch is busy with: the first thing to say when it fails.
@@ -91,11 +93,12 @@ class BatchWriting:
         self.busy_with = ""
 
     def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
-        self.busy_with = f"the sink {output.sink.name} ({output.sink.describe()})"
+        name = output.sink.name
+        self.busy_with = f"the sink {name} ({output.sink.describe(self.settings)})"
         counted, observed = count_rows(self._rows_for(output, rows))
-        output.sink.write(counted, batch)
+        self.opened[name].write(counted, batch)
         count = rows_counted(observed, _COUNT_WAIT_S) or 0
-        self.written = {**self.written, output.sink.name: self.written.get(output.sink.name, 0) + count}
+        self.written = {**self.written, name: self.written.get(name, 0) + count}
 
     def _rows_for(self, output: Output, rows: DataFrame) -> DataFrame:
         if output.takes_errors:

@@ -7,6 +7,7 @@ from penstock.pipelines.running.planning import DEAD_LETTERS, MAIN_QUERY, step_n
 
 
 def draw(pipeline: Pipeline) -> str:
+    settings = pipeline.settings
     lines = [pipeline.name]
     lines += [f"  {source.describe()}" for source in pipeline.sources]
     if pipeline.combine is not None:
@@ -21,12 +22,15 @@ def draw(pipeline: Pipeline) -> str:
             own = f"query {name}, {sink.mode}" if sink.stateful else f"query {MAIN_QUERY}"
             way = " > ".join([*(step_name(step) for step in sink.steps)])
             ends.append(
-                [f"{name} ({own}){': ' + way if way else ''}", *(f"-> {each.describe()}" for each in sink.sinks)]
+                [
+                    f"{name} ({own}){': ' + way if way else ''}",
+                    *(f"-> {each.describe(settings)}" for each in sink.sinks),
+                ]
             )
         else:
-            ends.append([f"-> {sink.describe()}"])
+            ends.append([f"-> {sink.describe(settings)}"])
     if pipeline.dead_letters is not None:
-        ends.append([f"{DEAD_LETTERS} (query {MAIN_QUERY})", f"-> {pipeline.dead_letters.describe()}"])
+        ends.append([f"{DEAD_LETTERS} (query {MAIN_QUERY})", f"-> {pipeline.dead_letters.describe(settings)}"])
     for index, (first, *rest) in enumerate(ends):
         is_last = index == len(ends) - 1
         lines.append(f"    +-- {first}")

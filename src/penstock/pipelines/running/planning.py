@@ -65,6 +65,10 @@ def sinks_of(pipeline: Pipeline) -> tuple[Sink, ...]:
     return (*plain, pipeline.dead_letters) if pipeline.dead_letters is not None else tuple(plain)
 
 
+def _missing_of(sink: object) -> list[str]:
+    return [name for name in ("name", "session_settings", "describe", "open") if not hasattr(sink, name)]
+
+
 def _refuse_bad_names(pipeline: Pipeline) -> None:
     if not pipeline.sources:
         raise PipelineError(f"the pipeline {pipeline.name!r} has no sources")
@@ -78,6 +82,12 @@ def _refuse_bad_names(pipeline: Pipeline) -> None:
             raise PipelineError(
                 f"the branch {branch.name!r} asks for the output mode {branch.mode!r} but is not stateful",
                 "Only a query of its own has an output mode: say stateful=True.",
+            )
+    for sink in sinks_of(pipeline):
+        if not isinstance(sink, Sink):
+            raise PipelineError(
+                f"{type(sink).__name__} is not a sink: it lacks {', '.join(_missing_of(sink))}",
+                "The guide on pipelines says how a sink is written.",
             )
     for kind, names in (
         ("sink", [sink.name for sink in sinks_of(pipeline)]),

@@ -1,4 +1,4 @@
-"""Runs a pipeline: a session, its sinks made ready, one Spark query per plan, until it is stopped, done or failed."""
+"""Runs a pipeline: its sinks opened, one Spark query per plan, until it is stopped, done or failed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.pipeline import Pipeline, Settings, Sink, Source
+from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink, Source
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold, good_rows
 from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of, step_name
@@ -49,20 +50,23 @@ class Run:
     once: bool = False
     queries: list[RunningQuery] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _opened: dict[str, OpenSink] = field(default_factory=dict)  # by the sink's name
+    _to_close: ExitStack = field(default_factory=ExitStack)
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
 
     def start(self) -> None:
         settings = self.pipeline.settings
         plans = plan_queries(self.pipeline)
-        for sink in sinks_of(self.pipeline):
-            _prepare(sink, self.spark, settings)
-        rows = self._read()
         try:
+            for sink in sinks_of(self.pipeline):
+                self._opened[sink.name] = self._to_close.enter_context(closing(_open_sink(sink, self.spark, settings)))
+            rows = self._read()
             self._follow_progress()
             for plan in plans:
                 self.queries.append(self._start(plan, rows))
         except BaseException:
-            self._stop_queries()
+            with self._to_close:
+                self._stop_queries()
             raise
 
     def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
@@ -94,12 +98,13 @@ class Run:
         while failed is None and self._has_batches_to_end(ending) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
             failed = self._failed()
-        self._stop_queries()
-        if failed is not None:
-            running, error = failed
-            raise self._explain(running, error) from error
-        if lost:
-            raise BatchError(f"{lost} ended and Spark does not say why", "Its log, above, may know more.")
+        with self._to_close:
+            self._stop_queries()
+            if failed is not None:
+                running, error = failed
+                raise self._explain(running, error) from error
+            if lost:
+                raise BatchError(f"{lost} ended and Spark does not say why", "Its log, above, may know more.")
 
     def _has_batches_to_end(self, ending: Mapping[str, int]) -> bool:
         """A query under load is always in a batch: the one it was in is waited for, not those that follow."""
@@ -131,7 +136,7 @@ class Run:
 
     def _read(self) -> DataFrame:
         pipeline = self.pipeline
-        frames = [_open(source, self.spark, pipeline.settings) for source in pipeline.sources]
+        frames = [_open_source(source, self.spark, pipeline.settings) for source in pipeline.sources]
         return fold(tuple(_named(step) for step in pipeline.steps), combined(pipeline, frames))
 
     def _start(self, plan: QueryPlan, rows: DataFrame) -> RunningQuery:
@@ -142,7 +147,7 @@ class Run:
             if settings.watermark is not None:
                 rows = rows.withWatermark(settings.watermark.column, settings.watermark.delay)
             rows = fold(tuple(_named(step) for step in plan.steps), rows)
-        writing = BatchWriting(pipeline.name, plan, keeps, ending=self._stopping)
+        writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, ending=self._stopping)
         checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         name = query_name(pipeline, plan)
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
@@ -224,14 +229,14 @@ def _is_busy(query: StreamingQuery) -> bool:
     return query.isActive and bool(query.status.get("isTriggerActive"))
 
 
-def _prepare(sink: Sink, spark: SparkSession, settings: Settings) -> None:
+def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:
     try:
-        sink.prepare(spark, settings)
+        return sink.open(spark, settings)
     except PipelineError as error:
         raise PipelineError(f"the sink {sink.name} cannot be used: {error.message}", error.hint) from error
 
 
-def _open(source: Source, spark: SparkSession, settings: Settings) -> DataFrame:
+def _open_source(source: Source, spark: SparkSession, settings: Settings) -> DataFrame:
     from pyspark.errors import PySparkException
 
     try:

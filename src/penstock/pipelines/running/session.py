@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.running.planning import sinks_of
+from penstock.pipelines.spark_settings import ADAPTIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStore
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     # A batch comes again with the same rows after a failure: its tasks must not be cut anew by what Spark measures.
-    "spark.sql.adaptive.enabled": "false",
+    ADAPTIVE: "false",
     "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -69,7 +70,7 @@ def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
     asked = master or settings.spark.get("spark.master") or ("" if submitted else _DEFAULT_MASTER)
     chosen = dict(_DEFAULTS)
     for sink in sinks_of(pipeline):
-        chosen |= getattr(sink, "session_settings", {})  # what must be known before a session is there
+        chosen |= sink.session_settings
     if asked.startswith("local"):
         chosen |= _LOCAL_DEFAULTS
     if settings.parallelism:

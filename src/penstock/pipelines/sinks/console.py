@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import Batch, Settings
+from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,17 +27,30 @@ class Console:
         if self.rows < 1 or self.width < 1:
             raise PipelineError(f"rows and width of a Console are at least 1, not {self.rows} and {self.width}")
 
-    def describe(self) -> str:
+    @property
+    def session_settings(self) -> Mapping[str, str]:
+        return NO_SESSION_SETTINGS
+
+    def describe(self, settings: Settings = DEFAULT_SETTINGS) -> str:
         return f"the first {self.rows} rows of each batch on the terminal"
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        pass
+    def open(self, spark: SparkSession, settings: Settings) -> OpenConsole:
+        return OpenConsole(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConsole:
+    sink: Console
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         # Every row is read, not only those shown, or the count of the batch would be wrong.
-        first = rows.mapInArrow(FirstRows(self.rows), rows.schema).collect()[: self.rows]
+        count = self.sink.rows
+        first = rows.mapInArrow(FirstRows(count), rows.schema).collect()[:count]
         print(f"{batch.query_name}, batch {batch.id}")
-        print("\n".join(drawn(rows.columns, [tuple(row) for row in first], self.width)), flush=True)
+        print("\n".join(drawn(rows.columns, [tuple(row) for row in first], self.sink.width)), flush=True)
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import Batch, Settings
+from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
 from penstock.pipelines.sinks.files import compaction
 from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
 from penstock.pipelines.sinks.files.compaction import Compacted
@@ -36,7 +36,7 @@ class _Store(Protocol):
     def rewrite(self, paths: Sequence[str], staging: str, count: int) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lake:
     """Each batch adds its files exactly once. A checkpoint that is reset begins anew: empty the lake as well."""
 
@@ -62,27 +62,31 @@ class Lake:
         if self.options and self.path.startswith("s3://"):
             raise PipelineError("options of a Lake are those of Spark's writers, which do not write to S3")
         if not self.name:
-            object.__setattr__(self, "name", self._shown.rstrip("/").rpartition("/")[2] or "lake")
+            self.name = self._shown.rstrip("/").rpartition("/")[2] or "lake"
 
-    def describe(self) -> str:
-        by = f" by {', '.join(self._partition_columns)}" if self._partition_columns else ""
+    @property
+    def session_settings(self) -> Mapping[str, str]:
+        return NO_SESSION_SETTINGS
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return ((DATE,) if self.date_column else ()) + self.partition_by
+
+    def describe(self, settings: Settings = DEFAULT_SETTINGS) -> str:
+        by = f" by {', '.join(self.partition_columns)}" if self.partition_columns else ""
         return f"{self.format} files in {self._shown}{by}, exactly once"
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        compaction.finish_compactions(self._store(spark).files)
-
-    def write(self, rows: DataFrame, batch: Batch) -> None:
-        store = self._store(rows.sparkSession)
-        dated = self._with_date(rows)
-        this = BatchOfSink(self.name, batch.query_id, batch.id)
-        write_batch(store.files, this, lambda staging: store.stage(dated, self._partition_columns, staging))
+    def open(self, spark: SparkSession, settings: Settings) -> OpenLake:
+        store = self._store(spark)
+        compaction.finish_compactions(store.files)
+        return OpenLake(self, store)
 
     def compact(self, spark: SparkSession, **partition: object) -> Compacted:
         """Rewrites the small files of each directory into few; `partition` names the first directories, for example
         date="2024-05-01". May run while batches are written, but only once at a time."""
-        wanted = self._partition_columns[: len(partition)]
+        wanted = self.partition_columns[: len(partition)]
         if set(partition) != set(wanted):
-            known = ", ".join(self._partition_columns) or "none"
+            known = ", ".join(self.partition_columns) or "none"
             raise PipelineError(f"compact takes the first partition columns ({known}), not {', '.join(partition)}")
         values = [None if partition[name] is None else str(partition[name]) for name in wanted]
         store = self._store(spark)
@@ -91,24 +95,6 @@ class Lake:
     @property
     def _shown(self) -> str:
         return self.path.partition("?")[0]
-
-    @property
-    def _partition_columns(self) -> tuple[str, ...]:
-        return ((DATE,) if self.date_column else ()) + self.partition_by
-
-    def _with_date(self, rows: DataFrame) -> DataFrame:
-        wanted = [name for name in (self.date_column, *self.partition_by) if name]
-        missing = [name for name in wanted if name not in rows.columns]
-        if missing:
-            raise PipelineError(f"the lake {self.name} is partitioned by {', '.join(missing)}, which the rows lack")
-        if not self.date_column:
-            return rows
-        if self.date_column != DATE and DATE in rows.columns:
-            raise PipelineError(
-                f"the rows have a column {DATE}, which the lake {self.name} makes from {self.date_column}",
-                "Rename the column in a step before.",
-            )
-        return rows.withColumn(DATE, rows[f"`{self.date_column}`"].cast("date"))
 
     def _store(self, spark: SparkSession) -> _Store:
         sizes = FileSizes(self.target_bytes, self.max_rows_per_file, self.gather)
@@ -120,3 +106,32 @@ class Lake:
         from penstock.pipelines.sinks.files.spark import SparkFiles
 
         return SparkFiles(spark, HadoopFiles(spark, self.path), self.format, sizes, self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLake:
+    sink: Lake
+    store: _Store
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        this = BatchOfSink(self.sink.name, batch.query_id, batch.id)
+        dated, partition_by = self._with_date(rows), self.sink.partition_columns
+        write_batch(self.store.files, this, lambda staging: self.store.stage(dated, partition_by, staging))
+
+    def close(self) -> None:
+        pass
+
+    def _with_date(self, rows: DataFrame) -> DataFrame:
+        sink = self.sink
+        wanted = [name for name in (sink.date_column, *sink.partition_by) if name]
+        missing = [name for name in wanted if name not in rows.columns]
+        if missing:
+            raise PipelineError(f"the lake {sink.name} is partitioned by {', '.join(missing)}, which the rows lack")
+        if not sink.date_column:
+            return rows
+        if sink.date_column != DATE and DATE in rows.columns:
+            raise PipelineError(
+                f"the rows have a column {DATE}, which the lake {sink.name} makes from {sink.date_column}",
+                "Rename the column in a step before.",
+            )
+        return rows.withColumn(DATE, rows[f"`{sink.date_column}`"].cast("date"))

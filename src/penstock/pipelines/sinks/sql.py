@@ -5,12 +5,12 @@ SqlTable("postgresql+psycopg://etl@db/shop", "orders", mode="upsert", key=("id",
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import Batch, Settings
+from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
 from penstock.pipelines.sinks.columns.sql import (
     NESTED,
     UPSERT_DIALECTS,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SqlTable:
     """Each batch adds or changes its rows exactly once: each task writes its rows and a mark of the batch in one
     transaction. With several `tasks`, the one that a row belongs to follows from its key (where there is none, from the
@@ -54,8 +54,6 @@ class SqlTable:
     tasks: int = 1  # that write at once, each with a transaction of its own
     wait_s: float = 60.0  # for a database that is down, before the batch fails
     name: str = ""  # default: the table's
-    # The columns whose fit with the table has been checked.
-    _checked: set[tuple[tuple[str, str], ...]] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -78,39 +76,56 @@ class SqlTable:
                 f"a SqlTable takes batch_size and tasks of at least 1 and wait_s of at least 0, not {self.batch_size}, "
                 f"{self.tasks} and {self.wait_s}"
             )
-        object.__setattr__(self, "name", self.name or self.table)
+        self.name = self.name or self.table
 
-    def describe(self) -> str:
+    @property
+    def session_settings(self) -> Mapping[str, str]:
+        return NO_SESSION_SETTINGS
+
+    def describe(self, settings: Settings = DEFAULT_SETTINGS) -> str:
         by = f" by {', '.join(self.key)}" if self.mode == "upsert" else ""
         return f"SQL table {self.table} in {self._database.shown}, {self.mode}{by}, exactly once"
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        self._checked.clear()
-        self._database.patiently(self._create_marks)
-
-    def write(self, rows: DataFrame, batch: Batch) -> None:
-        kinds = {column.name: column.dataType.simpleString() for column in rows.schema.fields}
-        columns = plan_columns(kinds, self.key if self.mode == "upsert" else (), self.table)
-        self._database.patiently(lambda: self._check_table(columns))
-        if self._database.patiently(lambda: self._is_there(batch)):
-            return
-        dealt = self._deal(_as_text(rows, columns))
-        task = SqlTask(
-            self._database,
-            self.table,
-            columns,
-            self.mode,
-            self.batch_size,
-            batch.query_id,
-            self.name,
-            batch.id,
-            self.tasks,
-        )
-        dealt.mapInArrow(task, RESULT_SCHEMA).collect()
+    def open(self, spark: SparkSession, settings: Settings) -> OpenSqlTable:
+        database = self._database
+        database.patiently(lambda: _create_marks(database))
+        return OpenSqlTable(self, database)
 
     @property
     def _database(self) -> Database:
         return Database(self.url, self.wait_s)
+
+
+@dataclass(slots=True)
+class OpenSqlTable:
+    sink: SqlTable
+    database: Database
+    # The columns whose fit with the table has been checked.
+    _checked: set[tuple[tuple[str, str], ...]] = field(default_factory=set, init=False)
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        sink = self.sink
+        kinds = {column.name: column.dataType.simpleString() for column in rows.schema.fields}
+        columns = plan_columns(kinds, sink.key if sink.mode == "upsert" else (), sink.table)
+        self.database.patiently(lambda: self._check_table(columns))
+        if self.database.patiently(lambda: self._is_there(batch)):
+            return
+        dealt = self._deal(_as_text(rows, columns))
+        task = SqlTask(
+            self.database,
+            sink.table,
+            columns,
+            sink.mode,
+            sink.batch_size,
+            batch.query_id,
+            sink.name,
+            batch.id,
+            sink.tasks,
+        )
+        dealt.mapInArrow(task, RESULT_SCHEMA).collect()
+
+    def close(self) -> None:
+        self._checked.clear()
 
     def _deal(self, rows: DataFrame) -> DataFrame:
         """By hash: not in turn, which would depend on how the source was cut."""
@@ -119,52 +134,57 @@ class SqlTable:
         def named(name: str) -> str:
             return f"`{name}`"
 
-        if self.mode == "append":
-            return rows.repartition(self.tasks, *map(named, self.key or rows.columns))
-        missing = [name for name in self.order_by if name not in rows.columns]
+        sink = self.sink
+        if sink.mode == "append":
+            return rows.repartition(sink.tasks, *map(named, sink.key or rows.columns))
+        missing = [name for name in sink.order_by if name not in rows.columns]
         if missing:
-            raise PipelineError(f"order_by of the SQL table {self.table} names {', '.join(missing)}; the rows lack it")
-        others = [name for name in rows.columns if name not in (*self.key, *self.order_by)]
-        order = [*self.order_by, *others] or list(self.key)
+            raise PipelineError(f"order_by of the SQL table {sink.table} names {', '.join(missing)}; the rows lack it")
+        others = [name for name in rows.columns if name not in (*sink.key, *sink.order_by)]
+        order = [*sink.order_by, *others] or list(sink.key)
         last = F.max_by(F.struct(*map(named, rows.columns)), F.struct(*map(named, order)))
         # Already dealt out by the key, so that the aggregation needs no shuffle of its own.
-        grouped = rows.repartition(self.tasks, *map(named, self.key)).groupBy(*map(named, self.key))
+        grouped = rows.repartition(sink.tasks, *map(named, sink.key)).groupBy(*map(named, sink.key))
         return grouped.agg(last.alias("_penstock_last")).select("_penstock_last.*")
 
-    def _create_marks(self) -> None:
-        with self._database.transaction() as connection:
-            create_if_missing(connection, marks_table())
-
     def _is_there(self, batch: Batch) -> bool:
-        with self._database.transaction() as connection:
-            return check_marks(read_marks(connection, batch.query_id, self.name), self.name, batch.id, self.tasks)
+        sink = self.sink
+        with self.database.transaction() as connection:
+            return check_marks(read_marks(connection, batch.query_id, sink.name), sink.name, batch.id, sink.tasks)
 
     def _check_table(self, columns: Sequence[SqlColumn]) -> None:
         kinds = tuple((column.name, column.kind) for column in columns)
         if kinds in self._checked:
             return
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             self._create_or_check(connection, columns)
         self._checked.add(kinds)
 
     def _create_or_check(self, connection: sa.Connection, columns: Sequence[SqlColumn]) -> None:
         import sqlalchemy as sa
 
-        wanted = make_table(self.table, columns, self._database.dialect)
+        sink = self.sink
+        wanted = make_table(sink.table, columns, self.database.dialect)
         inspector = sa.inspect(connection)
         if not inspector.has_table(wanted.name, schema=wanted.schema):
-            if not self.create:
-                raise PipelineError(f"there is no table {self.table} in {self._database.shown}")
+            if not sink.create:
+                raise PipelineError(f"there is no table {sink.table} in {self.database.shown}")
             create_if_missing(connection, wanted)
             return
-        check_fit(columns, self.table, inspector.get_columns(wanted.name, schema=wanted.schema))
-        if self.mode == "upsert":
+        check_fit(columns, sink.table, inspector.get_columns(wanted.name, schema=wanted.schema))
+        if sink.mode == "upsert":
             primary = inspector.get_pk_constraint(wanted.name, schema=wanted.schema)["constrained_columns"]
             indexes = inspector.get_indexes(wanted.name, schema=wanted.schema)
             constraints = inspector.get_unique_constraints(wanted.name, schema=wanted.schema)
             # An index over an expression has no column of that name, and does not count.
             unique = [[str(name) for name in index["column_names"]] for index in indexes if index["unique"]]
-            check_key(self.key, self.table, [primary, *unique, *(found["column_names"] for found in constraints)])
+            unique += [constraint["column_names"] for constraint in constraints]
+            check_key(sink.key, sink.table, [primary, *unique])
+
+
+def _create_marks(database: Database) -> None:
+    with database.transaction() as connection:
+        create_if_missing(connection, marks_table())
 
 
 def _as_text(rows: DataFrame, columns: Sequence[SqlColumn]) -> DataFrame:

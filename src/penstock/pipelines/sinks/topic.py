@@ -7,13 +7,13 @@ TopicSink("counts", key="address", value=ALL_AS_JSON,                  or are to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import Batch, Settings
+from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
+from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 from penstock.pipelines.topic_source import client_options
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ ALL_AS_JSON = "to_json(struct(*))"
 
 _TIMEOUT_S = 30.0
 _PASSED_ON = ("headers", "partition")
-_ADAPTIVE = "spark.sql.adaptive.enabled"
-
 _OLDER_INTERFACE = "spark.sql.sources.useV1SourceList"
 
 
@@ -52,41 +50,35 @@ class TopicSink:
     create: TopicSettings | None = field(default=None, kw_only=True)
     key: str | Column | None = field(default=None, kw_only=True)
     value: str | Column | None = field(default=None, kw_only=True)
-    _settings: Settings = field(default_factory=Settings, init=False, repr=False)
-    # Per query the batch that came last and was written to its end by this object: the one after it is no repetition.
-    _done: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or self.topic
         if self.guarantee not in ("exactly-once", "at-least-once"):
             raise PipelineError(f"guarantee is 'exactly-once' or 'at-least-once', not {self.guarantee!r}")
 
-    def describe(self) -> str:
-        if self._settings.engine == "jvm":
+    @property
+    def session_settings(self) -> Mapping[str, str]:
+        return NO_SESSION_SETTINGS
+
+    def describe(self, settings: Settings = DEFAULT_SETTINGS) -> str:
+        if settings.engine == "jvm":
             return f"topic {self.topic}, at least once (Spark's own connector knows no more)"
         return f"topic {self.topic}, {self.guarantee.replace('-', ' ')}"
 
-    def prepare(self, spark: SparkSession, settings: Settings) -> None:
-        from penstock.pipelines.topic_writing.clients import admin_for
+    def open(self, spark: SparkSession, settings: Settings) -> OpenTopic | OpenConnectorTopic:
+        from penstock.pipelines.topic_writing.clients import open_admin
 
-        self._settings = settings
-        self._done = {}
-        if settings.engine == "jvm":
-            _let_spark_count(spark)
-        admin = admin_for(self._options(Batch("", "", 0)).client_settings)
+        opened = OpenTopic(self, settings)
+        admin = open_admin(opened.options(Batch("", "", 0)).client_settings)
         if self.topic not in _topics(admin, settings.bootstrap_servers):
             _create(admin, self.topic, self.create)
+        if settings.engine == "jvm":
+            _let_spark_count(spark)
+            return OpenConnectorTopic(self, settings)
+        return opened
 
-    def write(self, rows: DataFrame, batch: Batch) -> None:
-        records = self._records(rows)
-        if self._settings.engine == "jvm":
-            options = client_options(self._settings) | {"topic": self.topic}
-            records.write.format("kafka").mode("append").options(**options).save()
-            return
-        self._write_tasks(records, batch)
-        self._done = {**self._done, batch.query_id: batch.id}
-
-    def _records(self, rows: DataFrame) -> DataFrame:
+    def records(self, rows: DataFrame) -> DataFrame:
+        """The rows with the columns that a record is made of, and no others."""
         from pyspark.sql import functions as F
 
         chosen = [rows[name] for name in _PASSED_ON if name in rows.columns]
@@ -97,13 +89,46 @@ class TopicSink:
                 chosen.insert(0, rows[name])
         return rows.select(*chosen)
 
-    def _options(self, batch: Batch) -> SinkOptions:
+
+@dataclass(frozen=True, slots=True)
+class OpenConnectorTopic:
+    """The topic written by Spark's own Kafka connector."""
+
+    sink: TopicSink
+    settings: Settings
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        options = client_options(self.settings) | {"topic": self.sink.topic}
+        self.sink.records(rows).write.format("kafka").mode("append").options(**options).save()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class OpenTopic:
+    """The topic written by our own tasks."""
+
+    sink: TopicSink
+    settings: Settings
+    # Per query the last batch that was written to its end: the one after it is no repetition.
+    _done: dict[str, int] = field(default_factory=dict, init=False)
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        self._write_tasks(self.sink.records(rows), batch)
+        self._done[batch.query_id] = batch.id
+
+    def close(self) -> None:
+        self._done.clear()
+
+    def options(self, batch: Batch) -> SinkOptions:
         from penstock.pipelines.options import Place
         from penstock.pipelines.topic_writing.write_options import parse_sink_options
 
-        identity = {"queryId": batch.query_id or "-", "batchId": str(batch.id), "sinkName": self.name}
-        named = {"topic": self.topic, "guarantee": self.guarantee} | identity
-        return parse_sink_options(client_options(self._settings) | named, Place.BATCH_WRITE)
+        sink = self.sink
+        identity = {"queryId": batch.query_id or "-", "batchId": str(batch.id), "sinkName": sink.name}
+        named = {"topic": sink.topic, "guarantee": sink.guarantee} | identity
+        return parse_sink_options(client_options(self.settings) | named, Place.BATCH_WRITE)
 
     def _write_tasks(self, records: DataFrame, batch: Batch) -> None:
         """Not by way of `format("penstock")`: that costs two more Python workers per batch, about 0.1 s, and cannot
@@ -111,11 +136,12 @@ class TopicSink:
         from penstock.pipelines.topic_writing.rows import plan_columns
         from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TASKS_PROPERTY, TaskWrite
 
-        options = self._options(batch)
+        options = self.options(batch)
         fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
-        task = TaskWrite(options, plan_columns(fields, self.topic))
+        task = TaskWrite(options, plan_columns(fields, self.sink.topic))
         context = records.sparkSession.sparkContext
-        with _without_adaptive_execution(records):
+        # Spark would cut the last shuffle into as many tasks as it finds fit, a repeated batch perhaps into others.
+        with temporary_settings(records.sparkSession, {ADAPTIVE: "false"}):
             written = records.mapInArrow(task.in_arrow, RESULT_SCHEMA)
             # Of the same plan that is then run: counting costs no second planning.
             tasks = written._jdf.queryExecution().toRdd().getNumPartitions()
@@ -129,27 +155,15 @@ class TopicSink:
 
     def _check_repetition(self, options: SinkOptions, batch: Batch, tasks: int) -> None:
         """Once per run and query, and after a batch that failed: a task sees its own marker only."""
-        from penstock.pipelines.topic_writing.clients import admin_for
+        from penstock.pipelines.topic_writing.clients import open_admin
         from penstock.pipelines.topic_writing.marker import check_task_count
         from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 
         if self._done.get(batch.query_id) == batch.id - 1:
             return
-        settings = options.client_settings
-        markers = read_markers_of_sink(admin_for(settings), settings, batch.query_id, self.name, self.topic)
-        check_task_count(markers, self.name, batch.id, tasks)
-
-
-@contextmanager
-def _without_adaptive_execution(rows: DataFrame) -> Iterator[None]:
-    """Spark would cut the last shuffle into as many tasks as it finds fit, a repeated batch perhaps into others."""
-    session = rows.sparkSession
-    before = session.conf.get(_ADAPTIVE)
-    session.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        session.conf.set(_ADAPTIVE, str(before))
+        sink, settings = self.sink, options.client_settings
+        markers = read_markers_of_sink(open_admin(settings), settings, batch.query_id, sink.name, sink.topic)
+        check_task_count(markers, sink.name, batch.id, tasks)
 
 
 def _let_spark_count(spark: SparkSession) -> None:

@@ -34,7 +34,6 @@ class TransactionalSender:
 
 _senders: OrderedDict[Settings, Sender] = OrderedDict()
 _transactional: OrderedDict[tuple[Settings, str], TransactionalSender] = OrderedDict()
-_admins: dict[Settings, AdminClient] = {}
 
 
 def _key(settings: Mapping[str, str]) -> Settings:
@@ -63,8 +62,6 @@ def give_transactional_back(options: SinkOptions, transactional_id: str, sender:
         _transactional.popitem(last=False)[1].sender.close()
 
 
-def admin_for(settings: Mapping[str, str]) -> AdminClient:
-    key = _key(settings)
-    if key not in _admins:
-        _admins[key] = AdminClient({**settings}, logger=LIBRDKAFKA_LOG)
-    return _admins[key]
+def open_admin(settings: Mapping[str, str]) -> AdminClient:
+    """On the driver, for a few requests; it goes with its owner."""
+    return AdminClient({**settings}, logger=LIBRDKAFKA_LOG)

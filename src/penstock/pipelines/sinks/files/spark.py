@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.sinks.files.hadoop import HadoopFiles
+from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,22 +97,12 @@ def gathered(rows: DataFrame, partition_by: Sequence[str], sizes: FileSizes) -> 
     # By name: the hint knows nothing of columns that already belong to a frame.
     columns: list[Column] = [F.col(f"`{name}`") for name in partition_by]
     settings = {
-        "spark.sql.adaptive.enabled": "true",
+        ADAPTIVE: "true",
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(sizes.target_bytes),
         # Spark would keep a task for each core however small the batch.
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         # Of a batch that turns out to be empty Spark would drop the part of the plan that counts its rows.
         "spark.sql.adaptive.optimizer.excludedRules": _DROPS_EMPTY,
     }
-    conf = rows.sparkSession.conf
-    before = {name: conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        conf.set(name, value)
-    try:
+    with temporary_settings(rows.sparkSession, settings):
         yield rows.hint("rebalance", *columns)
-    finally:
-        for name, former in before.items():
-            if former is None:
-                conf.unset(name)
-            else:
-                conf.set(name, former)

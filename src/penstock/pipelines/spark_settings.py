@@ -1,0 +1,33 @@
+"""Settings of a Spark session that hold for a while and are then as they were.
+
+Adaptive execution is the one that matters. Pipelines run without it, because a batch that comes again must be cut into
+the same tasks (`running.session`, and `sinks.topic` in sessions that others have opened). Sinks of files switch it on
+while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+@contextmanager
+def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Spark reads them when it plans a query, so the query has to be run inside."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, former in before.items():
+            if former is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, former)
