@@ -28,7 +28,7 @@ def _complete(context: typer.Context, incomplete: str, names: Any) -> list[str]:
 
     servers = context.params.get("bootstrap_server") or os.environ.get("PENSTOCK_BOOTSTRAP") or "127.0.0.1:9092"
     try:
-        found = names(AdminClient({"bootstrap.servers": servers, "log_level": 0}))
+        candidates = names(AdminClient({"bootstrap.servers": servers, "log_level": 0}))
     except (KafkaException, TimeoutError):
         return []
-    return sorted(name for name in found if name.startswith(incomplete))
+    return sorted(name for name in candidates if name.startswith(incomplete))

@@ -11,16 +11,15 @@ is stopped stays uncommitted. The listener here commits after every batch:
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.pipelines.kafka.client_settings import to_librdkafka
-from penstock.pipelines.source.cluster import Cluster, ClusterError
-from penstock.pipelines.source.offsets import Offsets, from_json
+from penstock.pipelines.kafka.offsets_json import Offsets, read_reported
+from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.group_commits import GroupCommits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,25 +30,14 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-logger = logging.getLogger(__name__)
-
 # Events come through a queue; at the end what is in it is waited for.
 _DRAIN_TIMEOUT_MS = 10_000
-
-
-def parse_end_offset(text: str | None) -> Offsets:
-    """Nothing when it is not what a topic source reports: a query may have others."""
-    try:
-        nested = json.loads(text or "null")
-        return from_json(nested) if isinstance(nested, dict) else {}
-    except (AttributeError, TypeError, ValueError):
-        return {}
 
 
 class GroupProgress(StreamingQueryListener):
     """Calls `commit` with the offsets that a finished batch ended at. Only for `query_names`, where any are given."""
 
-    def __init__(self, commit: Callable[[Offsets], None], query_names: Collection[str] = ()) -> None:
+    def __init__(self, commit: Callable[[Offsets], object], query_names: Collection[str] = ()) -> None:
         self._commit = commit
         self._query_names = frozenset(query_names)
 
@@ -62,13 +50,8 @@ class GroupProgress(StreamingQueryListener):
             return
         offsets: Offsets = {}
         for source in progress.sources:
-            offsets.update(parse_end_offset(source.endOffset))
-        if not offsets:
-            return
-        try:
-            self._commit(offsets)
-        except ClusterError as error:
-            logger.warning("%s; the query goes on", error)
+            offsets.update(read_reported(source.endOffset))
+        self._commit(offsets)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
@@ -80,14 +63,16 @@ class GroupProgress(StreamingQueryListener):
 class Tracking:
     """A listener at work; `stop` returns when the progress of all finished batches is committed."""
 
-    def __init__(self, spark: SparkSession, listener: GroupProgress) -> None:
+    def __init__(self, spark: SparkSession, listener: GroupProgress, cluster: Cluster) -> None:
         self._spark = spark
         self._listener = listener
+        self._cluster = cluster
         spark.streams.addListener(listener)
 
     def stop(self) -> None:
         drain_events(self._spark)
         self._spark.streams.removeListener(self._listener)
+        self._cluster.close()
 
 
 def track(
@@ -100,7 +85,7 @@ def track(
 ) -> Tracking:
     """`kafka` holds further client settings, without the prefix `kafka.`."""
     cluster = Cluster(to_librdkafka({**(kafka or {}), "bootstrap.servers": bootstrap_servers}))
-    return Tracking(spark, GroupProgress(lambda offsets: cluster.commit(group_id, offsets), query_names))
+    return Tracking(spark, GroupProgress(GroupCommits(cluster, group_id).commit, query_names), cluster)
 
 
 def drain_events(spark: SparkSession) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 from rich.console import Console
 
+from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.offsets_json import read_reported
 from penstock.pipelines.progress.metrics import ProgressCollector
-from penstock.pipelines.progress.query_progress import QueryProgress, advance, offsets_of
+from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.progress.view import ProgressView, render_line
 from penstock.pipelines.running.postmortem import FailedBatch, first_cause
 
@@ -24,9 +26,11 @@ def test_rows_add_up_and_lag_is_what_is_left_when_batches_are_reported() -> None
 
 
 def test_offsets_are_empty_when_there_are_none() -> None:
-    assert offsets_of(None) == {}
-    assert offsets_of("null") == {}
-    assert offsets_of(17) == {}
+    assert read_reported(None) == {}
+    assert read_reported("null") == {}
+    assert read_reported(17) == {}
+    assert read_reported('{"rate": 5}') == {}
+    assert read_reported("no JSON") == {}
 
 
 def test_a_line_says_everything_when_progress_is_printed() -> None:
@@ -66,7 +70,8 @@ def test_sparks_own_message_is_found_when_no_python_failed() -> None:
 
 
 def test_only_what_was_read_is_named_when_a_batch_failed() -> None:
-    ranges = (({("t", 0): 5, ("t", 1): 4}, {("t", 0): 9, ("t", 1): 4, ("t", 2): 1}),)
+    zero, one, two = (TopicPartition("t", number) for number in range(3))
+    ranges = (({zero: 5, one: 4}, {zero: 9, one: 4, two: 1}),)
     assert str(FailedBatch(3, ranges)) == ("topic t, partition 0, offsets 5 to 8; topic t, partition 2, offsets 0 to 0")
 
 

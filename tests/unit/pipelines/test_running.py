@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 
+from penstock.core.types import TopicPartition
 from penstock.pipelines import Branch, Pipeline, Settings, Topic
 from penstock.pipelines.running.postmortem import FailedBatch, first_cause
 from penstock.pipelines.running.runner import groups_of
@@ -63,8 +64,14 @@ def test_the_file_for_the_jvms_log_is_there_when_the_environment_names_it() -> N
 
 
 def test_partitions_and_offsets_are_named_when_a_batch_has_failed() -> None:
-    first = FailedBatch(0, (({}, {("t", 0): 5, ("t", 1): 0}),))
-    later = FailedBatch(3, (({("t", 0): 5}, {("t", 0): 9}), ({("u", 2): 1}, {("u", 2): 2})))
+    first = FailedBatch(0, (({}, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 0}),))
+    later = FailedBatch(
+        3,
+        (
+            ({TopicPartition("t", 0): 5}, {TopicPartition("t", 0): 9}),
+            ({TopicPartition("u", 2): 1}, {TopicPartition("u", 2): 2}),
+        ),
+    )
     assert str(first) == "topic t, partition 0, offsets 0 to 4"
     assert str(later) == "topic t, partition 0, offsets 5 to 8; topic u, partition 2, offsets 1 to 1"
 

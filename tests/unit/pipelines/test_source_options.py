@@ -7,6 +7,7 @@ import re
 import pytest
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.offsets_json import from_json, to_json
 from penstock.pipelines.options import OptionError, Place, parse_options
 from penstock.pipelines.source.offsets import (
     EARLIEST,
@@ -15,8 +16,6 @@ from penstock.pipelines.source.offsets import (
     Everywhere,
     OfGroup,
     PerPartition,
-    from_json,
-    to_json,
 )
 from penstock.pipelines.source.read_options import SourceOptions, parse_source_options
 

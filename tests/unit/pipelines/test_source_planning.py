@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.data_loss import (
     DataLossError,
@@ -20,7 +21,7 @@ from penstock.pipelines.source.data_loss import (
     report,
 )
 from penstock.pipelines.source.limits import TriggerLimits, count_waiting, limit_end, should_wait
-from penstock.pipelines.source.offsets import EARLIEST, LATEST, AtTimestamp, Everywhere, Offsets, OfGroup, PerPartition
+from penstock.pipelines.source.offsets import EARLIEST, LATEST, AtTimestamp, Everywhere, OfGroup, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
 from penstock.pipelines.source.splitting import OffsetRange, split
 

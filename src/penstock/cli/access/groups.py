@@ -70,7 +70,7 @@ def read_lags(admin: AdminClient, group: GroupView) -> list[PartitionLag]:
     topics = fetch_metadata(admin).topics
     existing = [key for key in keys if key.topic in topics and key.partition in topics[key.topic].partitions]
     ends = find_offsets(admin, dict.fromkeys(existing, "latest"))
-    return compute_lags(group, committed, {key: found.offset for key, found in ends.items()})
+    return compute_lags(group, committed, {key: answer.offset for key, answer in ends.items()})
 
 
 def commit_plan(admin: AdminClient, group: str, plan: Iterable[PlannedOffset]) -> None:

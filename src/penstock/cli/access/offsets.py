@@ -34,15 +34,15 @@ def parse_place(text: str, now_ms: int) -> Place:
 
 def parse_partition_offsets(texts: Iterable[str]) -> dict[int, int]:
     """`0:100` or `0:end`, comma-separated or repeated; -1 is the high watermark, as DeleteRecords has it."""
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     for part in (part for text in texts for part in text.split(",")):
         partition, colon, offset = part.partition(":")
         if offset in ("end", "latest"):
             offset = "-1"
         if not colon or not partition.isdigit() or not (offset.isdigit() or offset == "-1"):
             raise UsageError(f"{part!r} is not PARTITION:OFFSET", "Write it like 0:1500 or 0:end.")
-        found[int(partition)] = int(offset)
-    return found
+        offsets[int(partition)] = int(offset)
+    return offsets
 
 
 def find_offsets(

@@ -103,16 +103,16 @@ def log_directories(
     """Show the brokers' data directories and what fills them."""
     from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-    found = []
+    brokers = []
     for view in choose_brokers(_read_brokers(cluster)[2], broker):
         with open_broker(cluster, (view.host, view.port)) as client:
             response = client.request(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
         check_error(response.error_code, f"broker {view.id}")
-        found.append((view.id, response.results))
+        brokers.append((view.id, response.results))
     wanted = frozenset(topic) if topic else None
     if as_json:
-        output.print_json(log_directory_documents(found, wanted))
+        output.print_json(log_directory_documents(brokers, wanted))
     elif partitions or topic:
-        output.print_table(partition_size_table(found, wanted), "There are no such partitions.")
+        output.print_table(partition_size_table(brokers, wanted), "There are no such partitions.")
     else:
-        output.print_table(log_directory_table(found))
+        output.print_table(log_directory_table(brokers))

@@ -132,23 +132,27 @@ def abort(
     For a transaction that hangs: it holds back every reader of committed records, and its producer and coordinator know
     nothing of it. One that is merely slow ends by its own timeout; aborting it here loses its records.
     """
-    where = TopicPartition(topic, partition)
-    leader = find_leader(cluster, where)
-    producer = _choose(where, open_transactions(cluster, leader, where), start_offset)
+    topic_partition = TopicPartition(topic, partition)
+    leader = find_leader(cluster, topic_partition)
+    producer = _choose(topic_partition, open_transactions(cluster, leader, topic_partition), start_offset)
     confirm(
         f"Abort the transaction of producer {producer.producer_id} that begins at offset "
-        f"{producer.current_txn_start_offset} of {where}?",
+        f"{producer.current_txn_start_offset} of {topic_partition}?",
         yes,
     )
-    abort_transaction(cluster, leader, where, producer)
-    output.note(f"Aborted the transaction that began at offset {producer.current_txn_start_offset} of {where}.")
+    abort_transaction(cluster, leader, topic_partition, producer)
+    output.note(
+        f"Aborted the transaction that began at offset {producer.current_txn_start_offset} of {topic_partition}."
+    )
 
 
-def _choose(where: TopicPartition, found: list[ProducerState], start_offset: int | None) -> ProducerState:
-    chosen = [one for one in found if start_offset in (None, one.current_txn_start_offset)]
+def _choose(topic_partition: TopicPartition, producers: list[ProducerState], start_offset: int | None) -> ProducerState:
+    chosen = [producer for producer in producers if start_offset in (None, producer.current_txn_start_offset)]
     if not chosen:
-        raise CliError(f"no transaction is open in {where}" + ("" if start_offset is None else " from there"))
+        raise CliError(f"no transaction is open in {topic_partition}" + ("" if start_offset is None else " from there"))
     if len(chosen) > 1:
-        offsets = ", ".join(str(one.current_txn_start_offset) for one in chosen)
-        raise UsageError(f"{len(chosen)} transactions are open in {where}", f"Choose with --start-offset: {offsets}.")
+        offsets = ", ".join(str(producer.current_txn_start_offset) for producer in chosen)
+        raise UsageError(
+            f"{len(chosen)} transactions are open in {topic_partition}", f"Choose with --start-offset: {offsets}."
+        )
     return chosen[0]

@@ -63,9 +63,9 @@ def _measure(directory: Path, key: TopicPartition, cleaned_end: int) -> CleanerP
     return CleanerProgress(key.topic, key.partition, cleaned_end, len(bases), clean, dirty, active)
 
 
-def cleaner_table(found: Iterable[CleanerProgress]) -> Table:
+def cleaner_table(partitions: Iterable[CleanerProgress]) -> Table:
     table = Table(("TOPIC", ">PARTITION", ">CLEANED TO", ">SEGMENTS", ">CLEAN", ">DIRTY", ">ACTIVE", ">DIRTY %"))
-    for each in found:
+    for each in partitions:
         table.add(
             each.topic, each.partition, each.cleaned_end, each.segments, format_size(each.clean_bytes),
             format_size(each.dirty_bytes), format_size(each.active_bytes), f"{100 * each.dirty_ratio:.0f}",
@@ -73,5 +73,5 @@ def cleaner_table(found: Iterable[CleanerProgress]) -> Table:
     return table
 
 
-def cleaner_documents(found: Iterable[CleanerProgress]) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "dirty_ratio": round(each.dirty_ratio, 4)} for each in found]
+def cleaner_documents(partitions: Iterable[CleanerProgress]) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "dirty_ratio": round(each.dirty_ratio, 4)} for each in partitions]

@@ -67,9 +67,9 @@ def _read_topic_id(path: Path) -> str | None:
         return None
 
 
-def directory_table(found: Iterable[PartitionFiles]) -> Table:
+def directory_table(partitions: Iterable[PartitionFiles]) -> Table:
     table = Table(("DIRECTORY", "TOPIC", ">PARTITION", ">SEGMENTS", ">SIZE", ">FROM", ">LAST SEGMENT", "STATE"))
-    for partition in found:
+    for partition in partitions:
         table.add(
             partition.directory, partition.topic, partition.partition, partition.segments, format_size(partition.size),
             partition.first_segment, partition.last_segment, partition.state,
@@ -77,5 +77,5 @@ def directory_table(found: Iterable[PartitionFiles]) -> Table:
     return table
 
 
-def directory_documents(found: Iterable[PartitionFiles]) -> list[dict[str, Any]]:
-    return [{**partition._asdict(), "directory": str(partition.directory)} for partition in found]
+def directory_documents(partitions: Iterable[PartitionFiles]) -> list[dict[str, Any]]:
+    return [{**partition._asdict(), "directory": str(partition.directory)} for partition in partitions]

@@ -99,9 +99,9 @@ def feature_table(versions: ApiVersionsResponse) -> Table:
     return table
 
 
-def log_directory_table(found: LogDirectories) -> Table:
+def log_directory_table(brokers: LogDirectories) -> Table:
     table = Table((">BROKER", "DIRECTORY", ">PARTITIONS", ">SIZE", ">FREE", ">TOTAL", "STATE"))
-    for broker_id, directories in found:
+    for broker_id, directories in brokers:
         for directory in directories:
             partitions = [partition for topic in directory.topics for partition in topic.partitions]
             size = sum(partition.partition_size for partition in partitions)
@@ -112,9 +112,9 @@ def log_directory_table(found: LogDirectories) -> Table:
     return table
 
 
-def partition_size_table(found: LogDirectories, topics: frozenset[str] | None) -> Table:
+def partition_size_table(brokers: LogDirectories, topics: frozenset[str] | None) -> Table:
     table = Table((">BROKER", "DIRECTORY", "TOPIC", ">PARTITION", ">SIZE", ">LAG"))
-    for broker_id, directories in found:
+    for broker_id, directories in brokers:
         for directory in directories:
             for topic in sorted(directory.topics, key=lambda topic: topic.name):
                 if topics is not None and topic.name not in topics:
@@ -127,7 +127,7 @@ def partition_size_table(found: LogDirectories, topics: frozenset[str] | None) -
     return table
 
 
-def log_directory_documents(found: LogDirectories, topics: frozenset[str] | None) -> list[dict[str, Any]]:
+def log_directory_documents(brokers: LogDirectories, topics: frozenset[str] | None) -> list[dict[str, Any]]:
     return [
         {
             "broker": broker_id,
@@ -148,7 +148,7 @@ def log_directory_documents(found: LogDirectories, topics: frozenset[str] | None
                 for partition in topic.partitions
             ],
         }
-        for broker_id, directories in found
+        for broker_id, directories in brokers
         for directory in directories
     ]
 

@@ -24,6 +24,6 @@ def open_group_consumer(settings: Mapping[str, Any], group_id: str) -> Consumer:
 
 def raise_errors(answered: Iterable[TopicPartition] | None) -> None:
     """A request may succeed and be refused for a partition."""
-    for one in answered or ():
-        if one.error is not None:
-            raise KafkaException(one.error)
+    for partition in answered or ():
+        if partition.error is not None:
+            raise KafkaException(partition.error)

@@ -35,10 +35,10 @@ class LiveView:
             self._live.stop()
 
     def update(
-        self, picture: Callable[[], RenderableType], lines: Callable[[], Iterable[str]], is_last: bool = False
+        self, render: Callable[[], RenderableType], lines: Callable[[], Iterable[str]], is_last: bool = False
     ) -> None:
         if self._live is not None:
-            self._live.update(picture())
+            self._live.update(render())
         elif is_last or time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + self._line_every_s
             for line in lines():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from penstock.pipelines.kafka.offsets_json import read_reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +36,6 @@ def advance(before: QueryProgress, report: Mapping[str, Any], written: Mapping[s
     )
 
 
-def offsets_of(text: Any) -> dict[tuple[str, int], int]:
-    """The connector's JSON of offsets, as a string or already an object; null before the first batch."""
-    found = json.loads(text) if isinstance(text, str) else text
-    if not isinstance(found, dict):
-        return {}
-    return {
-        (topic, int(partition)): int(offset)
-        for topic, partitions in found.items()
-        if isinstance(partitions, dict)
-        for partition, offset in partitions.items()
-    }
-
-
 def _lag(source: Mapping[str, Any]) -> int:
-    reached, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
-    return sum(max(0, offset - reached.get(place, 0)) for place, offset in latest.items())
+    reached, latest = read_reported(source.get("endOffset")), read_reported(source.get("latestOffset"))
+    return sum(max(0, offset - reached.get(partition, 0)) for partition, offset in latest.items())

@@ -118,7 +118,7 @@ def combined(pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
     """The rows of all sources, as the first step is given them."""
     if pipeline.combine is not None:
         return pipeline.combine(*frames)
-    return reduce(lambda one, other: one.unionByName(other), frames)
+    return reduce(lambda rows, other: rows.unionByName(other), frames)
 
 
 def fold(steps: tuple[Step, ...], rows: DataFrame) -> DataFrame:
@@ -126,6 +126,6 @@ def fold(steps: tuple[Step, ...], rows: DataFrame) -> DataFrame:
 
 
 def _query_id(rows: DataFrame) -> str:
-    found = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    assert found is not None, "Spark names the query on the thread that runs its batches"
-    return found
+    query_id = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "Spark names the query on the thread that runs its batches"
+    return query_id

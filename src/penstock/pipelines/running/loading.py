@@ -24,14 +24,14 @@ _FALSE = {"false", "no", "0", "off"}
 def load_pipeline(reference: str, given: Mapping[str, str]) -> Pipeline:
     """NAME is a Pipeline or a function that returns one; what is given and is not a setting fills its parameters."""
     module_name, _, name = reference.partition(":")
-    found = find_pipelines(import_module(module_name))
-    if not name and len(found) == 1:
-        name = next(iter(found))
-    if name not in found:
-        listed = ", ".join(found) or "none"
-        asked = f"no pipeline {name!r}" if name else f"{len(found)} pipelines" if found else "no pipeline"
+    pipelines = find_pipelines(import_module(module_name))
+    if not name and len(pipelines) == 1:
+        name = next(iter(pipelines))
+    if name not in pipelines:
+        listed = ", ".join(pipelines) or "none"
+        asked = f"no pipeline {name!r}" if name else f"{len(pipelines)} pipelines" if pipelines else "no pipeline"
         raise PipelineError(f"{module_name} has {asked}", f"It has: {listed}. Say {module_name}:NAME.")
-    target = found[name]
+    target = pipelines[name]
     settings = {key: text for key, text in given.items() if is_setting(key)}
     rest = {key: text for key, text in given.items() if key not in settings}
     if isinstance(target, Pipeline):
@@ -50,12 +50,12 @@ def load_pipeline(reference: str, given: Mapping[str, str]) -> Pipeline:
 
 def find_pipelines(module: ModuleType) -> dict[str, Pipeline | Callable[..., Any]]:
     """Those written in the module: pipelines, and functions annotated as returning one."""
-    found: dict[str, Pipeline | Callable[..., Any]] = {}
+    pipelines: dict[str, Pipeline | Callable[..., Any]] = {}
     for name, value in vars(module).items():
         is_maker = inspect.isfunction(value) and value.__module__ == module.__name__ and _returns_pipeline(value)
         if not name.startswith("_") and (isinstance(value, Pipeline) or is_maker):
-            found[name] = value
-    return found
+            pipelines[name] = value
+    return pipelines
 
 
 def import_module(name: str) -> ModuleType:

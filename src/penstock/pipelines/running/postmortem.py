@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from penstock.pipelines.kafka.offsets_json import Offsets, read_reported, to_json
 from penstock.pipelines.pipeline import Pipeline, Step
-from penstock.pipelines.progress.query_progress import offsets_of
 from penstock.pipelines.running.batch_writing import combined, good_rows
 from penstock.pipelines.running.planning import QueryPlan, step_name
+from penstock.pipelines.source.offsets import EARLIEST
 from penstock.pipelines.topic_source import FORMATS, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Offsets: TypeAlias = Mapping[tuple[str, int], int]
 # The last line of a Python traceback, wherever Spark has put it: an exception's name and what it says.
 _PYTHON_ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Failed|Refused|Interrupt)\b.*$", re.MULTILINE)
 _SPARK_ERROR = re.compile(r"\[[A-Z][A-Z0-9_.]{5,}\][^\n]*")
@@ -41,10 +40,10 @@ class FailedBatch:
 
     def __str__(self) -> str:
         places = [
-            f"topic {topic}, partition {partition}, offsets {before.get((topic, partition), 0)} to {end - 1}"
+            f"topic {place.topic}, partition {place.partition}, offsets {before.get(place, 0)} to {end - 1}"
             for before, after in self.ranges
-            for (topic, partition), end in sorted(after.items())
-            if end > before.get((topic, partition), 0)
+            for place, end in sorted(after.items())
+            if end > before.get(place, 0)
         ]
         return "; ".join(places)
 
@@ -68,9 +67,9 @@ def find_failing_step(spark: SparkSession, pipeline: Pipeline, plan: QueryPlan, 
     frames = _read_again(spark, pipeline, failed)
     if len(frames) != len(pipeline.sources):
         return None
-    found, rows = _try_steps(pipeline.steps, combined(pipeline, frames))
-    if found is not None:
-        return found
+    failing, rows = _try_steps(pipeline.steps, combined(pipeline, frames))
+    if failing is not None:
+        return failing
     good = good_rows(rows, pipeline.dead_letters is not None)
     ways = [plan.steps] if plan.is_stateful else [output.steps for output in plan.outputs if not output.takes_errors]
     return next((name for name, _ in (_try_steps(steps, good) for steps in ways) if name is not None), None)
@@ -96,12 +95,12 @@ def _compute(rows: DataFrame) -> None:
 
 def first_cause(text: str) -> str:
     """The line that says what went wrong, out of a hundred that say where."""
-    if said := _PYTHON_ERROR.findall(text):
-        plain = [line for line in said if not line.startswith(("py4j.", "org.apache.", "java."))]
+    if python_errors := _PYTHON_ERROR.findall(text):
+        plain = [line for line in python_errors if not line.startswith(("py4j.", "org.apache.", "java."))]
         if plain:
             return str(plain[-1]).strip()
-    found = _SPARK_ERROR.findall(text)
-    return str(found[-1]).strip() if found else text.strip().split("\n", 1)[0]
+    spark_errors = _SPARK_ERROR.findall(text)
+    return str(spark_errors[-1]).strip() if spark_errors else text.strip().split("\n", 1)[0]
 
 
 def _read_again(spark: SparkSession, pipeline: Pipeline, failed: FailedBatch) -> list[DataFrame]:
@@ -124,8 +123,8 @@ def _read_again(spark: SparkSession, pipeline: Pipeline, failed: FailedBatch) ->
 
 def _options(source: Topic, pipeline: Pipeline, before: Offsets, after: Offsets) -> dict[str, str]:
     options = source.reader_options(pipeline.settings) | {
-        "startingOffsets": _json({place: before.get(place, -2) for place in after}),
-        "endingOffsets": _json(after),
+        "startingOffsets": json.dumps(to_json({partition: before.get(partition, EARLIEST) for partition in after})),
+        "endingOffsets": json.dumps(to_json(after)),
     }
     del options["subscribe"]
     options.pop("maxOffsetsPerTrigger", None)
@@ -133,13 +132,6 @@ def _options(source: Topic, pipeline: Pipeline, before: Offsets, after: Offsets)
     for topic, partition in sorted(after):
         assigned.setdefault(topic, []).append(partition)
     return options | {"assign": json.dumps(assigned)}
-
-
-def _json(offsets: Offsets) -> str:
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(nested)
 
 
 def _batches(spark: SparkSession, checkpoint: str, folder: str) -> set[int]:
@@ -156,4 +148,4 @@ def _batches(spark: SparkSession, checkpoint: str, folder: str) -> set[int]:
 def _offsets(spark: SparkSession, path: str) -> list[Offsets]:
     lines = [row.value for row in spark.read.text(path, wholetext=True).collect()]
     kept = lines[0].splitlines()[_LINES_BEFORE_OFFSETS:] if lines else []
-    return [{} if line == _NO_OFFSETS else offsets_of(line) for line in kept]
+    return [{} if line == _NO_OFFSETS else read_reported(line) for line in kept]

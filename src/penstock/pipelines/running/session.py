@@ -100,8 +100,8 @@ def check_java() -> None:
         raise PipelineError(
             f"pipelines run on Spark, which needs Java {_LEAST_JAVA} or newer, and there is no java", hint
         )
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = said.partition('"')[2].partition('"')[0]
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = answer.partition('"')[2].partition('"')[0]
     major = version.split(".")[0]
     if major.isdecimal() and int(major) < _LEAST_JAVA:
         raise PipelineError(

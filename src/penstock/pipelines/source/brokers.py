@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from penstock.client.addresses import Address, parse_servers
+from penstock.client.kept import Kept
 from penstock.client.versioned import VersionedClient
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import refuse_value
@@ -20,6 +21,8 @@ from penstock.protocol.messages.list_offsets import (
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 _SOFTWARE = "penstock-spark"
+# A worker reads for one query at a time, but outlives queries. Brokers that were closed connect again when asked.
+_MOST_CLUSTERS = 8
 # The last versions that name topics rather than number them: ids would have to be looked up and kept for nothing here.
 _NEWEST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
 
@@ -116,12 +119,15 @@ def _raise_for(code: int, subject: str) -> None:
         raise ApiError(error.code, f"{subject}: {error.message}")
 
 
-_kept = threading.local()  # a worker process has one thread; in one process with several, each has its own
+class _OfThread(threading.local):
+    """A worker process has one thread. In a process with several, each has brokers of its own."""
+
+    def __init__(self) -> None:
+        self.clusters: Kept[tuple[str, str], Brokers] = Kept(_MOST_CLUSTERS, Brokers.close)
+
+
+_kept = _OfThread()
 
 
 def brokers_of(bootstrap_servers: str, client_id: str) -> Brokers:
-    clusters: dict[tuple[str, str], Brokers] = _kept.__dict__.setdefault("clusters", {})
-    key = (bootstrap_servers, client_id)
-    if key not in clusters:
-        clusters[key] = Brokers(bootstrap_servers, client_id)
-    return clusters[key]
+    return _kept.clusters.get((bootstrap_servers, client_id), lambda: Brokers(bootstrap_servers, client_id))

@@ -21,10 +21,11 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from penstock.client.bounded_call import StuckCallError
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.kafka.waiting import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.group_offsets import GroupOffsets
-from penstock.pipelines.source.offsets import LATEST, Offsets
+from penstock.pipelines.source.offsets import LATEST
 from penstock.pipelines.source.read_options import LookupOptions, SourceOptions, Subscription
 
 logger = logging.getLogger(__name__)
@@ -72,13 +73,17 @@ class Cluster:
     def of(cls, options: SourceOptions) -> Cluster:
         return cls(options.fetch.settings, options.lookup, is_read_committed=options.fetch.is_read_committed)
 
+    def close(self) -> None:
+        """The admin client goes with the last reference to it: librdkafka's has no way to be closed."""
+        self._groups.close()
+
     def find_partitions(self, subscription: Subscription) -> FoundPartitions:
         now = time.monotonic()
         if self._cached is not None and (now - self._cached[0]) * 1000 < self._lookup.cache_ttl_ms:
             return self._cached[1]
-        found = self._retry(f"looking up {subscription}", lambda: self._find_partitions(subscription))
-        self._cached = (now, found)
-        return found
+        partitions = self._retry(f"looking up {subscription}", lambda: self._find_partitions(subscription))
+        self._cached = (now, partitions)
+        return partitions
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self._list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
@@ -88,7 +93,7 @@ class Cluster:
 
     def at_timestamps(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
         """LATEST where no record is that late."""
-        return self._list_offsets({one: OffsetSpec.for_timestamp(at) for one, at in timestamps.items()})
+        return self._list_offsets({partition: OffsetSpec.for_timestamp(at) for partition, at in timestamps.items()})
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
         """Without the partitions that the group has not committed."""
@@ -97,15 +102,13 @@ class Cluster:
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Tried once: the next batch commits again."""
-        if not offsets:
-            return
         try:
             self._groups.commit(group_id, offsets)
         except (KafkaException, StuckCallError) as error:
             raise ClusterError(f"committing the progress of group {group_id} failed: {_explain(error)}") from error
 
     def _find_partitions(self, subscription: Subscription) -> FoundPartitions:
-        wanted = subscription.topics or {one.topic for one in subscription.partitions}
+        wanted = subscription.topics or {partition.topic for partition in subscription.partitions}
         if subscription.pattern:
             listed = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
             wanted = {name for name in listed if re.fullmatch(subscription.pattern, name)}
@@ -117,24 +120,26 @@ class Cluster:
             if subscription.pattern and described.is_internal:
                 continue
             topic_ids[topic] = str(described.topic_id)
-            partitions.update(TopicPartition(topic, one.id) for one in described.partitions)
+            partitions.update(TopicPartition(topic, partition.id) for partition in described.partitions)
         missing = set() if subscription.pattern else wanted - topic_ids.keys()
         if subscription.partitions:
-            missing |= {str(one) for one in subscription.partitions - partitions if one.topic not in missing}
+            missing |= {
+                str(partition) for partition in subscription.partitions - partitions if partition.topic not in missing
+            }
             partitions &= subscription.partitions
         return FoundPartitions(frozenset(partitions), topic_ids, frozenset(missing))
 
     def _describe(self, topics: Collection[str]) -> dict[str, TopicDescription]:
         """Without those that do not exist."""
         futures = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S)
-        found = {topic: _unless_unknown(future) for topic, future in futures.items()}
-        return {topic: described for topic, described in found.items() if described is not None}
+        descriptions = {topic: _unless_unknown(future) for topic, future in futures.items()}
+        return {topic: described for topic, described in descriptions.items() if described is not None}
 
     def _list_offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> Offsets:
         """Without the partitions that do not exist."""
         if not asked:
             return {}
-        request = {confluent_kafka.TopicPartition(*one): spec for one, spec in asked.items()}
+        request = {confluent_kafka.TopicPartition(*partition): spec for partition, spec in asked.items()}
 
         def ask() -> Offsets:
             futures = self._admin.list_offsets(
@@ -142,13 +147,14 @@ class Cluster:
             )
             try:
                 answers = {
-                    TopicPartition(one.topic, one.partition): _unless_unknown(future) for one, future in futures.items()
+                    TopicPartition(partition.topic, partition.partition): _unless_unknown(future)
+                    for partition, future in futures.items()
                 }
             except KafkaException as error:
-                if _name(error) in STALE_LEADER and not self._describe({one.topic for one in asked}):
+                if _name(error) in STALE_LEADER and not self._describe({partition.topic for partition in asked}):
                     return {}
                 raise
-            return {one: offset_of(answer) for one, answer in answers.items() if answer is not None}
+            return {partition: offset_of(answer) for partition, answer in answers.items() if answer is not None}
 
         return self._retry("looking up offsets", ask)
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from penstock.core.types import TopicPartition
+
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 SCHEMA = pa.schema(
     [
@@ -36,8 +38,7 @@ _MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 
 def build_rows(
-    topic: str,
-    partition: int,
+    partition: TopicPartition,
     keys: pa.Array,
     values: pa.Array,
     offsets: NDArray[np.int64],
@@ -50,8 +51,8 @@ def build_rows(
     columns = [
         keys,
         values,
-        pa.repeat(pa.scalar(topic, pa.string()), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        pa.repeat(pa.scalar(partition.topic, pa.string()), count),
+        pa.repeat(pa.scalar(partition.partition, pa.int32()), count),
         pa.array(offsets, pa.int64()),
         pa.array(microseconds, pa.int64()).view(pa.timestamp("us", tz="UTC")),
         pa.array(timestamp_types, pa.int32()),

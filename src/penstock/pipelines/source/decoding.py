@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.types import Buffer
+from penstock.core.types import Buffer, TopicPartition
 from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -69,8 +69,7 @@ def decode_sections(
     if len(chosen) < len(offsets):
         offsets, timestamps, timestamp_types = offsets[chosen], timestamps[chosen], timestamp_types[chosen]
     return build_rows(
-        topic,
-        partition,
+        TopicPartition(topic, partition),
         _gather(fields.data, fields.key_starts, fields.key_sizes, chosen),
         _gather(fields.data, fields.value_starts, fields.value_sizes, chosen),
         offsets,
@@ -215,13 +214,13 @@ def _decode_headers(fields: RecordFields, chosen: Positions) -> pa.Array:
     behind_values = fields.value_starts + np.maximum(fields.value_sizes, 0)
     view = np.frombuffer(fields.data, np.uint8)
     counts, positions = _read_varints(view, behind_values, fields.record_ends, _VARINT_BITS)
-    found: list[list[dict[str, object]] | None] = [
+    lists: list[list[dict[str, object]] | None] = [
         _decode_record_headers(fields.data, position, end, count) if count else None
         for position, end, count in zip(
             positions[chosen].tolist(), fields.record_ends[chosen].tolist(), counts[chosen].tolist(), strict=True
         )
     ]
-    return pa.array(found, HEADERS_TYPE)
+    return pa.array(lists, HEADERS_TYPE)
 
 
 def _decode_record_headers(data: bytes, position: int, end: int, count: int) -> list[dict[str, object]]:

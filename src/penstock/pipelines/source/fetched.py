@@ -23,7 +23,7 @@ class FoundBatch(NamedTuple):
 
 def find_batches(data: Buffer) -> list[FoundBatch]:
     """The whole batches in `data`. A broker cuts at its byte limit, so the last one may be incomplete: left out."""
-    found: list[FoundBatch] = []
+    whole: list[FoundBatch] = []
     position, end = 0, len(data)
     while end - position >= batches.HEADER_SIZE:
         magic = data[position + batches.MAGIC_POSITION]
@@ -41,9 +41,9 @@ def find_batches(data: Buffer) -> list[FoundBatch]:
             )
         if position + header.size > end:
             break
-        found.append(FoundBatch(position, header))
+        whole.append(FoundBatch(position, header))
         position += header.size
-    return found
+    return whole
 
 
 class AbortedTransactions:

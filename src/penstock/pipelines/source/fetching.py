@@ -196,22 +196,22 @@ class DirectFetch:
     def _take(self, answer: PartitionData) -> Iterator[pa.RecordBatch]:
         data = answer.records
         assert data is None or isinstance(data, memoryview)
-        found = [] if data is None else find_batches(data)
-        if data is None or not found:
+        batches = [] if data is None else find_batches(data)
+        if data is None or not batches:
             if data:  # the first batch alone exceeds what was asked for
                 self._most_bytes = self._record_bytes_beyond(len(data))
             else:
                 self._wait(f"the broker has nothing there; its high watermark is {answer.high_watermark}")
             return
-        start, self._offset = self._offset, max(self._offset, found[-1].header.next_offset)
-        self._record_bytes = len(data) / max(1, self._offset - found[0].header.base_offset)
+        start, self._offset = self._offset, max(self._offset, batches[-1].header.next_offset)
+        self._record_bytes = len(data) / max(1, self._offset - batches[0].header.base_offset)
         self._retrying.restart()
         self._send_ahead()
         aborted = None
         if self._options.is_read_committed:
             listed = answer.aborted_transactions or []
-            aborted = AbortedTransactions((one.first_offset, one.producer_id) for one in listed)
-        for sections in self._group(data, found, aborted, start):
+            aborted = AbortedTransactions((transaction.first_offset, transaction.producer_id) for transaction in listed)
+        for sections in self._group(data, batches, aborted, start):
             rows = decode_sections(
                 *self._part.partition, sections, start, self._part.end, include_headers=self._options.include_headers
             )
@@ -229,9 +229,9 @@ class DirectFetch:
                 self._outstanding = None  # `_ask` tries again, and knows what to do about failures
 
     def _group(
-        self, data: memoryview, found: list[FoundBatch], aborted: AbortedTransactions | None, start: int
+        self, data: memoryview, batches: list[FoundBatch], aborted: AbortedTransactions | None, start: int
     ) -> Iterator[list[Section]]:
-        sections = open_sections(data, found, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
+        sections = open_sections(data, batches, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
         return group_sections(sections)
 
     def _skip_lost(self) -> None:

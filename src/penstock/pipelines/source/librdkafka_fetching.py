@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from penstock.client.kept import Kept
 from penstock.pipelines.source.cluster import explain_setting
 from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
@@ -37,21 +38,26 @@ _OWN_SETTINGS = {
 }
 _UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
-_kept = threading.local()
+# A task reads with one consumer; the others wait for tasks with other settings.
+_MOST_CONSUMERS = 4
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.consumers: Kept[tuple[tuple[str, object], ...], Consumer] = Kept(_MOST_CONSUMERS, Consumer.close)
+
+
+_kept = _OfThread()
 
 
 def _consumer_of(options: FetchOptions) -> Consumer:
-    consumers: dict[object, Consumer] = _kept.__dict__.setdefault("consumers", {})
     isolation = "read_committed" if options.is_read_committed else "read_uncommitted"
     settings = {"log_level": 0, "client.id": "penstock-spark", **options.settings, **_OWN_SETTINGS}
     settings |= {"isolation.level": isolation, "check.crcs": str(options.check_crcs).lower()}
-    key = tuple(sorted(settings.items()))
-    if key not in consumers:
-        try:
-            consumers[key] = Consumer(settings)
-        except KafkaException as error:
-            raise explain_setting(error) from error
-    return consumers[key]
+    try:
+        return _kept.consumers.get(tuple(sorted(settings.items())), lambda: Consumer(settings))
+    except KafkaException as error:
+        raise explain_setting(error) from error
 
 
 class LibrdkafkaFetch:
@@ -132,7 +138,7 @@ class LibrdkafkaFetch:
             LOG_APPEND_TIME if kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME else CREATE_TIME for kind, _ in stamps
         ]
         return build_rows(
-            *self._part.partition,
+            self._part.partition,
             pa.array([record.key() for record in records], pa.binary()),
             pa.array([record.value() for record in records], pa.binary()),
             np.array([record.offset() for record in records], np.int64),

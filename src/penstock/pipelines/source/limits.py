@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.offsets import Offsets
+from penstock.pipelines.kafka.offsets_json import Offsets
 
 
 @dataclass(frozen=True, slots=True)

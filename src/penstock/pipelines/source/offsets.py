@@ -1,7 +1,4 @@
-"""Offsets of partitions as Spark's checkpoints hold them, and the positions that options may name. Pure.
-
-In a checkpoint: {"topic":{"0":23,"1":42}}, exactly as Spark's own Kafka connector writes it.
-"""
+"""The positions in partitions that options may name. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.offsets_json import Offsets, from_json
 from penstock.pipelines.options import refuse_value
-
-Offsets: TypeAlias = dict[TopicPartition, int]
-OffsetsJson: TypeAlias = dict[str, dict[str, int]]
 
 LATEST = -1
 EARLIEST = -2
@@ -46,21 +41,6 @@ class OfGroup:
 
 
 Position: TypeAlias = Everywhere | PerPartition | AtTimestamp | OfGroup
-
-
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
-    nested: OffsetsJson = {}
-    for partition in sorted(offsets):
-        nested.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
-    return nested
-
-
-def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return {
-        TopicPartition(topic, int(partition)): int(offset)
-        for topic, partitions in nested.items()
-        for partition, offset in partitions.items()
-    }
 
 
 def parse_per_partition(option: str, text: str, accepts: str) -> Offsets:

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.offsets import (
     EARLIEST,
     LATEST,
     AtTimestamp,
     Everywhere,
-    Offsets,
     OfGroup,
     PerPartition,
     Position,
@@ -35,8 +35,8 @@ class OffsetLookup(Protocol):
 def resolve(lookup: OffsetLookup, partitions: Collection[TopicPartition], position: Position) -> Offsets:
     """An offset for each partition; LATEST stays where a time is later than every record."""
     match position:
-        case Everywhere(where):
-            return lookup.earliest(partitions) if where == EARLIEST else lookup.latest(partitions)
+        case Everywhere(place):
+            return lookup.earliest(partitions) if place == EARLIEST else lookup.latest(partitions)
         case PerPartition(offsets):
             _check_named(partitions, offsets.keys(), "offsets", "-1 is latest, -2 is earliest")
             return _resolve_named(lookup, offsets)
@@ -47,14 +47,14 @@ def resolve(lookup: OffsetLookup, partitions: Collection[TopicPartition], positi
             return lookup.at_timestamps(per_partition)
         case OfGroup(group_id):
             committed = lookup.committed(group_id, partitions)
-            return lookup.earliest([one for one in partitions if one not in committed]) | committed
+            return lookup.earliest([partition for partition in partitions if partition not in committed]) | committed
 
 
 def resolve_start(
     lookup: OffsetLookup, partitions: Collection[TopicPartition], position: Position, missing_is_latest: bool
 ) -> Offsets:
     offsets = resolve(lookup, partitions, position)
-    too_late = [one for one, offset in offsets.items() if offset == LATEST]
+    too_late = [partition for partition, offset in offsets.items() if offset == LATEST]
     if too_late and not missing_is_latest:
         raise OptionError(
             f"no record of {name_partitions(too_late)} is as late as the starting timestamp; choose an earlier one,"
@@ -66,12 +66,12 @@ def resolve_start(
 
 def resolve_end(lookup: OffsetLookup, partitions: Collection[TopicPartition], position: Position) -> Offsets:
     offsets = resolve(lookup, partitions, position)
-    return offsets | lookup.latest([one for one, offset in offsets.items() if offset == LATEST])
+    return offsets | lookup.latest([partition for partition, offset in offsets.items() if offset == LATEST])
 
 
 def _resolve_named(lookup: OffsetLookup, offsets: Mapping[TopicPartition, int]) -> Offsets:
-    earliest = lookup.earliest([one for one, offset in offsets.items() if offset == EARLIEST])
-    latest = lookup.latest([one for one, offset in offsets.items() if offset == LATEST])
+    earliest = lookup.earliest([partition for partition, offset in offsets.items() if offset == EARLIEST])
+    latest = lookup.latest([partition for partition, offset in offsets.items() if offset == LATEST])
     return {**offsets, **earliest, **latest}
 
 

@@ -134,8 +134,8 @@ def parse_source_options(given: Mapping[str, str], place: Place) -> SourceOption
 def _parse_subscription(options: ParsedOptions) -> Subscription:
     given = [name for name in _SUBSCRIPTIONS if options.given(name)]
     if len(given) != 1:
-        found = " and ".join(given) + " are given together" if given else "none is given"
-        raise OptionError(f"exactly one of the options {', '.join(_SUBSCRIPTIONS)} must be given; {found}")
+        what_is_given = " and ".join(given) + " are given together" if given else "none is given"
+        raise OptionError(f"exactly one of the options {', '.join(_SUBSCRIPTIONS)} must be given; {what_is_given}")
     name, text = given[0], options[given[0]]
     if name == "assign":
         return Subscription(partitions=parse_assignment(name, text))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.cluster import Cluster, ClusterError
 from penstock.pipelines.source.data_loss import report
-from penstock.pipelines.source.offsets import EARLIEST, Everywhere, Offsets, PerPartition
+from penstock.pipelines.source.offsets import EARLIEST, Everywhere, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
 from penstock.pipelines.source.splitting import OffsetRange, split
 from penstock.pipelines.source.tasks import TopicRange, read_range
@@ -27,14 +29,19 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
+        with closing(Cluster.of(self._options)) as cluster:
+            return self._plan(cluster)
+
+    def _plan(self, cluster: Cluster) -> list[InputPartition]:
         options = self._options
-        cluster = Cluster.of(options)
         partitions = find_existing(cluster, options)
         start = resolve_start(cluster, partitions, options.starting, options.missing_timestamp_is_latest)
         end = resolve_end(cluster, partitions, options.ending)
         if isinstance(options.ending, PerPartition):
             end = self._cut_at_log_end(end, cluster.latest(end.keys()))
-        ranges = [self._range(one, start[one], until) for one, until in end.items() if one in start]
+        ranges = [
+            self._range(partition, start[partition], until) for partition, until in end.items() if partition in start
+        ]
         return [TopicRange(part) for part in split(ranges, options.min_partitions, options.max_records_per_partition)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -50,19 +57,20 @@ class BatchReader(DataSourceReader):
     def _cut_at_log_end(self, end: Offsets, latest: Offsets) -> Offsets:
         """Waiting for records that were never written would end in a timeout; saying so is quicker."""
         losses = [
-            f"topic {one.topic} partition {one.partition} ends at offset {latest[one]}, before endingOffsets={until}"
-            for one, until in end.items()
-            if until > latest.get(one, until)
+            f"topic {partition.topic} partition {partition.partition} ends at offset {latest[partition]}, before"
+            f" endingOffsets={until}"
+            for partition, until in end.items()
+            if until > latest.get(partition, until)
         ]
         report(losses, self._options.fetch.fail_on_data_loss)
-        return {one: min(until, latest.get(one, until)) for one, until in end.items()}
+        return {partition: min(until, latest.get(partition, until)) for partition, until in end.items()}
 
 
 def find_existing(cluster: Cluster, options: SourceOptions) -> frozenset[TopicPartition]:
     """ClusterError when something that was asked for by name does not exist."""
-    found = cluster.find_partitions(options.subscription)
-    if found.missing:
+    existing = cluster.find_partitions(options.subscription)
+    if existing.missing:
         raise ClusterError(
-            f"{', '.join(sorted(found.missing))}: no such topic or partition; create it, or correct the options"
+            f"{', '.join(sorted(existing.missing))}: no such topic or partition; create it, or correct the options"
         )
-    return found.partitions
+    return existing.partitions

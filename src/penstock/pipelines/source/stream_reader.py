@@ -8,7 +8,6 @@ of a query that begins at the latest offset is empty by construction, and is pla
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -22,10 +21,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.pipelines.source.cluster import Cluster, ClusterError, FoundPartitions
+from penstock.pipelines.kafka.offsets_json import Offsets, OffsetsJson, from_json, to_json
+from penstock.pipelines.source.cluster import Cluster, FoundPartitions
 from penstock.pipelines.source.data_loss import find_backward_steps, find_unknown_starts, plan_ranges, report
+from penstock.pipelines.source.group_commits import GroupCommits
 from penstock.pipelines.source.limits import count_waiting, limit_end, should_wait
-from penstock.pipelines.source.offsets import Offsets, OffsetsJson, from_json, to_json
 from penstock.pipelines.source.positions import resolve_start
 from penstock.pipelines.source.reader import find_existing
 from penstock.pipelines.source.splitting import split
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.pipelines.source.read_options import SourceOptions
-
-logger = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -111,7 +109,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
 
     def stop(self) -> None:
-        self._opened = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     @property
     def _cluster(self) -> Cluster:
@@ -122,23 +122,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_latest(self, begin: Offsets) -> Offsets:
         if self._target is not None:
             return self._target
-        found = self._cluster.find_partitions(self._options.subscription)
-        self._notice_new_topics(found)
-        latest = self._cluster.latest(found.partitions)
+        existing = self._cluster.find_partitions(self._options.subscription)
+        self._notice_new_topics(existing)
+        latest = self._cluster.latest(existing.partitions)
         # A broker that has just become the leader may answer with an end that it has outgrown a moment later.
         for _ in range(self._options.lookup.retries):
             if not find_backward_steps(begin, latest):
                 break
             time.sleep(self._options.lookup.retry_interval_ms / 1000)
-            latest = self._cluster.latest(found.partitions)
+            latest = self._cluster.latest(existing.partitions)
         if self._is_available_now:
             self._target = latest
         return latest
 
-    def _notice_new_topics(self, found: FoundPartitions) -> None:
+    def _notice_new_topics(self, existing: FoundPartitions) -> None:
         """A topic of the same name that was made since the last look is another one, however far its offsets go."""
-        changed = [name for name, id_ in found.topic_ids.items() if self._topic_ids.get(name, id_) != id_]
-        self._topic_ids = dict(found.topic_ids)
+        changed = [name for name, id_ in existing.topic_ids.items() if self._topic_ids.get(name, id_) != id_]
+        self._topic_ids = dict(existing.topic_ids)
         losses = [f"topic {name} was deleted and created again while it was being read" for name in sorted(changed)]
         report(losses, self._options.fetch.fail_on_data_loss)
 
@@ -146,24 +146,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`begin` has the beginnings of new partitions too; one that was gone when it was asked for waits for the
         next look.
         """
-        latest = {one: until for one, until in latest.items() if one in begin}
+        latest = {partition: until for partition, until in latest.items() if partition in begin}
         if isinstance(limit, ReadAllAvailable):
             return latest
         limits, now = self._options.limits, time.monotonic()
         # AvailableNow ends when nothing new is offered, so it cannot wait for more.
         waiting = count_waiting(begin, latest)
         if not self._is_available_now and should_wait(limits, waiting, (now - self._last_batch_at) * 1000):
-            return {one: begin[one] for one in latest}
+            return {partition: begin[partition] for partition in latest}
         self._last_batch_at = now
         return latest if limits.max_offsets is None else limit_end(begin, latest, limits.max_offsets)
 
     def _commit_progress(self, begin: Offsets) -> None:
-        """Lag tools see the query by it. A query does not fail for it: its own progress is in its checkpoint."""
-        if not self._options.group_id or begin == self._committed:
-            return
-        try:
-            self._cluster.commit(self._options.group_id, begin)
-        except ClusterError as error:
-            logger.warning("%s; the query goes on", error)
-        else:
+        group_id = self._options.group_id
+        if group_id and begin != self._committed and GroupCommits(self._cluster, group_id).commit(begin):
             self._committed = begin

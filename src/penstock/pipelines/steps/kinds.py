@@ -14,10 +14,10 @@ def columns_of(schema: str | StructType) -> StructType:
 
     if isinstance(schema, StructType):
         return schema
-    found = StructType.fromDDL(schema)
-    if not isinstance(found, StructType):
+    columns = StructType.fromDDL(schema)
+    if not isinstance(columns, StructType):
         raise ValueError(f"{schema!r} does not say columns and their types, such as 'id bigint, name string'")
-    return found
+    return columns
 
 
 def arrow_kind(kind: str) -> pa.DataType:

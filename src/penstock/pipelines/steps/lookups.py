@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
+from penstock.client.kept import Kept
 from penstock.pipelines.pipeline import Step
 from penstock.pipelines.steps.kinds import arrow_kind
 from penstock.pipelines.steps.naming import named
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class LookupTable(Protocol):
-    """An opened lookup."""
+    """An opened lookup. One that also has `close()` is closed when the worker has no more use for it."""
 
     def find(self, keys: pa.Array) -> pa.Array:
         """One answer per key, in their order, of the lookup's kind; null where nothing is known."""
@@ -38,7 +39,19 @@ class Lookup(Hashable, Protocol):
         """`kind` again, as Arrow writes it."""
 
 
-_open_tables: dict[Lookup, LookupTable] = {}
+@runtime_checkable
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+def _close(table: LookupTable) -> None:
+    if isinstance(table, Closeable):
+        table.close()
+
+
+# A pipeline has a handful of lookups. Tables of files are held in memory, so those of former pipelines must go.
+_MOST_TABLES = 16
+_tables: Kept[Lookup, LookupTable] = Kept(_MOST_TABLES, _close)
 
 
 def enrich(lookup: Lookup, key: str, into: str) -> Step:
@@ -61,6 +74,4 @@ def enrich(lookup: Lookup, key: str, into: str) -> Step:
 
 def open_table(lookup: Lookup, kind: pa.DataType) -> LookupTable:
     """The worker's own, opened when it is first needed."""
-    if lookup not in _open_tables:
-        _open_tables[lookup] = lookup.open(kind)
-    return _open_tables[lookup]
+    return _tables.get(lookup, lambda: lookup.open(kind))

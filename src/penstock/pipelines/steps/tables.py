@@ -103,10 +103,13 @@ class _RedisTable:
         import pyarrow as pa
 
         distinct = sorted({key for key in keys.to_pylist() if key is not None})
-        found = self._client.mget([self._prefix + str(key) for key in distinct]) if distinct else []
-        known = dict(zip(distinct, found, strict=True))
+        answers = self._client.mget([self._prefix + str(key) for key in distinct]) if distinct else []
+        known = dict(zip(distinct, answers, strict=True))
         values = [known.get(key) for key in keys.to_pylist()]
         return pa.array([None if value is None else value.decode() for value in values], pa.string())
+
+    def close(self) -> None:
+        self._client.close()
 
 
 class _SqlTable:
@@ -131,6 +134,9 @@ class _SqlTable:
                 known |= {str(row[0]): dict(row._mapping) for row in connection.execute(query)}
         return answer(keys, known, self._kind)
 
+    def close(self) -> None:
+        self._engine.dispose()
+
 
 # Databases limit how many parameters a statement may have; SQLite's oldest limit is 999.
 _KEYS_PER_QUERY = 900
@@ -143,8 +149,8 @@ def answer(keys: pa.Array, known: Mapping[str, Mapping[str, Any]], kind: pa.Data
     converters = {field.name: _CONVERTERS.get(str(field.type), lambda value: value) for field in kind}
 
     def of(key: Any) -> dict[str, Any] | None:
-        found = None if key is None else known.get(str(key))
-        return None if found is None else {name: _convert(found.get(name), converters[name]) for name in names}
+        row = None if key is None else known.get(str(key))
+        return None if row is None else {name: _convert(row.get(name), converters[name]) for name in names}
 
     return pa.array([of(key) for key in keys.to_pylist()], kind)
 

@@ -1,17 +1,17 @@
 """Clients that live as long as the Python worker: Spark reuses its workers, and a new producer costs fifty round trips.
 
-A task may run in any worker, so the same transactional id may be cached in several; all but the newest are fenced, and
+A task may run in any worker, so the same transactional id may be held in several; all but the newest are fenced, and
 `transactional` finds that out before it is too late.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
+from penstock.client.kept import Kept
 from penstock.pipelines.kafka.group_consumer import LIBRDKAFKA_LOG
 from penstock.pipelines.topic_writing.delivery import Sender
 from penstock.pipelines.topic_writing.marker import Marker
@@ -32,8 +32,10 @@ class TransactionalSender:
     marker: Marker | None
 
 
-_senders: OrderedDict[Settings, Sender] = OrderedDict()
-_transactional: OrderedDict[tuple[Settings, str], TransactionalSender] = OrderedDict()
+_senders: Kept[Settings, Sender] = Kept(_MOST_SENDERS, Sender.close)
+_transactional: Kept[tuple[Settings, str], TransactionalSender] = Kept(
+    _MOST_TRANSACTIONAL, lambda holder: holder.sender.close()
+)
 
 
 def _key(settings: Mapping[str, str]) -> Settings:
@@ -41,25 +43,20 @@ def _key(settings: Mapping[str, str]) -> Settings:
 
 
 def take_sender(options: SinkOptions) -> Sender:
-    """Out of the cache: a task that fails does not give it back, and with it goes whatever is wrong with it."""
-    found = _senders.pop(_key(options.settings), None)
-    return found or Sender.open(options.settings, options.message_timeout_s)
+    """Out of the registry: a task that fails does not give it back, and with it goes whatever is wrong with it."""
+    return _senders.take(_key(options.settings)) or Sender.open(options.settings, options.message_timeout_s)
 
 
 def give_sender_back(options: SinkOptions, sender: Sender) -> None:
-    _senders[_key(options.settings)] = sender
-    while len(_senders) > _MOST_SENDERS:
-        _senders.popitem(last=False)[1].close()
+    _senders.give_back(_key(options.settings), sender)
 
 
 def take_transactional(options: SinkOptions, transactional_id: str) -> TransactionalSender | None:
-    return _transactional.pop((_key(options.settings), transactional_id), None)
+    return _transactional.take((_key(options.settings), transactional_id))
 
 
 def give_transactional_back(options: SinkOptions, transactional_id: str, sender: TransactionalSender) -> None:
-    _transactional[_key(options.settings), transactional_id] = sender
-    while len(_transactional) > _MOST_TRANSACTIONAL:
-        _transactional.popitem(last=False)[1].sender.close()
+    _transactional.give_back((_key(options.settings), transactional_id), sender)
 
 
 def open_admin(settings: Mapping[str, str]) -> AdminClient:

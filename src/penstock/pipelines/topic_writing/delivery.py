@@ -1,4 +1,4 @@
-"""Rows into a producer's queue, and what became of them. At least once, unless a transaction is around it."""
+"""Rows into a producer's queue, and what became of them. At least once, unless a transaction encloses it."""
 
 from __future__ import annotations
 
@@ -160,6 +160,6 @@ _REASONS = {
 
 
 def _explain(error: KafkaError, topic: str | None, partition: int | None, size: int) -> str:
-    where = f"topic {topic}" + (f", partition {partition}" if partition is not None and partition >= 0 else "")
+    destination = f"topic {topic}" + (f", partition {partition}" if partition is not None and partition >= 0 else "")
     reason = _REASONS.get(error.code(), "could not be written").format(size=size)
-    return f"a record for {where} {reason} ({error.name()}: {error.str()})"
+    return f"a record for {destination} {reason} ({error.name()}: {error.str()})"

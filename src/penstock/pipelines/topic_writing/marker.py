@@ -60,8 +60,8 @@ class Marker:
 
     @classmethod
     def from_offset(cls, offset: int, metadata: str | None) -> Marker:
-        found = _METADATA.fullmatch(metadata or "")
-        return cls(offset, int(found[1]) if found else None)
+        match = _METADATA.fullmatch(metadata or "")
+        return cls(offset, int(match[1]) if match else None)
 
 
 class Decision(enum.Enum):

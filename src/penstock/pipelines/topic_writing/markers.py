@@ -28,8 +28,8 @@ def read_marker(
     consumer = open_group_consumer({**settings, "isolation.level": "read_committed"}, group)
     try:
         doing = f"reading the marker of group {group}"
-        found = ask_patiently(doing, lambda: _committed(consumer, topic, patience_s), patience_s=patience_s)
-        return _newest_of(found)
+        committed = ask_patiently(doing, lambda: _committed(consumer, topic, patience_s), patience_s=patience_s)
+        return _newest_of(committed)
     finally:
         consumer.close()
 
@@ -73,9 +73,9 @@ def _read_after_crash(settings: Mapping[str, str], group: str, topic: str, patie
 
 def _committed(consumer: Consumer, topic: str | None, timeout_s: float) -> list[TopicPartition]:
     topics = [topic] if topic is not None else list(consumer.list_topics(timeout=timeout_s).topics)
-    found = consumer.committed([TopicPartition(each, MARKER_PARTITION) for each in topics], timeout=timeout_s)
-    raise_errors(found)
-    return found
+    committed = consumer.committed([TopicPartition(each, MARKER_PARTITION) for each in topics], timeout=timeout_s)
+    raise_errors(committed)
+    return committed
 
 
 def _list_groups(admin: AdminClient) -> list[str]:
@@ -86,8 +86,8 @@ def _list_groups(admin: AdminClient) -> list[str]:
 
 
 def _newest_of(committed: Iterable[TopicPartition]) -> Marker | None:
-    found: dict[str, Marker] = {}
+    by_topic: dict[str, Marker] = {}
     for each in committed:
         if each.offset >= 0:
-            found[each.topic] = Marker.from_offset(each.offset, each.metadata)
-    return newest(found)
+            by_topic[each.topic] = Marker.from_offset(each.offset, each.metadata)
+    return newest(by_topic)

@@ -43,7 +43,7 @@ class ColumnPlan:
 
 def plan_columns(fields: Iterable[tuple[str, str]], fixed_topic: str | None) -> ColumnPlan:
     """`fields` are names and types as Spark writes them. Other columns are left alone, as by Spark's own connector."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     names = []
     for index, (name, data_type) in enumerate(fields):
         names.append(name)
@@ -51,16 +51,16 @@ def plan_columns(fields: Iterable[tuple[str, str]], fixed_topic: str | None) -> 
         accepted = ACCEPTED_TYPES.get(column)
         if accepted is None:
             continue
-        if column in found:
+        if column in positions:
             raise ColumnError(f"column {column} is there twice; rename or drop one of them")
         if data_type.replace(" ", "") not in accepted:
             raise ColumnError(f"column {column} is of type {data_type}; it accepts {' or '.join(accepted)}")
-        found[column] = index
-    if "value" not in found:
+        positions[column] = index
+    if "value" not in positions:
         raise ColumnError(f"column value is missing; it accepts string or binary. There are: {', '.join(names)}")
-    if fixed_topic is None and "topic" not in found:
+    if fixed_topic is None and "topic" not in positions:
         raise ColumnError("no topic is given: set the option topic, or add a column topic of type string")
-    return ColumnPlan(fixed_topic=fixed_topic, **found)
+    return ColumnPlan(fixed_topic=fixed_topic, **positions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,13 +106,13 @@ def is_mysql(dialect: str) -> bool:
     return dialect in ("mysql", "mariadb")
 
 
-def check_fit(rows: Sequence[SqlColumn], table: str, found: Sequence[Mapping[str, Any]]) -> None:
+def check_fit(rows: Sequence[SqlColumn], table: str, table_columns: Sequence[Mapping[str, Any]]) -> None:
     """`found`: the table's columns as SQLAlchemy's inspector tells them."""
     given = {column.name for column in rows}
-    wrong = [f"{name} is not in the table" for name in sorted(given - {column["name"] for column in found})]
+    wrong = [f"{name} is not in the table" for name in sorted(given - {column["name"] for column in table_columns})]
     wrong += [
         f"{column['name']} is missing from the rows and must have a value"
-        for column in found
+        for column in table_columns
         if column["name"] not in given
         and not column["nullable"]
         and column.get("default") is None

@@ -90,8 +90,8 @@ class Marks:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Marks:
-        found = [match for match in map(_MARK.fullmatch, names) if match]
-        numbers = {kind: frozenset(int(match[1]) for match in found if match[2] == kind) for kind in ("plan", "done")}
+        matches = [match for match in map(_MARK.fullmatch, names) if match]
+        numbers = {kind: frozenset(int(match[1]) for match in matches if match[2] == kind) for kind in ("plan", "done")}
         return cls(numbers["done"], numbers["plan"])
 
     def is_done(self, batch_id: int) -> bool:

@@ -50,11 +50,11 @@ def find_small_files(stored: Sequence[StoredFile], held: frozenset[str], target_
     for file in stored:
         if not is_hidden(file.path) and file.path not in held and file.size < target_bytes / 2:
             by_directory[posixpath.dirname(file.path)].append(file)
-    found = [
+    groups = [
         SmallFiles(directory, tuple(file.path for file in some), sum(file.size for file in some))
         for directory, some in sorted(by_directory.items())
     ]
-    return [small for small in found if len(small.paths) > small.files_wanted(target_bytes)]
+    return [small for small in groups if len(small.paths) > small.files_wanted(target_bytes)]
 
 
 def compact(files: Files, below: str, target_bytes: int, rewrite: Rewrite) -> Compacted:

@@ -27,8 +27,8 @@ class HadoopFiles:
         path = self._path(directory)
         if not self._file_system.exists(path):
             return []
-        found = self._file_system.listStatus(path)
-        return sorted(str(status.getPath().getName()) for status in found if status.isFile())
+        statuses = self._file_system.listStatus(path)
+        return sorted(str(status.getPath().getName()) for status in statuses if status.isFile())
 
     def walk(self, directory: str) -> Sequence[StoredFile]:
         path = self._path(directory)
@@ -36,11 +36,11 @@ class HadoopFiles:
             return []
         base = str(path.toString()) + "/"
         remaining = self._file_system.listFiles(path, True)
-        found = []
+        files = []
         while remaining.hasNext():
             status = remaining.next()
-            found.append(StoredFile(str(status.getPath().toString()).removeprefix(base), int(status.getLen())))
-        return sorted(found, key=lambda file: file.path)
+            files.append(StoredFile(str(status.getPath().toString()).removeprefix(base), int(status.getLen())))
+        return sorted(files, key=lambda file: file.path)
 
     def exists(self, path: str) -> bool:
         return bool(self._file_system.exists(self._path(path)))

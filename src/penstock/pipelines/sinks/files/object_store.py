@@ -171,8 +171,8 @@ class ArrowTask:
 
 def distinct_rows(table: pa.Table) -> Sequence[tuple[Any, ...]]:
     """In the order in which they first appear."""
-    found = table.group_by(table.column_names, use_threads=False).aggregate([])
-    return [tuple(row.values()) for row in found.to_pylist()]
+    distinct = table.group_by(table.column_names, use_threads=False).aggregate([])
+    return [tuple(row.values()) for row in distinct.to_pylist()]
 
 
 def matching(table: pa.Table, values: dict[str, Any]) -> pa.ChunkedArray:

@@ -60,8 +60,8 @@ class ArrowFiles:
     def exists(self, path: str) -> bool:
         from pyarrow import fs
 
-        found = self._file_system.get_file_info(self._full(path)).type
-        return bool(found != fs.FileType.NotFound)
+        kind = self._file_system.get_file_info(self._full(path)).type
+        return bool(kind != fs.FileType.NotFound)
 
     def read(self, path: str) -> str:
         with self._file_system.open_input_stream(self._full(path)) as stream:
@@ -96,11 +96,11 @@ class ArrowFiles:
 
         base = self._full(directory)
         wanted = fs.FileSelector(base, allow_not_found=True, recursive=recursive)
-        found = self._file_system.get_file_info(wanted)
+        infos = self._file_system.get_file_info(wanted)
         # An object whose name ends in a slash only says that there is a directory.
         files = [
             StoredFile(posixpath.relpath(info.path, base), info.size)
-            for info in found
+            for info in infos
             if info.type == fs.FileType.File and not info.path.endswith("/")
         ]
         return sorted(files, key=lambda file: file.path)

@@ -28,11 +28,11 @@ def directory_of(names: Sequence[str], values: Sequence[str | None]) -> str:
 
 def values_of(directory: str) -> Mapping[str, str | None]:
     """Empty for rows that are not partitioned."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in filter(None, directory.split("/")):
         name, _, value = part.partition("=")
-        found[unescape(name)] = None if value == NULL_PARTITION else unescape(value)
-    return found
+        values[unescape(name)] = None if value == NULL_PARTITION else unescape(value)
+    return values
 
 
 def is_hidden(path: str) -> bool:

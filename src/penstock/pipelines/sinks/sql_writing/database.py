@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.client.kept import Kept
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.pipelines.errors import PipelineError
 
@@ -23,6 +24,7 @@ MARKS_TABLE = "penstock_batches"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0
 # A database that accepts connections and then says nothing.
 _CONNECT_TIMEOUT_S = 10
+_MOST_ENGINES = 8
 
 _Result = TypeVar("_Result")
 
@@ -70,9 +72,16 @@ class Database:
             yield connection
 
 
-@functools.cache
+# By URL. One that is still in use when it has to go keeps the connections that are out.
+_engines: Kept[str, sa.Engine] = Kept(_MOST_ENGINES, lambda engine: engine.dispose())
+
+
 def engine_for(url: str) -> sa.Engine:
     """One per process: workers of Spark live on from batch to batch."""
+    return _engines.get(url, lambda: _open_engine(url))
+
+
+def _open_engine(url: str) -> sa.Engine:
     import sqlalchemy as sa
 
     backend = sa.make_url(url).get_backend_name()
@@ -153,7 +162,9 @@ def create_if_missing(connection: sa.Connection, table: sa.Table) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOfBatch:
+class MarkedTask:
+    """The task of a batch whose rows a mark stands for."""
+
     query_id: str
     sink: str
     task: int
@@ -190,7 +201,7 @@ def read_marks(connection: sa.Connection, query_id: str, sink: str) -> list[Mark
     return [Mark(*row) for row in connection.execute(query)]
 
 
-def take_mark(connection: sa.Connection, work: TaskOfBatch) -> bool:
+def take_mark(connection: sa.Connection, work: MarkedTask) -> bool:
     """False when the task's rows are there already. Otherwise the mark is set and stays locked until the transaction
     ends, so that a second attempt at the same task waits and then sees it."""
     import sqlalchemy as sa
@@ -198,13 +209,13 @@ def take_mark(connection: sa.Connection, work: TaskOfBatch) -> bool:
     table = marks_table()
     this = sa.and_(table.c.query_id == work.query_id, table.c.sink == work.sink, table.c.task == work.task)
     query = sa.select(table.c.task, table.c.batch_id, table.c.tasks).where(this).with_for_update()
-    found = connection.execute(query).first()
+    row = connection.execute(query).first()
     numbers = {"batch_id": work.batch_id, "tasks": work.tasks}
-    if found is None:
+    if row is None:
         key = {"query_id": work.query_id, "sink": work.sink, "task": work.task}
         connection.execute(table.insert(), {**key, **numbers})
         return True
-    mark = Mark(*found)
+    mark = Mark(*row)
     if mark.batch_id == work.batch_id:
         check_marks([mark], work.sink, work.batch_id, work.tasks)
     if mark.batch_id >= work.batch_id:

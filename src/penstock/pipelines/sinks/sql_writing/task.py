@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.sinks.columns.sql import SqlColumn, in_utc, make_table, write_statement
-from penstock.pipelines.sinks.sql_writing.database import Database, TaskOfBatch, take_mark
+from penstock.pipelines.sinks.sql_writing.database import Database, MarkedTask, take_mark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ class SqlTask:
     def _write_once(self, task: int, batches: Sequence[pa.RecordBatch]) -> int:
         dialect = self.database.dialect
         statement = write_statement(make_table(self.table, self.columns, dialect), dialect, self.mode)
-        work = TaskOfBatch(self.query_id, self.sink, task, self.batch_id, self.tasks)
+        work = MarkedTask(self.query_id, self.sink, task, self.batch_id, self.tasks)
         written = 0
         with self.database.transaction() as connection:
             if not take_mark(connection, work):
