@@ -72,7 +72,7 @@ class Exchange:
         if expected is None:
             raise ConnectionClosedError(f"an answer to request {correlation_id}, which nobody sent")
         response, version = expected
-        # The header of an ApiVersions answer is never flexible: who asks does not know the broker's versions yet.
+        # The header of an ApiVersions answer is never flexible: the client does not know the broker's versions yet.
         flexible = version >= response.FLEXIBLE_FROM and response.API_KEY != _API_VERSIONS
         try:
             _, position = decode_response_header(frame, flexible)

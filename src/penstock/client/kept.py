@@ -18,8 +18,8 @@ Value = TypeVar("Value")
 
 
 class Kept(Generic[Key, Value]):
-    """`close` is called with each value that goes. Safe for several threads; a value itself may not be: then its users
-    `take` it and `give_back`, or each thread has a registry."""
+    """`close` is called with each value that goes. The registry is safe for several threads. Where a value is not, its
+    users `take` it and `give_back`, or each thread has a registry."""
 
     def __init__(self, most: int, close: Callable[[Value], object]) -> None:
         self._most = most
@@ -32,8 +32,8 @@ class Kept(Generic[Key, Value]):
         return len(self._values)
 
     def get(self, key: Key, open_value: Callable[[], Value]) -> Value:
-        """The value stays in the registry, so another key may close it: for values that notice and open themselves
-        anew, or of which there are fewer than `most`."""
+        """The value stays in the registry, which may close it when another key is opened. Use `get` for values that
+        open themselves anew, or that are never more than `most` at a time."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -43,7 +43,7 @@ class Kept(Generic[Key, Value]):
         return value
 
     def take(self, key: Key) -> Value | None:
-        """Out of the registry: whoever does not give a value back closes it, or drops it with whatever is wrong."""
+        """Removes the value and returns it; None where there is none. The caller owns it until `give_back`."""
         with self._lock:
             return self._values.pop(key, None)
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a pipeline, in words for whoever wrote or runs it."""
+"""What can be wrong with a pipeline, in words for its author and its operator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Progress of a streaming query as a consumer group, exact to the last batch.
 
-A source that is given kafka.group.id commits by itself when the next batch begins, so the last batch of a query that
-is stopped stays uncommitted. The listener here commits after every batch:
+A source with the option kafka.group.id commits a batch when the next one begins, so the last batch of a stopped query
+stays uncommitted. The listener here commits after every batch:
 
     tracking = track(spark, bootstrap_servers="127.0.0.1:9092", group_id="my-query")
     query = frame.writeStream...start()

@@ -1,4 +1,4 @@
-"""How many rows a write had, as Spark counted them on the way."""
+"""Counts the rows of a write while Spark writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _POLL_S = 0.005
 
 
 def count_rows(rows: DataFrame) -> tuple[DataFrame, Observation]:
-    """The rows, and what will know their number once they are written."""
+    """The rows, and the observation that has their number once they are written."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 

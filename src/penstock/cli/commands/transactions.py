@@ -1,4 +1,4 @@
-"""`penstock transactions`: who has one open, since when, and how to end one that nobody will end."""
+"""`penstock transactions`: which producers have one open, since when, and how to end one that hangs."""
 
 from __future__ import annotations
 

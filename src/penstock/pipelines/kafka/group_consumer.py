@@ -1,4 +1,4 @@
-"""A consumer that is a member of nothing: what a group has committed is read and written by it.
+"""A consumer that never joins its group: it reads and writes what the group has committed.
 
 An admin client could do the same, but it can end the process. A broker that goes away in the middle of a request to a
 group's coordinator makes librdkafka use what it has freed (its issue 4605, pull request 5397; up to 2.16 at least), and
@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-# librdkafka's own words, for whoever wants them; what matters comes back as an exception.
+# librdkafka's own log lines, silent unless a handler is added; failures also come back as exceptions.
 LIBRDKAFKA_LOG = logging.getLogger("penstock.pipelines.librdkafka")
 LIBRDKAFKA_LOG.addHandler(logging.NullHandler())
 

@@ -23,7 +23,7 @@ PAUSE_S = 0.25
 STALE_LEADER = frozenset(
     {"_NOENT", "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}
 )
-# Nobody there, or nobody yet who may answer.
+# No broker answers, or none that may answer yet.
 _AWAY = STALE_LEADER | frozenset(
     {
         "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_NODE_UPDATE",

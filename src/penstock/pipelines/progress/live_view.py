@@ -1,4 +1,4 @@
-"""What is shown while something runs: a picture that stays in place on a terminal, lines now and then elsewhere."""
+"""Shows how something goes: a table that stays in place on a terminal, lines now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class BatchWriting:
     keeps_dead_letters: bool
     settings: Settings = DEFAULT_SETTINGS
     opened: Mapping[str, OpenSink] = field(default_factory=dict)  # by the sink's name
-    # Rows by sink since the start, for whoever shows progress; replaced, never changed, since others read it.
+    # Rows by sink since the start. Views of the progress read it on their own threads: replaced, never changed.
     written: Mapping[str, int] = field(default_factory=dict)
     # What the batch is busy with: the first thing to say when it fails.
     busy_with: str = ""

@@ -55,7 +55,7 @@ def plan_queries(pipeline: Pipeline) -> tuple[QueryPlan, ...]:
 
 
 def step_name(step: Step) -> str:
-    """What to call a step in a picture or an error: a function's name, a partial's function, or a class."""
+    """What to call a step in a drawing or an error: a function's name, a partial's function, or a class."""
     inner = getattr(step, "func", step)
     return str(getattr(step, "__name__", None) or getattr(inner, "__name__", None) or type(step).__name__)
 

@@ -1,4 +1,4 @@
-"""Steps that say what they are, in pictures and in errors."""
+"""Steps with names, which drawings and errors show."""
 
 from __future__ import annotations
 

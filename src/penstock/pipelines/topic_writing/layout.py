@@ -1,6 +1,6 @@
 """Rows as librdkafka's structs, laid out by numpy. Their pointers lead into Arrow's buffers; nothing is copied here.
 
-Cost: 13 ns a row with a key. Whoever holds the structs must hold what they were made of."""
+Cost: 13 ns a row with a key. The holder of the structs must hold what they were made of."""
 
 from __future__ import annotations
 

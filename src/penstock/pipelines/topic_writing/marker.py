@@ -2,7 +2,7 @@
 
 Each task writes its rows in one Kafka transaction, and in the same transaction commits a group offset: the number of
 the batch after this one, with the number of tasks in its metadata. Rows and marker become visible together or not at
-all, so whoever holds the transactional id and finds the marker knows that the rows are there.
+all, so a task that holds the transactional id and finds the marker knows that the rows are there.
 
 Every task has a group of its own, because brokers take offsets only for partitions that exist, and a batch may well
 have more tasks than the topic has partitions.

@@ -1,4 +1,4 @@
-"""What one Spark task does with its rows, whoever asked: the data source's writers, or a pipeline's sink."""
+"""What one Spark task does with its rows, for the data source's writers and for a pipeline's sink."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Set by Spark on the jobs of a streaming query.
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
-# Set by whoever starts the job and knows into how many tasks it is cut; Spark does not tell a Python task.
+# Into how many tasks the job is cut. The sink sets it before it starts the job: Spark does not tell a Python task.
 TASKS_PROPERTY = "penstock.sink.tasks"
 # Of what TaskWrite.in_arrow yields.
 RESULT_SCHEMA = "task int, rows long, was_there boolean"

@@ -7,9 +7,9 @@
                                 are still in hand, and a new producer takes over
     the other rows, commit
 
-Whoever commits has held the id since before it looked at the marker, or the coordinator would have refused; so of two
-attempts at the same task at most one commits, and the other finds the marker or fails. A task without rows does
-nothing: it has none the next time either.
+An attempt that commits has held the id since before it looked at the marker: the coordinator refuses every other one.
+So of two attempts at the same task at most one commits, and the other finds the marker or fails. A task without rows
+does nothing: it has none the next time either.
 
 In round trips, with a producer at hand: AddPartitionsToTxn and Produce beside AddOffsetsToTxn and TxnOffsetCommit, then
 EndTxn; two more than a plain write.

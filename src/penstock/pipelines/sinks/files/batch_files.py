@@ -32,7 +32,7 @@ from penstock.pipelines.sinks.files.partition_names import is_hidden
 HOME = "_penstock"
 STAGING = f"{HOME}/staging"
 BATCHES = f"{HOME}/batches"
-# One would do; the others are for people who look.
+# The newest would do; the others are for an operator who looks at the directory.
 KEPT_MARKS = 5
 
 # Writes the rows below the directory it is given, and returns the files relative to it.

@@ -33,7 +33,7 @@ class Files(Protocol):
     def read(self, path: str) -> str: ...
 
     def write(self, path: str, text: str) -> None:
-        """Whoever looks finds all of the text or no file. Where there is a file already, either of the two stays."""
+        """A reader finds all of the text or no file. Where there is a file already, one of the two texts stays."""
 
     def move(self, source: str, target: str) -> None:
         """Makes the directories of `target`. Interrupted, it may leave both; never a part of `target`, never none."""
