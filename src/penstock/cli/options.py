@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import os
@@ -53,14 +54,23 @@ _CONNECTION_PARAMETERS = (
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces the command's `cluster` parameter by the options that say which cluster, the same for every command."""
+    """Replaces the command's `cluster` parameter by the options that say which cluster, the same for every command.
+
+    A parameter whose type is a dataclass is a group of options: each field becomes an option of the command, in its
+    place, and the command is given the group.
+    """
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for name, parameter in signature.parameters.items() if name != "cluster"]
+    groups = {parameter.name: _options_of(parameter.annotation) for parameter in own if _is_group(parameter)}
+    options = [option for parameter in own for option in groups.get(parameter.name, [parameter])]
     connection_names = [parameter.name for parameter in _CONNECTION_PARAMETERS]
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
         cluster = choose_cluster(**{name: arguments.pop(name) for name in connection_names})
+        for name, fields in groups.items():
+            given = {field.name: arguments.pop(field.name) for field in fields}
+            arguments[name] = signature.parameters[name].annotation(**given)
         try:
             with _kafka_errors_explained():
                 command(cluster=cluster, **arguments)
@@ -69,9 +79,17 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
                 error.message += f" ({cluster.errors[-1]})"  # what the library noticed in the background is the reason
             raise
 
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    keyword_only = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
     run.__signature__ = signature.replace(parameters=[*keyword_only, *_CONNECTION_PARAMETERS])  # type: ignore[attr-defined]
     return run
+
+
+def _is_group(parameter: inspect.Parameter) -> bool:
+    return isinstance(parameter.annotation, type) and dataclasses.is_dataclass(parameter.annotation)
+
+
+def _options_of(group: type) -> list[inspect.Parameter]:
+    return list(inspect.signature(group, eval_str=True).parameters.values())
 
 
 @contextlib.contextmanager

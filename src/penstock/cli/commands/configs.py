@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -34,21 +35,34 @@ EntityName = Annotated[str | None, typer.Option(metavar="NAME", help="Goes with 
 EntityDefault = Annotated[bool, typer.Option("--entity-default", help="Goes with --entity-type brokers.")]
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceOptions:
+    """Whose settings."""
+
+    topic: Topic = None
+    broker: Broker = None
+    broker_defaults: BrokerDefaults = False
+    entity_type: EntityType = None
+    entity_name: EntityName = None
+    entity_default: EntityDefault = False
+
+    @property
+    def resource(self) -> Resource:
+        return choose_resource(
+            self.topic, self.broker, self.broker_defaults, self.entity_type, self.entity_name, self.entity_default
+        )
+
+
 @app.command()
 @on_cluster
 def describe(
     cluster: Cluster,
-    topic: Topic = None,
-    broker: Broker = None,
-    broker_defaults: BrokerDefaults = False,
-    entity_type: EntityType = None,
-    entity_name: EntityName = None,
-    entity_default: EntityDefault = False,
+    chosen: ResourceOptions,
     every: Annotated[bool, typer.Option("--all", help="Also what it inherits.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what is set; with --all, everything that holds."""
-    resource = choose_resource(topic, broker, broker_defaults, entity_type, entity_name, entity_default)
+    resource = chosen.resource
     settings = read_settings(cluster, [resource])[resource]
     shown = settings if every else own_settings(resource, settings)
     if as_json:
@@ -94,12 +108,7 @@ def list_configs(
 @on_cluster
 def alter(
     cluster: Cluster,
-    topic: Topic = None,
-    broker: Broker = None,
-    broker_defaults: BrokerDefaults = False,
-    entity_type: EntityType = None,
-    entity_name: EntityName = None,
-    entity_default: EntityDefault = False,
+    chosen: ResourceOptions,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a value.")] = None,
     delete: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Back to the inherited value.")] = None,
     append: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add to a list.")] = None,
@@ -107,7 +116,7 @@ def alter(
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Check, but change nothing.")] = False,
 ) -> None:
     """Change settings; those not named stay as they are."""
-    resource = choose_resource(topic, broker, broker_defaults, entity_type, entity_name, entity_default)
+    resource = chosen.resource
     changes = parse_changes(set_, delete, append, subtract)
     alter_settings(cluster, resource, changes, validate_only)
     done = "Would change" if validate_only else "Changed"

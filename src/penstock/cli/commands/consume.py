@@ -81,28 +81,57 @@ Timeout = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="S
 MaxMessages = Annotated[int | None, typer.Option("--max-messages", "-n", min=0, help="Stop after so many.")]
 
 
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """Where reading begins, and in which partitions."""
+
+    start_from: StartFrom = None
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Same as --from beginning.")] = False
+    offset: Annotated[str | None, typer.Option("--offset", "-o", metavar="PLACE", help="Same as --from.")] = None
+    partition: Annotated[str | None, typer.Option("--partition", "-p", metavar="P,...", help="Only these.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndOptions:
+    max_messages: MaxMessages = None
+    timeout: Timeout = None
+    follow: Annotated[bool, typer.Option("--follow/--exit", "-f/-e", help="Wait for more, or stop at the end.")] = True
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """How a record is printed."""
+
+    record_format: Format = None
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
+    print_key: Annotated[bool, typer.Option("--print-key")] = False
+    print_headers: Annotated[bool, typer.Option("--print-headers")] = False
+    print_timestamp: Annotated[bool, typer.Option("--print-timestamp")] = False
+    print_offset: Annotated[bool, typer.Option("--print-offset")] = False
+    print_partition: Annotated[bool, typer.Option("--print-partition")] = False
+    key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between what is printed.")] = r"\t"
+    null_marker: Annotated[str, typer.Option(help="Printed for null.")] = "null"
+
+    def writer(self) -> RecordWriter:
+        if self.as_json:
+            return write_json
+        printed = PrintOptions(
+            self.print_timestamp, self.print_partition, self.print_offset, self.print_headers, self.print_key
+        )
+        chosen = self.record_format if self.record_format is not None else build_format(printed, self.key_separator)
+        return compile_format(chosen, self.null_marker.encode())
+
+
 @app.command()
 @on_cluster
 def consume(
     cluster: Cluster,
     topics: Topics,
-    start_from: StartFrom = None,
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Same as --from beginning.")] = False,
-    offset: Annotated[str | None, typer.Option("--offset", "-o", metavar="PLACE", help="Same as --from.")] = None,
-    partition: Annotated[str | None, typer.Option("--partition", "-p", metavar="P,...", help="Only these.")] = None,
+    *,
+    begin: StartOptions,
     group: Annotated[str | None, typer.Option("--group", "-g", help="Read as a member of this group.")] = None,
-    max_messages: MaxMessages = None,
-    timeout: Timeout = None,
-    follow: Annotated[bool, typer.Option("--follow/--exit", "-f/-e", help="Wait for more, or stop at the end.")] = True,
-    record_format: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    print_key: Annotated[bool, typer.Option("--print-key")] = False,
-    print_headers: Annotated[bool, typer.Option("--print-headers")] = False,
-    print_timestamp: Annotated[bool, typer.Option("--print-timestamp")] = False,
-    print_offset: Annotated[bool, typer.Option("--print-offset")] = False,
-    print_partition: Annotated[bool, typer.Option("--print-partition")] = False,
-    key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between what is printed.")] = r"\t",
-    null_marker: Annotated[str, typer.Option(help="Printed for null.")] = "null",
+    end: EndOptions,
+    printing: FormatOptions,
     isolation: IsolationLevel = Isolation.UNCOMMITTED,
 ) -> None:
     """Print the records of topics, newest as they come.
@@ -113,16 +142,14 @@ def consume(
       %p partition    %K key length   %S value length   %D timestamp as ISO 8601
       %o offset       %h headers      %% percent sign   \\n \\t \\0 \\xNN \\uNNNN
     """
-    start = _choose_start(start_from, offset, from_beginning)
-    has_format = record_format is not None
-    check_options(len(topics), group, partition, start, as_json=as_json, has_format=has_format)
-    printed = PrintOptions(print_timestamp, print_partition, print_offset, print_headers, print_key)
-    chosen_format = record_format if record_format is not None else build_format(printed, key_separator)
-    writer = write_json if as_json else compile_format(chosen_format, null_marker.encode())
-    limits = Limits(max_messages, timeout, not follow)
+    start = _choose_start(begin.start_from, begin.offset, begin.from_beginning)
+    has_format = printing.record_format is not None
+    check_options(len(topics), group, begin.partition, start, as_json=printing.as_json, has_format=has_format)
+    writer = printing.writer()
+    limits = Limits(end.max_messages, end.timeout, not end.follow)
     settings = {"isolation.level": isolation.value, "enable.partition.eof": True}
     if group is None:
-        wanted = parse_partitions(partition) if partition is not None else None
+        wanted = parse_partitions(begin.partition) if begin.partition is not None else None
         reader = _assigned_reader(cluster, topics, wanted, start or Start(StartKind.END), settings)
     else:
         reader = _group_reader(cluster, topics, group, start, settings)
@@ -200,7 +227,7 @@ def _choose_partitions(topic: str, existing: list[int], wanted: list[int] | None
 def _offsets_by_time(admin: AdminClient, start: Start, keys: list[TopicPartition]) -> dict[TopicPartition, int]:
     if start.kind is not StartKind.TIME:
         return {}
-    return {key: found.offset for key, found in find_offsets(admin, dict.fromkeys(keys, start.number)).items()}
+    return {key: answer.offset for key, answer in find_offsets(admin, dict.fromkeys(keys, start.number)).items()}
 
 
 def _group_reader(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,60 +39,77 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeOptions:
+    """Whose offsets move."""
+
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC[:P,...]", autocompletion=complete_topic, help="Whose offsets."),
+    ] = None
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="Every topic the group has committed for.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """Where to. One of them is given."""
+
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the committed offset.")] = False
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None
+    to_datetime: Annotated[
+        str | None, typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at: {TIME_FORMS}.")
+    ] = None
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="DURATION", help="To this long ago: 90m, 7d, PT1H30M.")
+    ] = None
+    shift_by: Annotated[int | None, typer.Option("--shift-by", metavar="N", help="By so many, back if negative.")] = (
+        None
+    )
+    from_file: Annotated[
+        Path | None, typer.Option("--from-file", metavar="CSV", help="To the offsets of topic,partition,offset lines.")
+    ] = None
+
+    def reset(self) -> Reset:
+        return choose_reset(
+            to_earliest=self.to_earliest,
+            to_latest=self.to_latest,
+            to_current=self.to_current,
+            to_offset=self.to_offset,
+            to_time_ms=_choose_time(self.to_datetime, self.by_duration),
+            shift_by=self.shift_by,
+            from_file=self.from_file is not None,
+        )
+
+
 @app.command("reset-offsets")
 @on_cluster
 def reset_offsets(
     cluster: Cluster,
     group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group, show_default=False)],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC[:P,...]", autocompletion=complete_topic, help="Whose offsets."),
-    ] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="Every topic the group has committed for.")] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="To the committed offset.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
-    to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at: {TIME_FORMS}.")
-    ] = None,
-    by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="DURATION", help="To this long ago: 90m, 7d, PT1H30M.")
-    ] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="By so many, back if negative.")
-    ] = None,
-    from_file: Annotated[
-        Path | None, typer.Option("--from-file", metavar="CSV", help="To the offsets of topic,partition,offset lines.")
-    ] = None,
+    scope: ScopeOptions,
+    target: TargetOptions,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; without this nothing is changed.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the plan as CSV for --from-file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Move the committed offsets of a group that is not running. Only shows the plan unless --execute is given."""
-    reset = choose_reset(
-        to_earliest=to_earliest,
-        to_latest=to_latest,
-        to_current=to_current,
-        to_offset=to_offset,
-        to_time_ms=_choose_time(to_datetime, by_duration),
-        shift_by=shift_by,
-        from_file=from_file is not None,
-    )
-    selections = [parse_topic_selection(text) for text in topic or ()]
-    file_offsets = _read_file(from_file, group) if from_file is not None else {}
+    reset = target.reset()
+    selections = [parse_topic_selection(text) for text in scope.topic or ()]
+    file_offsets = _read_file(target.from_file, group) if target.from_file is not None else {}
     admin = cluster.admin()
     committed = read_committed(admin, group)
-    keys = _choose_partitions(admin, selections, all_topics, committed, file_offsets)
+    keys = _choose_partitions(admin, selections, scope.all_topics, committed, file_offsets)
     plan = plan_reset(reset, _read_states(admin, reset, keys, committed, file_offsets))
     _show(plan, as_json=as_json, export=export)
     if not execute:
         output.note("Nothing was changed. Add --execute to do it.")
         return
-    found = read_group_if_any(admin, group)
-    if found is not None and not is_inactive(found):
+    view = read_group_if_any(admin, group)
+    if view is not None and not is_inactive(view):
         raise CliError(
-            f"group {group} is {found.state} with {plural(len(found.members), 'member')}",
+            f"group {group} is {view.state} with {plural(len(view.members), 'member')}",
             "Offsets move only while nobody reads: stop the consumers first.",
         )
     commit_plan(admin, group, plan)

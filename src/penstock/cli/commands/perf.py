@@ -6,6 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,32 +61,41 @@ class _Deliveries:
             self._advance(_PROGRESS_STEP)
 
 
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    records: Records = 100_000
+    record_size: RecordSize = "100"
+    throughput: Annotated[float | None, typer.Option(min=0.001, help="Records a second at most.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendingOptions:
+    acks: Annotated[Acks, typer.Option("--acks", "-a")] = Acks.ALL
+    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE
+    idempotent: Annotated[bool, typer.Option("--idempotent")] = False
+    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for company.")] = 5
+    batch_size: Annotated[str, typer.Option(metavar="SIZE", help="A batch at most.")] = "1000000"
+
+    def settings(self) -> dict[str, Any]:
+        batches = {"linger.ms": self.linger_ms, "batch.size": parse_size(self.batch_size)}
+        own = {**batches, "queue.buffering.max.messages": 100_000}
+        return producer_settings(self.compression.value, self.acks.value, self.idempotent) | own
+
+
 @app.command("produce")
 @on_cluster
 def perf_produce(
-    cluster: Cluster,
-    topic: Topic,
-    records: Records = 100_000,
-    record_size: RecordSize = "100",
-    throughput: Annotated[float | None, typer.Option(min=0.001, help="Records a second at most.")] = None,
-    acks: Annotated[Acks, typer.Option("--acks", "-a")] = Acks.ALL,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
-    idempotent: Annotated[bool, typer.Option("--idempotent")] = False,
-    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for company.")] = 5,
-    batch_size: Annotated[str, typer.Option(metavar="SIZE", help="A batch at most.")] = "1000000",
-    as_json: AsJson = False,
+    cluster: Cluster, topic: Topic, load: LoadOptions, sending: SendingOptions, as_json: AsJson = False
 ) -> None:
     """Write records as fast as they go, and time each from send to acknowledgement."""
-    settings = producer_settings(compression.value, acks.value, idempotent)
-    settings |= {"linger.ms": linger_ms, "batch.size": parse_size(batch_size), "queue.buffering.max.messages": 100_000}
-    size = parse_size(record_size)
+    records, size = load.records, parse_size(load.record_size)
     payloads = [os.urandom(size) for _ in range(_PAYLOADS)]
-    producer = cluster.producer(settings)
+    producer = cluster.producer(sending.settings())
     find_partitions(producer, topic, settle_seconds=SETTLE_SECONDS)
     with progress(f"Producing to {topic}", records, enabled=not as_json) as advance:
         deliveries = _Deliveries(advance)
         started = time.monotonic()
-        _produce_all(producer, topic, payloads, records, Pace(throughput, started), deliveries.record)
+        _produce_all(producer, topic, payloads, records, Pace(load.throughput, started), deliveries.record)
         producer.flush()
         seconds = time.monotonic() - started
     delivered = deliveries.latencies.count
@@ -188,30 +198,30 @@ def _consume_all(
     return Throughput(count, size, last_seen - started)
 
 
+@dataclass(frozen=True, slots=True)
+class PingOptions:
+    records: Records = 1_000
+    record_size: RecordSize = "100"
+    acks: Annotated[Acks, typer.Option("--acks", "-a")] = Acks.ALL
+    warmup: Annotated[int, typer.Option(min=0, help="Records sent before counting begins.")] = 20
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for a record.")] = 10.0
+
+
 @app.command("latency")
 @on_cluster
-def perf_latency(
-    cluster: Cluster,
-    topic: Topic,
-    records: Records = 1_000,
-    record_size: RecordSize = "100",
-    acks: Annotated[Acks, typer.Option("--acks", "-a")] = Acks.ALL,
-    warmup: Annotated[int, typer.Option(min=0, help="Records sent before counting begins.")] = 20,
-    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for a record.")] = 10.0,
-    as_json: AsJson = False,
-) -> None:
+def perf_latency(cluster: Cluster, topic: Topic, pings: PingOptions, as_json: AsJson = False) -> None:
     """Send one record at a time and time it until a consumer has it."""
-    size = max(parse_size(record_size), 16)
-    producer = cluster.producer({**producer_settings("none", acks.value, False), "linger.ms": 0})
+    records, size = pings.records, max(parse_size(pings.record_size), 16)
+    producer = cluster.producer({**producer_settings("none", pings.acks.value, False), "linger.ms": 0})
     partition = find_partitions(producer, topic, settle_seconds=SETTLE_SECONDS)[0]
     consumer = _consumer_at_end(cluster, topic, partition)
     acknowledged, received = Latencies(), Latencies()
     with progress("Sending", records, enabled=not as_json) as advance:
-        for number in range(-warmup, records):
+        for number in range(-pings.warmup, records):
             if number == 0:
                 started = time.monotonic()
             payload = uuid.uuid4().bytes.ljust(size, b"x")
-            to_broker, to_consumer = _round_trip(producer, consumer, topic, partition, payload, timeout)
+            to_broker, to_consumer = _round_trip(producer, consumer, topic, partition, payload, pings.timeout)
             if number >= 0:
                 acknowledged.add(to_broker)
                 received.add(to_consumer)

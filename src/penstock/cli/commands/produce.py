@@ -86,33 +86,71 @@ def producer_settings(compression: str, acks: str, idempotent: bool) -> dict[str
     }
 
 
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Where the records come from."""
+
+    value: Annotated[str | None, typer.Option("--value", "-v", help="Send this one value.")] = None
+    tombstone: Annotated[bool, typer.Option("--tombstone", help="Send one null value for --key.")] = False
+    file: Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read records from a file.")] = None
+    input_format: Annotated[InputFormat, typer.Option("--format", help="What a line is.")] = InputFormat.TEXT
+
+    @property
+    def size(self) -> int | None:
+        """Bytes to read, where that is known."""
+        return self.file.stat().st_size if self.file is not None and self.file.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How text becomes records."""
+
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help=r"Splits a line into key and value; \t is a tab.")
+    ] = None
+    delimiter: Annotated[str, typer.Option("--delimiter", help="Ends a record.")] = r"\n"
+    null_marker: Annotated[str | None, typer.Option(help="A key or value that reads so is null.")] = None
+    header: Annotated[list[str] | None, typer.Option("--header", "-H", metavar="K=V", help="A header.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions:
+    """Where the records go, and when they happened."""
+
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Default: by the key, as Java clients do.")
+    ] = None
+    repartition: Annotated[bool, typer.Option("--repartition", help="Ignore the partitions of JSON records.")] = False
+    timestamp: Annotated[str | None, typer.Option(metavar="TIME", help=f"{TIME_FORMS}.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE
+    acks: Annotated[Acks, typer.Option("--acks", "-a", help="Who must have a record.")] = Acks.ALL
+    idempotent: Annotated[bool, typer.Option("--idempotent", help="No duplicates when a request is retried.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class CourseOptions:
+    """How fast, and what is shown of it."""
+
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Records a second at most.")] = None
+    show_progress: Annotated[bool, typer.Option("--progress", help="Show a progress bar.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False
+
+
 @app.command()
 @on_cluster
 def produce(
     cluster: Cluster,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)],
-    value: Annotated[str | None, typer.Option("--value", "-v", help="Send this one value.")] = None,
-    tombstone: Annotated[bool, typer.Option("--tombstone", help="Send one null value for --key.")] = False,
-    file: Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read records from a file.")] = None,
-    input_format: Annotated[InputFormat, typer.Option("--format", help="What a line is.")] = InputFormat.TEXT,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help=r"Splits a line into key and value; \t is a tab.")
-    ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="Ends a record.")] = r"\n",
-    null_marker: Annotated[str | None, typer.Option(help="A key or value that reads so is null.")] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", "-H", metavar="K=V", help="A header.")] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Default: by the key, as Java clients do.")
-    ] = None,
-    repartition: Annotated[bool, typer.Option("--repartition", help="Ignore the partitions of JSON records.")] = False,
-    timestamp: Annotated[str | None, typer.Option(metavar="TIME", help=f"{TIME_FORMS}.")] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option("--acks", "-a", help="Who must have a record.")] = Acks.ALL,
-    idempotent: Annotated[bool, typer.Option("--idempotent", help="No duplicates when a request is retried.")] = False,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="Records a second at most.")] = None,
-    show_progress: Annotated[bool, typer.Option("--progress", help="Show a progress bar.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    source: SourceOptions,
+    text: TextOptions,
+    place: PlaceOptions,
+    sending: ProducerOptions,
+    course: CourseOptions,
 ) -> None:
     """Write records to a topic, from standard input unless told otherwise.
 
@@ -120,28 +158,29 @@ def produce(
     prints it; key_base64 and value_base64 hold bytes that are not text, null is null.
     """
     now_ms = time.time_ns() // 1_000_000
-    fixed = InputRecord(None, None, (), partition, parse_time_ms(timestamp, now_ms) if timestamp else None)
-    text_format = choose_text_format(key, key_separator, null_marker, header)
-    settings = producer_settings(compression.value, acks.value, idempotent)
-    check_sources(value, tombstone, file, input_format, text_format)
-    single = _single_record(value, tombstone, text_format)
+    timestamp = parse_time_ms(place.timestamp, now_ms) if place.timestamp else None
+    fixed = InputRecord(None, None, (), place.partition, timestamp)
+    text_format = choose_text_format(text.key, text.key_separator, text.null_marker, text.header)
+    settings = producer_settings(sending.compression.value, sending.acks.value, sending.idempotent)
+    check_sources(source.value, source.tombstone, source.file, source.input_format, text_format)
+    single = _single_record(source.value, source.tombstone, text_format)
     delivery = Delivery()
-    with _open_input(file) if single is None else contextlib.nullcontext(BytesIO()) as stream:
+    with _open_input(source.file) if single is None else contextlib.nullcontext(BytesIO()) as stream:
         producer = cluster.producer(settings)
         find_partitions(producer, topic, settle_seconds=SETTLE_SECONDS)
         started = time.monotonic()
-        typed = file is None and sys.stdin.isatty()  # a bar would be drawn over what a person types
-        size = file.stat().st_size if file is not None and file.is_file() else None
-        with progress(f"Producing to {topic}", size, enabled=show_progress and not typed, in_bytes=True) as advance:
-            lines = _counted(split_stream(stream, unescape(delimiter)), advance)
+        # A bar would be drawn over what a person types.
+        shows_progress = course.show_progress and not (source.file is None and sys.stdin.isatty())
+        with progress(f"Producing to {topic}", source.size, enabled=shows_progress, in_bytes=True) as advance:
+            lines = _counted(split_stream(stream, unescape(text.delimiter)), advance)
             records: Iterator[InputRecord]
-            records = iter((single,)) if single is not None else _parse(lines, input_format, text_format, now_ms)
-            if repartition:
+            records = iter((single,)) if single is not None else _parse(lines, source.input_format, text_format, now_ms)
+            if place.repartition:
                 records = (record._replace(partition=None) for record in records)
             try:
-                _send_all(producer, topic, records, fixed, Pace(rate, started), delivery)
+                _send_all(producer, topic, records, fixed, Pace(course.rate, started), delivery)
             finally:
-                if not quiet:
+                if not course.quiet:
                     _summarise(delivery, time.monotonic() - started)
     if delivery.first_failure is not None:
         raise delivery.first_failure
