@@ -190,10 +190,10 @@ def test_files_go_later_when_a_partition_is_deleted(tmp_path: Path) -> None:
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     (gone,) = tmp_path.glob("*-delete")
     append(directories.create(partition(0), bytes(16), SMALL), batch("new"))
-    directories.remove_stale_files(NOW + SMALL.file_delete_delay_ms - 1)
+    directories.delayed_deletes.remove_due(NOW + SMALL.file_delete_delay_ms - 1)
     assert gone.exists()
     assert contents(slice_) == before
-    directories.remove_stale_files(NOW + SMALL.file_delete_delay_ms)
+    directories.delayed_deletes.remove_due(NOW + SMALL.file_delete_delay_ms)
     assert not gone.exists()
     assert read_all(directories.logs[partition(0)]) == [(0, "new")]
     directories.close()
@@ -215,7 +215,7 @@ def test_the_name_is_free_when_a_retired_partition_was_renamed_in_a_thread(tmp_p
     assert threading.get_ident() not in {thread_id for _, thread_id in touched}
     assert directories.prepare_renames() is None
     append(directories.create(partition(0), bytes(16), SMALL), batch("new"))
-    directories.remove_stale_files(NOW + SMALL.file_delete_delay_ms)
+    directories.delayed_deletes.remove_due(NOW + SMALL.file_delete_delay_ms)
     assert list(tmp_path.glob("*-delete")) == []
     directories.close()
 
@@ -267,7 +267,7 @@ def test_a_half_deleted_partition_goes_when_the_broker_starts_again(tmp_path: Pa
     directories.close()
     directories = opened(tmp_path)
     assert directories.logs == {}
-    directories.remove_stale_files(NOW)
+    directories.delayed_deletes.remove_due(NOW)
     assert list(tmp_path.glob("*-delete")) == []
     directories.close()
 

@@ -177,8 +177,8 @@ class Housekeeping:
         """A step in a thread, then a rest: the disk serves others in between. What is left when the broker stops goes
         after the next start.
         """
-        directories = self._broker.directories
-        removal = directories.prepare_removal(self._broker.clock.now_ms())
+        delayed_deletes = self._broker.directories.delayed_deletes
+        removal = delayed_deletes.take_due(self._broker.clock.now_ms())
         if removal is None:
             return
         try:
@@ -186,7 +186,7 @@ class Housekeeping:
                 if await self._stops_within(_REMOVAL_REST_MS):
                     break
         finally:
-            directories.settle_removal(removal)
+            delayed_deletes.settle(removal)
 
     # -------------------------------------------------------------------------------------------- flush.ms
 

@@ -29,7 +29,6 @@ from penstock.log.storage.files import FULL_DISK, Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
 from penstock.log.storage.scan import CorruptLogError
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
-from penstock.log.upkeep.removal import Removal
 from penstock.protocol.errors import ApiError, ErrorCode
 
 __all__ = ["LogDirectories", "LogDirectoryError"]
@@ -44,7 +43,7 @@ class LogDirectories:
         self.directories: dict[Path, DataDirectory] = {}
         self._clock = clock
         self._resources = resources
-        self._delayed_deletes = DelayedDeletes(resources.files)
+        self.delayed_deletes = DelayedDeletes(resources.files)
         self._made: dict[TopicPartition, Path] = {}  # directories of partitions that are about to be created
         self._refused: dict[TopicPartition, str] = {}  # partitions that no data directory could take
         self._retired: list[Retired] = []
@@ -84,7 +83,7 @@ class LogDirectories:
         for name in files.list_directories(directory.path):
             path = f"{directory.path}/{name}"
             if name.endswith(names.DELETE_DIRECTORY):
-                self._delayed_deletes.add(path, 0)
+                self.delayed_deletes.add(path, 0)
                 continue
             topic_partition = names.parse_partition_directory(name)
             if topic_partition is None:
@@ -111,9 +110,9 @@ class LogDirectories:
 
     def _load_log(self, directory: DataDirectory, request: LoadRequest) -> PartitionLog:
         try:
-            log = PartitionLog(load_log(request), self._delayed_deletes, request.now_ms)
+            log = PartitionLog(load_log(request), self.delayed_deletes, request.now_ms)
         except (OSError, CorruptLogError) as error:
-            log = PartitionLog(unreadable_log(request), self._delayed_deletes, request.now_ms)
+            log = PartitionLog(unreadable_log(request), self.delayed_deletes, request.now_ms)
             log.go_offline(f"loading: {error}")
         cleaned_end = directory.cleaned_ends.get(request.topic_partition)
         if cleaned_end is not None:
@@ -187,7 +186,7 @@ class LogDirectories:
         request = self._request(directory, topic_partition, settings)._replace(
             recovery_point=0, log_start_offset=0, high_watermark=0
         )
-        return PartitionLog(create_log(request, topic_id), self._delayed_deletes, request.now_ms)
+        return PartitionLog(create_log(request, topic_id), self.delayed_deletes, request.now_ms)
 
     def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and
@@ -210,7 +209,7 @@ class LogDirectories:
         for path, reason in renames.failures.items():
             self.take_directory_offline(path, reason)
         for each in renames.renamed:
-            self._delayed_deletes.add(str(each.target), each.due_ms)
+            self.delayed_deletes.add(str(each.target), each.due_ms)
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """All of it at once, for callers that may block."""
@@ -222,17 +221,6 @@ class LogDirectories:
         if renames is not None:
             renames.run()
             self.settle_renames(renames)
-
-    def prepare_removal(self, now_ms: int) -> Removal | None:
-        """Files that are due; another thread may remove them. `settle_removal` must follow."""
-        return self._delayed_deletes.take_due(now_ms)
-
-    def settle_removal(self, removal: Removal) -> None:
-        self._delayed_deletes.settle(removal)
-
-    def remove_stale_files(self, now_ms: int) -> None:
-        """Both steps in one, for callers that may block."""
-        self._delayed_deletes.remove_due(now_ms)
 
     # ---- upkeep
 
