@@ -444,11 +444,11 @@ def test_sealed_segments_are_due_for_a_flush_when_asked(tmp_path: Path) -> None:
     directories = opened(tmp_path)
     filled(directories, 2)
     append(directories.create(partition(7), TOPIC_ID, SMALL), batch("a"))
-    due = directories.logs_to_flush(NOW)
+    due = [log for log in directories.logs.values() if log.flushing.is_due(NOW)]
     assert [log.topic_partition for log in due] == [partition(0), partition(1)]
     for log in due:
         log.flushing.flush()
-    assert directories.logs_to_flush(NOW) == []
+    assert not any(log.flushing.is_due(NOW) for log in directories.logs.values())
     directories.close()
 
 

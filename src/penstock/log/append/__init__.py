@@ -1,1 +1,1 @@
-"""Whether a batch may be appended, and when a new segment begins."""
+"""How a batch comes into a log: what is refused, what is converted, when a new segment begins, the write."""

@@ -1,4 +1,8 @@
-"""What a follower accepts from its leader."""
+"""What a follower accepts from its leader: whole batches, undamaged, that follow its own last offset.
+
+A fetch response ends where its size limit does, so its last batch may be cut off. The follower leaves that one out and
+asks for it again.
+"""
 
 from __future__ import annotations
 

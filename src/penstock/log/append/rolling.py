@@ -1,4 +1,4 @@
-"""When a new segment begins."""
+"""When a new segment begins. Decides only; `LogContents.roll` begins it."""
 
 from __future__ import annotations
 

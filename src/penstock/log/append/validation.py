@@ -1,4 +1,4 @@
-"""Whether a batch may be stored by the leader, and in what form. Decides only; the partition log writes.
+"""Whether a batch may be stored by the leader, and in what form. Decides only; `appender` writes.
 
 The order of the checks and the codes are Kafka's, so that a client meets the same error in the same case. Records stay
 closed unless the topic asks for what only they can tell: keys on compacted topics, a lower bound on timestamps.

@@ -224,10 +224,6 @@ class LogDirectories:
 
     # ---- upkeep
 
-    def logs_to_flush(self, now_ms: int) -> list[PartitionLog]:
-        """Sealed segments that wait for their fsync, and logs whose flush.ms is over."""
-        return [log for log in self.logs.values() if log.flushing.is_due(now_ms)]
-
     def begin_checkpoints(self, capture: CheckpointCapture) -> CheckpointWrite:
         """What another thread may encode and write, from offsets that were captured a few logs at a time."""
         self._settle_checkpoints()

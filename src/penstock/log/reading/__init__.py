@@ -1,1 +1,1 @@
-"""Where in the files an offset or a timestamp stands."""
+"""What a log tells its readers, and the check of bytes that this process has not written itself."""

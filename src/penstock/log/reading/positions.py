@@ -37,9 +37,9 @@ def read_slice(
         return None
     index = segments.index_of(offset)
     while (segment := segments.at(index)) is not None:
-        found = segment.find_batch(offset)
-        if found is not None:
-            position, header = found
+        batch = segment.find_batch(offset)
+        if batch is not None:
+            position, header = batch
             end = _end_position(segments, index, segment, limit_offset, log_end_offset)
             batch_size = header.batch_length + LOG_OVERHEAD
             if position + batch_size > end or (batch_size > max_bytes and not at_least_one):
@@ -56,18 +56,18 @@ def read_slice(
 def _end_position(segments: Segments, index: int, segment: Segment, limit_offset: int, log_end_offset: int) -> int:
     if limit_offset >= segments.end_offset_of(index, log_end_offset):
         return segment.size
-    found = segment.find_batch(limit_offset)
-    return segment.size if found is None else found[0]
+    batch = segment.find_batch(limit_offset)
+    return segment.size if batch is None else batch[0]
 
 
-def find_end_offset(segments: Segments, offset: int, found: FileSlice, log_end_offset: int) -> int:
-    """An offset that no record of a slice reaches, which was read from `offset` on: the next index entry's, so it may
-    lie a few batches past the end.
+def find_end_offset(segments: Segments, offset: int, records: FileSlice, log_end_offset: int) -> int:
+    """An offset that no record of the slice `records`, which was read from `offset` on, reaches. The index gives it, so
+    the offset may lie a few batches past the end of the slice.
     """
     index = segments.index_of(offset)
     while (segment := segments.at(index)) is not None:
-        if segment.log_file.path == found.file.path:
-            end = segment.find_end_offset(found.position + found.size)
+        if segment.log_file.path == records.file.path:
+            end = segment.find_end_offset(records.position + records.size)
             return segments.end_offset_of(index, log_end_offset) if end is None else end
         index += 1
     return log_end_offset
@@ -81,9 +81,9 @@ def find_by_timestamp(segments: Segments, timestamp: int, log_start_offset: int)
         start = max(segment.find_offset_before(timestamp), log_start_offset)
         for position, header in segment.scan_from(start):
             if header.max_timestamp >= timestamp:
-                found = _find_in_batch(segment, position, header, timestamp, log_start_offset)
-                if found is not None:
-                    return found
+                record = _find_in_batch(segment, position, header, timestamp, log_start_offset)
+                if record is not None:
+                    return record
     return None
 
 

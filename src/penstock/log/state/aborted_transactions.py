@@ -1,8 +1,8 @@
 """The aborted transactions of a partition: one index for each segment that has any, and nothing where none was.
 
-The index of the segment that is written to is kept in memory and goes to disk when the segment is sealed, as the other
-indexes do; after a crash it is replayed from the log. Those of sealed segments are read when somebody asks, and may be
-forgotten again.
+The index of the segment that is written to is kept in memory and goes to disk when the segment is sealed; after a crash
+it is replayed from the log. The indexes of sealed segments are read when a reader needs them, and the index cache may
+evict them.
 """
 
 from __future__ import annotations
@@ -156,14 +156,14 @@ class AbortedTransactions:
         """Those that overlap [start_offset, end_offset), by first offset, where `first_segment` holds the start. A
         damaged index is asked anew of `rebuild`.
         """
-        found: list[AbortedTransaction] = []
+        overlapping: list[AbortedTransaction] = []
         for base_offset in list(self._segments):
             if base_offset >= first_segment and self._load(base_offset, rebuild).collect(
-                start_offset, end_offset, found
+                start_offset, end_offset, overlapping
             ):
                 break
-        found.sort(key=lambda aborted: aborted.first_offset)
-        return found
+        overlapping.sort(key=lambda aborted: aborted.first_offset)
+        return overlapping
 
     def _load(self, base_offset: int, rebuild: Callable[[int], TransactionIndex]) -> TransactionIndex:
         segment = self._segments[base_offset]

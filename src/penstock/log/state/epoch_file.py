@@ -1,4 +1,7 @@
-"""Leader epochs together with the file that keeps them."""
+"""The leader epochs of a partition together with their file, `leader-epoch-checkpoint`.
+
+The epochs decide in memory (`leader_epochs`). This module decides when the file must follow, and how durably.
+"""
 
 from __future__ import annotations
 

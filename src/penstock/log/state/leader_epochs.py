@@ -45,8 +45,8 @@ class LeaderEpochs:
         if epoch == self.latest:
             return epoch, log_end_offset
         higher = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
-        found = self.entries[higher - 1].epoch if higher else epoch
-        return found, self.entries[higher].start_offset
+        at_most = self.entries[higher - 1].epoch if higher else epoch
+        return at_most, self.entries[higher].start_offset
 
     def epoch_for_offset(self, offset: int) -> int:
         slot = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1

@@ -1,4 +1,4 @@
-"""Who appends, and so how much of it is checked."""
+"""Where a batch comes from. Validation and producer state check a client's batch most, a coordinator's less."""
 
 from __future__ import annotations
 

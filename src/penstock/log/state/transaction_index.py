@@ -67,15 +67,15 @@ class TransactionIndex:
         for column in (self.producer_ids, self.first_offsets, self.last_offsets, self.last_stable_offsets):
             del column[slot:]
 
-    def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
+    def collect(self, start_offset: int, end_offset: int, overlapping: list[AbortedTransaction]) -> bool:
         """Add the transactions that overlap [start_offset, end_offset); whether later segments need not be asked.
 
-        They need not once everything before `end_offset` was decided by the time of an entry: whatever was aborted
-        later began later.
+        Later segments need not be asked once everything before `end_offset` was decided when an entry was made: a
+        transaction that was aborted after that began after that.
         """
         for slot in range(bisect_left(self.last_offsets, start_offset), len(self.last_offsets)):
             if self.first_offsets[slot] < end_offset:
-                found.append(self[slot])
+                overlapping.append(self[slot])
             if self.last_stable_offsets[slot] >= end_offset:
                 return True
         return False

@@ -236,11 +236,6 @@ class Files:
     def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
-    def free_bytes(self, path: StrPath) -> tuple[int, int]:
-        """(total, usable) bytes of the file system that holds `path`."""
-        status = os.statvfs(path)
-        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
-
     def sync_file(self, path: StrPath) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

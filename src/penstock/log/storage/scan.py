@@ -1,4 +1,8 @@
-"""Stepping through a log file batch by batch, with or without checking what is inside."""
+"""Stepping through a log file batch by batch.
+
+`scan_headers` reads headers alone, for searches; `scan_batches` verifies every checksum, for recovery and compaction.
+Both raise CorruptLogError where no batch can stand.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +65,8 @@ def read_batch(file: OpenFile, position: int, header: BatchHeader) -> bytes:
 
 
 def parse_header(data: bytes | memoryview, at: int, position: int, end: int, path: str) -> BatchHeader:
-    """The header at `data[at:]`, which stands at `position` of a file of `end` bytes; CorruptLogError when it cannot be
-    one.
+    """The header at `data[at:]`, which stands at `position` of a file of `end` bytes. CorruptLogError when no header
+    can look like that.
     """
     if at + HEADER_SIZE > len(data):
         raise CorruptLogError(path, position, f"{max(end - position, 0)} bytes are too few for a batch")

@@ -163,9 +163,6 @@ class MemoryFiles(Files):
     def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
         self._file(path).modified_ms = modified_ms
 
-    def free_bytes(self, path: StrPath) -> tuple[int, int]:
-        return _DISK_SIZE, _DISK_SIZE // 2
-
     def sync_file(self, path: StrPath) -> None:
         self._note("sync", path)
         self._file(path).sync()
