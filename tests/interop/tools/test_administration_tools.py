@@ -61,3 +61,8 @@ def test_nothing_is_described_when_nobody_has_set_anything(kafka_tool: KafkaTool
 
 def test_user_without_settings_is_described_as_nothing_when_named(kafka_tool: KafkaTool) -> None:
     assert kafka_tool("kafka-configs", "--describe", "--entity-type", "users", "--entity-name", "alice").lines == []
+
+
+def test_no_subscription_is_listed_when_nobody_wants_metrics_of_clients(kafka_tool: KafkaTool) -> None:
+    assert kafka_tool("kafka-client-metrics", "--list").lines == []
+    assert kafka_tool("kafka-client-metrics", "--describe").lines == []
