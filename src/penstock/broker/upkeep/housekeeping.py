@@ -165,7 +165,7 @@ class Housekeeping:
         ranges: list[WriteBackRange] = []
 
         def look(partition: Partition) -> None:
-            found = self._write_back.take(partition.log)
+            found = self._write_back.take(partition.log.segments)
             if found is not None:
                 ranges.append(found)
 

@@ -9,7 +9,7 @@ from penstock.log.storage.segment import Segment
 
 
 class Segments:
-    __slots__ = ("_base_offsets", "_sealed_size", "_segments", "active")
+    __slots__ = ("__weakref__", "_base_offsets", "_sealed_size", "_segments", "active")
 
     def __init__(self, segments: Iterable[Segment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from penstock.core.limits import WRITE_BACK_BYTES
-from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import OpenFile
+from penstock.log.storage.segments import Segments
 
 
 class WriteBackRange(NamedTuple):
@@ -29,20 +29,20 @@ class WriteBack:
 
     def __init__(self, least_bytes: int = WRITE_BACK_BYTES) -> None:
         self._least_bytes = least_bytes
-        self._begun: WeakKeyDictionary[PartitionLog, tuple[int, int]] = WeakKeyDictionary()
+        self._begun: WeakKeyDictionary[Segments, tuple[int, int]] = WeakKeyDictionary()
 
-    def take(self, log: PartitionLog) -> WriteBackRange | None:
-        """What is new since the last time; None while it is little. The end of a segment is left to the fsync that
-        follows each roll.
+    def take(self, segments: Segments) -> WriteBackRange | None:
+        """What is new in a log since the last time; None while it is little. The end of a segment is left to the fsync
+        that follows each roll.
         """
-        segment = log.segments.active
-        base_offset, begun = self._begun.get(log, (segment.base_offset, 0))
+        segment = segments.active
+        base_offset, begun = self._begun.get(segments, (segment.base_offset, 0))
         if base_offset != segment.base_offset:
             begun = 0
         size = segment.size - begun
         if size < self._least_bytes:
             return None
-        self._begun[log] = (segment.base_offset, segment.size)
+        self._begun[segments] = (segment.base_offset, segment.size)
         return WriteBackRange(segment.open_file(), begun, size)
 
 
