@@ -67,7 +67,7 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes() -> None:
 
 
 def test_the_same_is_found_when_several_processes_share_the_schedules() -> None:
-    alone, shared = run_schedules(300, 60), run_schedules(300, 60, processes=2)
+    alone, shared = run_schedules(300, 20), run_schedules(300, 20, processes=2, share=7)
     shared.seconds = alone.seconds
     assert shared == alone
 

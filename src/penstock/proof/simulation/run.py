@@ -50,7 +50,7 @@ class SimulationReport:
 
 
 def run_schedules(
-    seed: int, count: int, say: Say = say_nothing, *, is_verbose: bool = False, processes: int = 1
+    seed: int, count: int, say: Say = say_nothing, *, is_verbose: bool = False, processes: int = 1, share: int = _SHARE
 ) -> SimulationReport:
     """The schedules of the seeds from `seed` on. With several processes the same is said, a little later."""
     report = SimulationReport(seed)
@@ -58,7 +58,7 @@ def run_schedules(
     if processes == 1:
         _run_here(report, count, say, is_verbose)
     else:
-        shares = [(first, min(_SHARE, seed + count - first), is_verbose) for first in range(seed, seed + count, _SHARE)]
+        shares = [(first, min(share, seed + count - first), is_verbose) for first in range(seed, seed + count, share)]
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context) as pool:
             for part, lines in pool.map(_run_share, shares):

@@ -132,11 +132,15 @@ class FaultyFiles(Files):
         self.check("sync", path)
         if self.is_synced:
             super().sync_file(path)
+        else:
+            os.stat(path)  # what is not there cannot be synced on any disk
 
     def sync_directory(self, path: StrPath) -> None:
         self.check("sync", path)
         if self.is_synced:
             super().sync_directory(path)
+        else:
+            os.stat(path)
 
     def lock(self, path: StrPath) -> OpenFile:
         self.check("lock", path)

@@ -69,11 +69,47 @@ class DiskFault(OSError):  # noqa: N818
         self.stored = stored
 
 
+class _Tree:
+    """What names lead to. A path that leads nowhere is a FileNotFoundError."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.root = _Directory()
+        self._now_ms = now_ms
+
+    def find(self, path: StrPath) -> _Node | None:
+        node: _Node | None = self.root
+        for name in _names(path):
+            if not isinstance(node, _Directory):
+                return None
+            node = node.entries.get(name)
+        return node
+
+    def directory(self, path: StrPath) -> _Directory:
+        node = self.find(path)
+        if not isinstance(node, _Directory):
+            raise _missing(path)
+        return node
+
+    def parent(self, path: StrPath) -> tuple[_Directory, str]:
+        parent, _, name = str(path).rpartition("/")
+        return self.directory(parent), name
+
+    def file(self, path: StrPath, create: bool = False) -> _File:
+        directory, name = self.parent(path)
+        node = directory.entries.get(name)
+        if node is None and create:
+            node = _File(modified_ms=self._now_ms())
+            directory.bind((name, node))
+        if not isinstance(node, _File):
+            raise _missing(path)
+        return node
+
+
 class MemoryFiles(Files):
     """`now_ms` stamps what is written; `check` may refuse an operation, as a failing disk does."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0, check: Check | None = None) -> None:
-        self._root = _Directory()
+        self._tree = _Tree(now_ms)
         self._now_ms = now_ms
         self.check = check
         self.operations = 0
@@ -81,27 +117,27 @@ class MemoryFiles(Files):
     # ---- what the log asks for
 
     def open(self, path: StrPath, *, create: bool = False) -> OpenFile:
-        self._note("create" if create else "open", path)
-        return MemoryFile(self._file(path, create), str(path), self)
+        self.note("create" if create else "open", path)
+        return MemoryFile(self._tree.file(path, create), str(path), self)
 
     def read_file(self, path: StrPath) -> bytes:
-        self._note("read_file", path)
-        return bytes(self._file(path).data)
+        self.note("read_file", path)
+        return bytes(self._tree.file(path).data)
 
     def write_file(self, path: StrPath, data: Buffer, *, sync: bool = False) -> None:
-        self._note("write_file", path)
-        file = self._file(path, create=True)
+        self.note("write_file", path)
+        file = self._tree.file(path, create=True)
         file.data[:] = data
         file.untouched = 0
         file.modified_ms = self._now_ms()
         if sync:
-            self._note("sync", path)
+            self.note("sync", path)
             file.sync()
 
     def rename(self, source: StrPath, target: StrPath) -> None:
-        self._note("rename", target)
-        directory, name = self._parent(source)
-        other, new_name = self._parent(target)
+        self.note("rename", target)
+        directory, name = self._tree.parent(source)
+        other, new_name = self._tree.parent(target)
         node = directory.entries.get(name)
         if node is None:
             raise _missing(source)
@@ -113,30 +149,30 @@ class MemoryFiles(Files):
         directory.bind((name, None), (new_name, node))
 
     def unlink(self, path: StrPath) -> None:
-        self._note("unlink", path)
-        directory, name = self._parent(path)
+        self.note("unlink", path)
+        directory, name = self._tree.parent(path)
         if name in directory.entries:
             directory.bind((name, None))
 
     def list_names(self, path: StrPath) -> list[str]:
-        self._note("list", path)
-        return list(self._directory(path).entries)
+        self.note("list", path)
+        return list(self._tree.directory(path).entries)
 
     def list_directories(self, path: StrPath) -> list[str]:
-        self._note("list", path)
-        entries = self._directory(path).entries
+        self.note("list", path)
+        entries = self._tree.directory(path).entries
         return sorted(name for name, node in entries.items() if isinstance(node, _Directory))
 
     def make_directory(self, path: StrPath) -> None:
-        self._note("make_directory", path)
-        directory, name = self._parent(path)
+        self.note("make_directory", path)
+        directory, name = self._tree.parent(path)
         if name in directory.entries:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         directory.bind((name, _Directory()))
 
     def make_directories(self, path: StrPath) -> None:
-        self._note("make_directory", path)
-        directory = self._root
+        self.note("make_directory", path)
+        directory = self._tree.root
         for name in _names(path):
             if name not in directory.entries:
                 directory.bind((name, _Directory()))
@@ -145,35 +181,35 @@ class MemoryFiles(Files):
             directory = found
 
     def remove_tree(self, path: StrPath) -> None:
-        self._note("remove_tree", path)
-        directory, name = self._parent(path)
+        self.note("remove_tree", path)
+        directory, name = self._tree.parent(path)
         if name in directory.entries:
             directory.bind((name, None))
 
     def exists(self, path: StrPath) -> bool:
-        return self._find(path) is not None
+        return self._tree.find(path) is not None
 
     def size(self, path: StrPath) -> int:
-        self._note("size", path)
-        return len(self._file(path).data)
+        self.note("size", path)
+        return len(self._tree.file(path).data)
 
     def modified_ms(self, path: StrPath) -> int:
-        return self._file(path).modified_ms
+        return self._tree.file(path).modified_ms
 
     def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
-        self._file(path).modified_ms = modified_ms
+        self._tree.file(path).modified_ms = modified_ms
 
     def sync_file(self, path: StrPath) -> None:
-        self._note("sync", path)
-        self._file(path).sync()
+        self.note("sync", path)
+        self._tree.file(path).sync()
 
     def sync_directory(self, path: StrPath) -> None:
-        self._note("sync", path)
-        self._directory(path).sync()
+        self.note("sync", path)
+        self._tree.directory(path).sync()
 
     def lock(self, path: StrPath) -> OpenFile:
-        self._note("lock", path)
-        file = self._file(path, create=True)
+        self.note("lock", path)
+        file = self._tree.file(path, create=True)
         if file.is_locked:
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(path))
         file.is_locked = True
@@ -201,7 +237,7 @@ class MemoryFiles(Files):
                     ]
             return copies[node]
 
-        return self._successor(copy(self._root))
+        return self._successor(copy(self._tree.root))
 
     def after_power_cut(self, chance: random.Random) -> MemoryFiles:
         """A directory's changes of names are there up to one of them, in order, as a journal keeps them. What is there
@@ -220,56 +256,25 @@ class MemoryFiles(Files):
                     made.sync()
             return copies[node]
 
-        return self._successor(copy(self._root))
+        return self._successor(copy(self._tree.root))
 
     def _successor(self, root: _Node) -> MemoryFiles:
         assert isinstance(root, _Directory)
         made = MemoryFiles(self._now_ms)
-        made._root = root
+        made._tree.root = root
         return made
 
-    # ---- finding things
+    # ---- what every operation passes through
 
-    def _note(self, name: str, path: StrPath) -> None:
+    def note(self, name: str, path: StrPath) -> None:
         self.operations += 1
         if self.check is not None:
             self.check(name, str(path))
 
-    def _find(self, path: StrPath) -> _Node | None:
-        node: _Node | None = self._root
-        for name in _names(path):
-            if not isinstance(node, _Directory):
-                return None
-            node = node.entries.get(name)
-        return node
-
-    def _directory(self, path: StrPath) -> _Directory:
-        node = self._find(path)
-        if not isinstance(node, _Directory):
-            raise _missing(path)
-        return node
-
-    def _parent(self, path: StrPath) -> tuple[_Directory, str]:
-        parent, _, name = str(path).rpartition("/")
-        return self._directory(parent), name
-
-    def _file(self, path: StrPath, create: bool = False) -> _File:
-        directory, name = self._parent(path)
-        node = directory.entries.get(name)
-        if node is None and create:
-            node = _File(modified_ms=self._now_ms())
-            directory.bind((name, node))
-        if not isinstance(node, _File):
-            raise _missing(path)
-        return node
-
     def note_write(self, path: str) -> int:
         """When it was made, for the file's time."""
-        self._note("write", path)
+        self.note("write", path)
         return self._now_ms()
-
-    def note(self, name: str, path: str) -> None:
-        self._note(name, path)
 
 
 class MemoryFile(OpenFile):
