@@ -31,19 +31,21 @@ def check_keys(
     return problems
 
 
-def check_last_commit(group: str, where: Where, acknowledged: int, attempted: int, found: int) -> list[Anomaly]:
-    """Of one client that commits 1, 2, 3 and so on: nothing acknowledged is forgotten, nothing comes from nowhere."""
+def check_last_commit(group: str, where: Where, acknowledged: int, attempted: int, offset: int) -> list[Anomaly]:
+    """Of a client that commits 1, 2, 3 and so on: nothing acknowledged is forgotten, nothing comes from nowhere.
+    `offset` is what the group finds.
+    """
     history = [
         Operation(
             _COMMITTER,
-            Outcome.OK if offset == acknowledged else Outcome.UNKNOWN,
-            (Commit(group, *where, offset),),
-            invoked=offset,
-            completed=offset,
+            Outcome.OK if number == acknowledged else Outcome.UNKNOWN,
+            (Commit(group, *where, number),),
+            invoked=number,
+            completed=number,
         )
-        for offset in range(max(acknowledged, 1), attempted + 1)
+        for number in range(max(acknowledged, 1), attempted + 1)
     ]
-    return check_commits(history, {(group, where): found}, _known_outcome, ordered=(_COMMITTER,))
+    return check_commits(history, {(group, where): offset}, _known_outcome, ordered=(_COMMITTER,))
 
 
 def _known_outcome(operation: Operation) -> bool | None:

@@ -26,17 +26,17 @@ class _Attempt(NamedTuple):
 
 def check_commits(
     history: Iterable[Operation],
-    found: Mapping[GroupPartition, int],
+    offsets: Mapping[GroupPartition, int],
     is_in_force: Callable[[Operation], bool | None],
     ordered: Collection[int] = (),
 ) -> list[Anomaly]:
-    """`found` has the offset that each group finds for a partition, NOTHING for none. Only these are judged."""
+    """`offsets` has the offset that each group finds for a partition, NOTHING for none. Only these are judged."""
     attempts: dict[GroupPartition, list[_Attempt]] = {}
     for operation in history:
         for action in operation.actions:
-            if isinstance(action, Commit) and action.place in found:
+            if isinstance(action, Commit) and action.place in offsets:
                 attempts.setdefault(action.place, []).append(_Attempt(action, operation, is_in_force(operation)))
-    anomalies = (_judge(place, offset, attempts.get(place, []), ordered) for place, offset in found.items())
+    anomalies = (_judge(place, offset, attempts.get(place, []), ordered) for place, offset in offsets.items())
     return [anomaly for anomaly in anomalies if anomaly is not None]
 
 

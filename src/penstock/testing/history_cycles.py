@@ -9,7 +9,7 @@ def find_cycles(edges: Mapping[int, Collection[int]]) -> list[list[int]]:
     """The nodes of each strongly connected component of more than one, sorted (Tarjan's algorithm without recursion:
     a history's chains are longer than Python's stack). An edge from a node to itself is not looked for.
     """
-    found: list[list[int]] = []
+    cycles: list[list[int]] = []
     index: dict[int, int] = {}  # in the order of discovery
     lowest: dict[int, int] = {}
     path: list[int] = []
@@ -35,8 +35,8 @@ def find_cycles(edges: Mapping[int, Collection[int]]) -> list[list[int]]:
                 if lowest[node] == index[node]:
                     component = _leave(node, path, on_path)
                     if len(component) > 1:
-                        found.append(sorted(component))
-    return found
+                        cycles.append(sorted(component))
+    return cycles
 
 
 def _enter(

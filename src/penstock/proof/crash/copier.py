@@ -93,10 +93,10 @@ def _copy_batch(producer: Producer, consumer: Consumer, messages: Sequence[Any],
 
 
 def _rewind(consumer: Consumer) -> None:
-    where = [TopicPartition(INPUT, partition) for partition in range(PARTITIONS)]
-    committed = consumer.committed(where, _CALL_TIMEOUT_S)
-    for found in committed:
-        found.offset = max(found.offset, 0)
+    partitions = [TopicPartition(INPUT, number) for number in range(PARTITIONS)]
+    committed = consumer.committed(partitions, _CALL_TIMEOUT_S)
+    for partition in committed:
+        partition.offset = max(partition.offset, 0)
     consumer.assign(committed)
 
 

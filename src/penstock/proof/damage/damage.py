@@ -92,7 +92,7 @@ async def build_templates(scratch: Path, seed: int) -> list[Template]:
         try:
             await _Filling(broker, random.Random(seed)).run(flush_half_way=name.endswith("flush"))
             server = broker.server.broker
-            logs = {one.topic_partition: _remember(one.log) for one in server.partitions}
+            logs = {partition.topic_partition: _remember(partition.log) for partition in server.partitions}
             settings = {where.topic: server.metadata.log_settings(where.topic) for where in logs}
             cluster_id = server.metadata.image.cluster_id
             files = _read_files(directory)  # while it runs and rests: what kill -9 leaves
@@ -229,7 +229,7 @@ def _remember(log: PartitionLog) -> OriginalLog:
         for header, batch in whole_batches(path.read_bytes()):
             batches[header.base_offset] = batch
             if not header.is_control and not log.topic_partition.topic.startswith("__"):
-                times |= {one.timestamp: one.offset for one in iterate_records(batch)}
+                times |= {record.timestamp: record.offset for record in iterate_records(batch)}
     return OriginalLog(
         batches, log.log_start_offset, log.log_end_offset, log.reader.aborted_transactions(0, log.log_end_offset), times
     )

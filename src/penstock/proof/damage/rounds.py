@@ -130,8 +130,8 @@ class LogCheck:
 
     def _read(self, log: PartitionLog, offset: int) -> bytes | None:
         try:
-            found = log.reader.read(offset, _PIECE_SIZE, log.log_end_offset, at_least_one=True)
-            return None if found is None else found.read(0, len(found))
+            piece = log.reader.read(offset, _PIECE_SIZE, log.log_end_offset, at_least_one=True)
+            return None if piece is None else piece.read(0, len(piece))
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 raise _RefusedError(error.message) from error
@@ -205,15 +205,15 @@ class LogCheck:
     def _read_from(self, log: PartitionLog, offset: int, served: list[int]) -> None:
         """The first batch that an index leads to is the one that holds the offset, or the next."""
         data = self._read(log, offset)
-        found = next((header.base_offset for header, _ in whole_batches(data)), None) if data is not None else None
+        first = next((header.base_offset for header, _ in whole_batches(data)), None) if data is not None else None
         wanted = next(
             (base for base in served if base + read_header(self.original.batches[base]).last_offset_delta >= offset)
             if all(base in self.original.batches for base in served)
-            else iter([found]),
+            else iter([first]),
             None,
         )
-        if found != wanted:
-            self._note(f"reading from {offset} begins with the batch at {found}, not {wanted}")
+        if first != wanted:
+            self._note(f"reading from {offset} begins with the batch at {first}, not {wanted}")
 
     def _check_searches(self, log: PartitionLog, dice: random.Random) -> None:
         times = sorted(self.original.by_timestamp)
@@ -228,12 +228,18 @@ class LogCheck:
     def _check_aborted(self, log: PartitionLog, served: list[int]) -> None:
         if not self.original.aborted or not served:
             return
-        found = [one[:3] for one in log.reader.aborted_transactions(log.log_start_offset, served[-1] + 1)]
-        wanted = [one[:3] for one in self.original.aborted if {one.first_offset, one.last_offset} <= set(served)]
+        told = [
+            transaction[:3] for transaction in log.reader.aborted_transactions(log.log_start_offset, served[-1] + 1)
+        ]
+        wanted = [
+            transaction[:3]
+            for transaction in self.original.aborted
+            if {transaction.first_offset, transaction.last_offset} <= set(served)
+        ]
         # Where records are gone, a transaction may have lost its beginning or its end.
-        is_right = set(wanted) <= set(found) if self.is_log_damaged else wanted == found
+        is_right = set(wanted) <= set(told) if self.is_log_damaged else wanted == told
         if not is_right and not self._is_unprotected(names.TRANSACTION_INDEX):
-            self._note(f"aborted transactions {found}, not {wanted}")
+            self._note(f"aborted transactions {told}, not {wanted}")
 
     def _is_unprotected(self, suffix: str) -> bool:
         """Indexes have no checksums, in Kafka's format as in ours: one that is wrong and well-formed is believed. The

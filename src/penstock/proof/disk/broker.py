@@ -103,13 +103,13 @@ class LocalBroker:
         """Directories that are offline, and partitions that are so on their own."""
         broker = self.server.broker
         directories = broker.directories.offline
-        found = {str(path) for path in directories}
-        found |= {
+        places = {str(path) for path in directories}
+        places |= {
             str(where)
             for where, log in broker.directories.logs.items()
             if log.offline_reason is not None and log.directory.parent not in directories
         }
-        return found
+        return places
 
     def _call(self, work: Coroutine[Any, Any, Result]) -> tuple[Result | None, BaseException | None]:
         """What it returned, or what it raised."""

@@ -228,7 +228,7 @@ def read_to_the_end(
     servers: str, targets: Sequence[Where]
 ) -> tuple[dict[Where, list[tuple[int, Hashable]]], list[str]]:
     """All committed records, once no transaction is open any more; and where that took too long."""
-    found: dict[Where, list[tuple[int, Hashable]]] = {where: [] for where in targets}
+    records: dict[Where, list[tuple[int, Hashable]]] = {where: [] for where in targets}
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -252,7 +252,7 @@ def read_to_the_end(
                 where = (str(message.topic()), message.partition() or 0)
                 error, offset = message.error(), message.offset() or 0
                 if error is None:
-                    found[where].append((offset, read_value(message)))
+                    records[where].append((offset, read_value(message)))
                     reached[where] = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     reached[where] = max(reached[where], offset)  # markers and aborted records lie before it too
@@ -265,7 +265,7 @@ def read_to_the_end(
         for topic, partition in targets
         if reached[topic, partition] < ends[topic, partition]
     ]
-    return found, problems
+    return records, problems
 
 
 def _find_ends(servers: str, targets: Sequence[Where]) -> dict[Where, int]:

@@ -60,7 +60,7 @@ class DriverProcess:
         a sink has to be safe from."""
         if self._process is None:
             return
-        self._left |= {found.pid for found in descendants(self._process.pid)}
+        self._left |= {process.pid for process in descendants(self._process.pid)}
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -76,7 +76,7 @@ class DriverProcess:
         self.kill()
         deadline = time.monotonic() + _GONE_TIMEOUT_S
         while self._left and time.monotonic() < deadline:
-            alive = {found.pid for found in _processes() if _PYTHON_WORKER in found.command}
+            alive = {process.pid for process in _processes() if _PYTHON_WORKER in process.command}
             self._left &= alive
             time.sleep(_POLL_S)
         for pid in self._left:
@@ -85,8 +85,8 @@ class DriverProcess:
 
     def last_words(self) -> str:
         """How it ended and what it said last; what a C library says before it aborts may be further up."""
-        said = self.log_path.read_bytes()[self._log_start :].decode(errors="replace").splitlines()
-        lines = [line for line in said if line.strip()]
+        output = self.log_path.read_bytes()[self._log_start :].decode(errors="replace")
+        lines = [line for line in output.splitlines() if line.strip()]
         aborts = [line for line in lines if any(sign in line for sign in _ABORT_SIGNS)]
         return f"{self._how_it_ended()}: {' '.join([*aborts, *lines[-2:]])[-_WORDS:]}"
 
@@ -98,21 +98,21 @@ class DriverProcess:
 
 
 def python_workers(of: int) -> list[Process]:
-    found = [each for each in descendants(of) if _PYTHON_WORKER in each.command]
-    pids = {each.pid for each in found}
-    return sorted(found, key=lambda each: each.parent not in pids)
+    workers = [each for each in descendants(of) if _PYTHON_WORKER in each.command]
+    pids = {each.pid for each in workers}
+    return sorted(workers, key=lambda each: each.parent not in pids)
 
 
 def descendants(pid: int) -> list[Process]:
     children: dict[int, list[Process]] = {}
-    for found in _processes():
-        children.setdefault(found.parent, []).append(found)
+    for process in _processes():
+        children.setdefault(process.parent, []).append(process)
     below: list[Process] = []
     waiting = [pid]
     while waiting:
         new = children.get(waiting.pop(), [])
         below += new
-        waiting += [found.pid for found in new]
+        waiting += [process.pid for process in new]
     return below
 
 
@@ -125,7 +125,7 @@ def kill_process(pid: int) -> bool:
 
 
 def _processes() -> list[Process]:
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -136,5 +136,5 @@ def _processes() -> list[Process]:
         except OSError:
             continue  # it has ended meanwhile
         if state != "Z":
-            found.append(Process(int(entry.name), int(parent), command))
-    return found
+            processes.append(Process(int(entry.name), int(parent), command))
+    return processes

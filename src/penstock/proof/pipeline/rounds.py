@@ -159,12 +159,12 @@ class PipelineRounds:
             kill_process(self._random.choice(executors))
             return ", the executor"
         self._feed_until(lambda: bool(self._driver.workers()))
-        workers = [found.pid for found in self._driver.workers()]
+        workers = [process.pid for process in self._driver.workers()]
         chosen = workers if self._random.random() < 0.5 else [self._random.choice(workers[:-1] or workers)]
         return f", {sum(map(kill_process, chosen))} of {len(workers)}"
 
     def _executors(self) -> list[int]:
-        return [found.pid for found in self._cluster.executors()] if self._cluster is not None else []
+        return [process.pid for process in self._cluster.executors()] if self._cluster is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the driver
 

@@ -41,8 +41,8 @@ class SparkCluster(ServerGroup):
         self._wait_for_workers()
 
     def executors(self) -> list[Process]:
-        below = (found for worker in self._workers for found in descendants(worker.pid))
-        return [found for found in below if _EXECUTOR in found.command]
+        below = (process for worker in self._workers for process in descendants(worker.pid))
+        return [process for process in below if _EXECUTOR in process.command]
 
     def applications(self) -> list[list[str]]:
         """Per worker, those whose executors it has run."""
@@ -83,5 +83,5 @@ class _Daemon(ServerProcess):
         if self.is_running:
             below = descendants(self.pid)
             self.kill()
-            for found in below:
-                kill_process(found.pid)
+            for process in below:
+                kill_process(process.pid)

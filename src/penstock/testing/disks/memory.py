@@ -176,9 +176,9 @@ class MemoryFiles(Files):
         for name in _names(path):
             if name not in directory.entries:
                 directory.bind((name, _Directory()))
-            found = directory.entries[name]
-            assert isinstance(found, _Directory)
-            directory = found
+            below = directory.entries[name]
+            assert isinstance(below, _Directory)
+            directory = below
 
     def remove_tree(self, path: StrPath) -> None:
         self.note("remove_tree", path)
