@@ -7,6 +7,7 @@ from collections.abc import Callable
 from bench.compaction import measure_compaction
 from bench.deletion import measure_deletion
 from bench.loads import Figures, Scale, measure_large, measure_latency, measure_pipelined, measure_small
+from bench.neighbours import measure_neighbours
 from bench.rebalance import measure_rebalance
 from bench.steady import measure_steady
 from bench.transactions import measure_transactions
@@ -23,4 +24,5 @@ LOADS: dict[str, Callable[[ServerProcess, Scale], Figures]] = {
     "rebalance": measure_rebalance,
     "compaction": measure_compaction,
     "deletion": measure_deletion,
+    "neighbours": measure_neighbours,
 }

@@ -58,6 +58,7 @@ class Scale:
     rebalances: int
     megabytes_compacted: int
     megabytes_deleted: int
+    partitions_asked_for: int
 
 
 FULL = Scale(
@@ -70,6 +71,7 @@ FULL = Scale(
     rebalances=5,
     megabytes_compacted=1000,
     megabytes_deleted=1200,
+    partitions_asked_for=10_000,
 )
 QUICK = Scale(
     megabytes_large=64,
@@ -81,6 +83,7 @@ QUICK = Scale(
     rebalances=1,
     megabytes_compacted=100,
     megabytes_deleted=120,
+    partitions_asked_for=1_000,
 )
 
 
