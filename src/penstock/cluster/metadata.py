@@ -43,7 +43,7 @@ from penstock.core.config.broker_config import BrokerConfig, log_settings
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import Endpoint
 from penstock.core.log_settings import LogSettings
-from penstock.core.types import new_topic_id
+from penstock.core.types import format_topic_id, new_topic_id
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -100,13 +100,16 @@ class Metadata:
         `endpoints` are what clients are told. `was_clean_shutdown` says that the logs were closed properly the last
         time; see `decide_start`. `cluster_id` is for a new cluster alone. Raises StoreError.
         """
-        registration = await register(store, config.identity, endpoints, clock.now_ms(), cluster_id)
+        choices = choices or Choices(SystemRandom(), new_topic_id)
+        # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
+        new_cluster_id = cluster_id or format_topic_id(choices.new_topic_id())
+        registration = await register(store, config.identity, endpoints, clock.now_ms(), new_cluster_id)
         image = await load_image(store)
         decision = decide_start(image, config.identity.node_id, was_clean_shutdown=was_clean_shutdown)
         if decision.operations and registration.is_controller:
             await store.transaction([registration.fence, *decision.operations])
             image = decision.image
-        return cls(store, config, registration, image, choices or Choices(SystemRandom(), new_topic_id))
+        return cls(store, config, registration, image, choices)
 
     @property
     def is_controller(self) -> bool:

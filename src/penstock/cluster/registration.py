@@ -5,8 +5,6 @@ A new cluster is made in the same transaction, so a first start costs one write 
 
 from __future__ import annotations
 
-import os
-from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
 from penstock.cluster.image import BrokerRegistration
@@ -38,12 +36,12 @@ class Registration(NamedTuple):
 
 
 async def register(
-    store: Store, identity: IdentitySection, endpoints: tuple[Endpoint, ...], now_ms: int, cluster_id: str | None
+    store: Store, identity: IdentitySection, endpoints: tuple[Endpoint, ...], now_ms: int, new_cluster_id: str
 ) -> Registration:
     sequence, epoch, controller = await store.read_many(
         [znodes.BROKER_SEQUENCE, znodes.CONTROLLER_EPOCH, znodes.CONTROLLER]
     )
-    operations = await _missing_nodes(store, identity, cluster_id)
+    operations = await _missing_nodes(store, identity, new_cluster_id)
     sequence_version = FIRST_VERSION if sequence is None else sequence.version
     broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, sequence_version + 1)
     operations.append(CompareAndSet(znodes.BROKER_SEQUENCE, b"", sequence_version))
@@ -61,12 +59,12 @@ async def register(
     return Registration(controller is None, version + (controller is None))
 
 
-async def _missing_nodes(store: Store, identity: IdentitySection, cluster_id: str | None) -> list[Operation]:
+async def _missing_nodes(store: Store, identity: IdentitySection, new_cluster_id: str) -> list[Operation]:
     configs = [znodes.broker_config_path(None), znodes.broker_config_path(identity.node_id)]
     paths = dict.fromkeys(each for path in znodes.PERSISTENT_PATHS for each in path_and_parents(path))
     wanted = dict.fromkeys(paths, b"")
     wanted |= {path: znodes.encode_settings({}) for path in configs}
-    cluster_id = identity.penstock_cluster_id or cluster_id or _new_cluster_id()
+    cluster_id = identity.penstock_cluster_id or new_cluster_id
     wanted[znodes.CLUSTER_ID] = znodes.encode_cluster_id(cluster_id)
     wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(0)
     present = await store.read_many(list(wanted))
@@ -80,11 +78,3 @@ def _election(node_id: int, epoch: Node | None, now_ms: int) -> list[Operation]:
         Create(znodes.CONTROLLER, znodes.encode_controller(node_id, now_ms), ephemeral=True),
         CompareAndSet(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(number + 1), version),
     ]
-
-
-def _new_cluster_id() -> str:
-    """22 characters of base64url, as Kafka makes them; not beginning with a dash, which tools take for an option."""
-    while True:
-        text = urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
