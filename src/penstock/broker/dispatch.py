@@ -16,7 +16,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.served_versions import ServedVersions, api_versions_response
 from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError, shorten
 from penstock.broker.slices import Slices, Work
-from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import ApiMetrics, RequestMetrics
 from penstock.protocol.api_names import name_api
 from penstock.protocol.codec import decode_in_slices, decode_prefix, encode_chunks, encode_in_slices
@@ -24,6 +24,7 @@ from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header
 from penstock.protocol.message import Buffer, Chunk, Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.produce import ProduceRequest
 
 logger = logging.getLogger("penstock.broker.dispatch")
 
@@ -93,7 +94,7 @@ class Dispatcher:
         self._apis = apis
         self._slices = slices
         self._stopwatch = slices.stopwatch
-        self._limited_log = RateLimitedLog(logger, Limiter(), lambda: int(slices.stopwatch() * 1000))
+        self._limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), lambda: int(slices.stopwatch() * 1000))
         self._metrics: dict[int, ApiMetrics] = {
             key: metrics.register(api.name, api.max_version) for key, api in apis.items()
         }
@@ -151,9 +152,11 @@ class Dispatcher:
         metrics.requests[header.api_version] += 1
         metrics.request_bytes.observe(size)
         answer = api.handler(self._broker, context, request)
-        if answer is None or isinstance(answer, Message):
-            return answer
-        return self._slices.begin(answer) if isinstance(answer, Generator) else answer
+        if isinstance(answer, Generator):
+            answer = self._slices.begin(answer)
+        if size > _LARGE_FRAME and isinstance(answer, Message) and header.api_key != ProduceRequest.API_KEY:
+            return _ready(answer)  # who names much is told much, which is encoded in slices, too
+        return answer
 
     async def _answer_when_decoded(self, call: _Call, decoding: Awaitable[Message]) -> Message | None:
         try:
@@ -243,6 +246,10 @@ def _has_error_code(response: type[Message], version: int) -> bool:
         name == "error_code" and versions is not None and versions[0] <= version <= versions[1]
         for name, _, versions, *_ in response.FIELDS
     )
+
+
+async def _ready(answer: Message) -> Message:
+    return answer
 
 
 def _encode_reply(header: RequestHeader, response: Message, version: int) -> list[Chunk]:

@@ -129,13 +129,13 @@ class FetchSessions:
         slots: int,
         eviction_ms: int,
         metrics: PurgatoryMetrics,
-        choose_id: random.Random | None = None,
+        choose_id: random.Random,
         max_partitions: int = MAX_PARTITIONS,
     ) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._metrics = metrics
-        self._random = choose_id or random.SystemRandom()
+        self._random = choose_id
         self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.partition_count = 0
@@ -158,19 +158,45 @@ class FetchSessions:
                 return FetchPlan(targets)
             return FetchPlan(targets, self._create(targets, uses_topic_ids, now_ms))
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
-        if not all(target.may_be_remembered for target in targets):
-            self._remove(session_id)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        size_before = len(session.targets)
-        session.update(targets, forgotten)
-        self.partition_count += len(session.targets) - size_before
+        self._change(session, targets, forgotten)
         if not session.targets:
             self._remove(session_id)
             return FetchPlan([])
-        if self.partition_count > self._max_partitions and len(session.targets) > size_before:
-            self._remove(session_id)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client starts anew with a full fetch
         return FetchPlan(list(session.targets.values()), session, is_incremental=True)
+
+    def extend(self, plan: FetchPlan, targets: list[FetchTarget], forgotten: list[PartitionKey]) -> None:
+        """More of a request that names so much that it is planned in several turns of the loop. Fails like `plan`."""
+        if plan.session is not None and (plan.is_incremental or self._has_room(targets)):
+            self._change(plan.session, targets, forgotten)
+        elif plan.session is not None:  # without a session the client is served as well
+            self._remove(plan.session.id)
+            plan.session = None
+        if not plan.is_incremental:
+            plan.targets += targets
+
+    def complete(self, plan: FetchPlan) -> None:
+        """All of such a request is known."""
+        if plan.is_incremental and plan.session is not None:
+            plan.targets = list(plan.session.targets.values())
+            if not plan.targets:
+                self._remove(plan.session.id)
+                plan.session = None
+
+    def _change(self, session: FetchSession, targets: list[FetchTarget], forgotten: list[PartitionKey]) -> None:
+        size_before = len(session.targets)
+        is_bounded = all(target.may_be_remembered for target in targets)
+        if is_bounded:
+            session.update(targets, forgotten)
+        self.partition_count += len(session.targets) - size_before
+        is_too_large = self.partition_count > self._max_partitions and len(session.targets) > size_before
+        if is_too_large or not is_bounded:
+            self._remove(session.id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client starts anew with a full fetch
+
+    def _has_room(self, targets: list[FetchTarget]) -> bool:
+        return self.partition_count + len(targets) <= self._max_partitions and all(
+            target.may_be_remembered for target in targets
+        )
 
     def _continue(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
         session = self._sessions.get(session_id)
@@ -188,9 +214,7 @@ class FetchSessions:
     def _create(self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
             return None
-        if self.partition_count + len(targets) > self._max_partitions:
-            return None
-        if not all(target.may_be_remembered for target in targets):
+        if not self._has_room(targets):
             return None
         session_id = self._random.randint(1, _MAX_EPOCH)
         while session_id in self._sessions:

@@ -133,6 +133,11 @@ class Limiter:
         self._windows = {key: value for key, value in self._windows.items() if now_ms - value[0] < self._interval_ms}
 
 
+# Lines of one kind that a client can cause in ten seconds: enough to see what single clients do, far too few to fill a
+# disk.
+CLIENT_BURST = 20
+
+
 class RateLimitedLog:
     """Writes through a limiter and says on the next line how many were held back."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from penstock.protocol.message import FieldRow, Message
+from penstock.protocol.fields import Field
+from penstock.protocol.message import Message
 from penstock.protocol.varints import read_unsigned_varint, write_unsigned_varint
 
 _FIXED = {
@@ -66,21 +67,17 @@ class Source:
         return self.names["run"]
 
 
-def _contains(versions: tuple[int, int] | None, version: int) -> bool:
-    return versions is not None and versions[0] <= version <= versions[1]
-
-
-def _split(fields: tuple[FieldRow, ...], version: int) -> tuple[list[FieldRow], list[FieldRow], list[FieldRow]]:
+def _split(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[Field], list[Field]]:
     """(plain, tagged by tag, absent) fields of this version"""
     plain, tagged, absent = [], [], []
     for field in fields:
-        if _contains(field[5], version):
+        if field.is_tagged(version):
             tagged.append(field)
-        elif _contains(field[2], version):
+        elif field.is_in(version):
             plain.append(field)
         else:
             absent.append(field)
-    return plain, sorted(tagged, key=lambda field: field[4] or 0), absent
+    return plain, sorted(tagged, key=lambda field: field.tag or 0), absent
 
 
 # ---------------------------------------------------------------------------------------------------- encoding
@@ -95,26 +92,26 @@ class EncoderSource(Source):
 
     def struct(self, message_class: type[Message], value: str) -> None:
         plain, tagged, _ = _split(message_class.FIELDS, self.version)
-        run: list[FieldRow] = []
+        run: list[Field] = []
         for field in plain:
-            if isinstance(field[1], str) and field[1] in _FIXED:
+            if isinstance(field.kind, str) and field.kind in _FIXED:
                 run.append(field)
                 continue
             self.fixed(run, value)
             run = []
-            self.field(field, f"{value}.{field[0]}")
+            self.field(field, f"{value}.{field.attribute}")
         self.fixed(run, value)
         if self.flexible:
             self.tagged(tagged, value)
 
-    def fixed(self, run: list[FieldRow], value: str) -> None:
+    def fixed(self, run: list[Field], value: str) -> None:
         if run:
-            pack = self.constant("pack", struct.Struct(">" + "".join(_FIXED[field[1]] for field in run)).pack)
-            self.add(f"out += {pack}({', '.join(f'{value}.{field[0]}' for field in run)})")
+            pack = self.constant("pack", struct.Struct(">" + "".join(_FIXED[field.kind] for field in run)).pack)
+            self.add(f"out += {pack}({', '.join(f'{value}.{field.attribute}' for field in run)})")
 
-    def field(self, field: FieldRow, expression: str) -> None:
-        kind = field[1]
-        nullable = _contains(field[3], self.version)
+    def field(self, field: Field, expression: str) -> None:
+        kind = field.kind
+        nullable = field.is_nullable(self.version)
         value = self.variable("v")
         self.add(f"{value} = {expression}")
         if isinstance(kind, list):
@@ -123,7 +120,7 @@ class EncoderSource(Source):
             self.scalar(kind, value, nullable)
         elif nullable:
             # Kafka marks a struct that is not there by -1, but by 0 where it is a tagged field.
-            self.add(f"if {value} is None: out.append({0 if _contains(field[5], self.version) else 255})")
+            self.add(f"if {value} is None: out.append({0 if field.is_tagged(self.version) else 255})")
             self.add("else:")
             self.indent += 1
             self.add("out.append(1)")
@@ -205,7 +202,7 @@ class EncoderSource(Source):
             self.add("out = bytearray()")
             self.indent -= 1
 
-    def tagged(self, fields: list[FieldRow], value: str) -> None:
+    def tagged(self, fields: list[Field], value: str) -> None:
         """Only what differs from the default is sent."""
         if not fields:
             self.add("out.append(0)")
@@ -213,16 +210,16 @@ class EncoderSource(Source):
         tags = self.variable("tags")
         self.add(f"{tags} = []")
         for field in fields:
-            default = self.constant("default", [] if field[6] == () else field[6])
-            if isinstance(field[1], type) and _contains(field[3], self.version):
+            default = self.constant("default", [] if field.default == () else field.default)
+            if isinstance(field.kind, type) and field.is_nullable(self.version):
                 self.add("if True:")  # Kafka sends such a struct even where it is null and that is the default
             else:
-                self.add(f"if {value}.{field[0]} is not None and {value}.{field[0]} != {default}:")
+                self.add(f"if {value}.{field.attribute} is not None and {value}.{field.attribute} != {default}:")
             self.indent += 1
             saved = self.variable("saved")
             self.add(f"{saved} = out; out = bytearray()")
-            self.field(field, f"{value}.{field[0]}")
-            self.add(f"{tags}.append(({field[4]}, out)); out = {saved}")
+            self.field(field, f"{value}.{field.attribute}")
+            self.add(f"{tags}.append(({field.tag}, out)); out = {saved}")
             self.indent -= 1
         self.add(f"write_varint(out, len({tags}))")
         self.add(f"for tag, payload in {tags}:")
@@ -248,35 +245,35 @@ class DecoderSource(Source):
         self.add(f"{target} = {new}({cls})")
         for field in absent + tagged:
             self.default(field, target)
-        run: list[FieldRow] = []
+        run: list[Field] = []
         for field in plain:
-            if isinstance(field[1], str) and field[1] in _FIXED:
+            if isinstance(field.kind, str) and field.kind in _FIXED:
                 run.append(field)
                 continue
             self.fixed(run, target)
             run = []
-            self.field(field, f"{target}.{field[0]}")
+            self.field(field, f"{target}.{field.attribute}")
         self.fixed(run, target)
         if self.flexible:
             self.tagged(tagged, target)
 
-    def default(self, field: FieldRow, target: str) -> None:
-        if field[6] == ():
-            self.add(f"{target}.{field[0]} = []")
+    def default(self, field: Field, target: str) -> None:
+        if field.default == ():
+            self.add(f"{target}.{field.attribute} = []")
         else:
-            self.add(f"{target}.{field[0]} = {self.constant('default', field[6])}")
+            self.add(f"{target}.{field.attribute} = {self.constant('default', field.default)}")
 
-    def fixed(self, run: list[FieldRow], target: str) -> None:
+    def fixed(self, run: list[Field], target: str) -> None:
         if run:
-            layout = struct.Struct(">" + "".join(_FIXED[field[1]] for field in run))
+            layout = struct.Struct(">" + "".join(_FIXED[field.kind] for field in run))
             unpack = self.constant("unpack", layout.unpack_from)
-            targets = ", ".join(f"{target}.{field[0]}" for field in run) + ("," if len(run) == 1 else "")
+            targets = ", ".join(f"{target}.{field.attribute}" for field in run) + ("," if len(run) == 1 else "")
             self.add(f"{targets} = {unpack}(data, pos)")
             self.add(f"pos += {layout.size}")
 
-    def field(self, field: FieldRow, target: str) -> None:
-        kind = field[1]
-        nullable = _contains(field[3], self.version)
+    def field(self, field: Field, target: str) -> None:
+        kind = field.kind
+        nullable = field.is_nullable(self.version)
         if isinstance(kind, list):
             self.array(kind[0], target, nullable)
         elif isinstance(kind, str):
@@ -284,7 +281,7 @@ class DecoderSource(Source):
         else:
             value = self.variable("s")
             if nullable:
-                absent = "present in (0, 255)" if _contains(field[5], self.version) else "present == 255"
+                absent = "present in (0, 255)" if field.is_tagged(self.version) else "present == 255"
                 self.add("present = data[pos]; pos += 1")
                 self.add(f"if {absent}: {value} = None")
                 self.add("else:")
@@ -375,7 +372,7 @@ class DecoderSource(Source):
             self.add(f"{target} = memoryview(data)[pos:{stop}]; pos = {stop}")
         self.indent -= 1
 
-    def tagged(self, fields: list[FieldRow], target: str) -> None:
+    def tagged(self, fields: list[Field], target: str) -> None:
         """Unknown tags come from newer clients and are skipped, as the protocol asks."""
         count, size, stop = self.variable("n"), self.variable("n"), self.variable("stop")
         self.add("if data[pos] == 0: pos += 1")
@@ -393,9 +390,9 @@ class DecoderSource(Source):
         self.add(f"{stop} = pos + {size}")
         self.add(f"if {stop} > end: raise ValueError('a tagged field runs past the end')")
         for index, field in enumerate(fields):
-            self.add(f"{'el' if index else ''}if tag == {field[4]}:")
+            self.add(f"{'el' if index else ''}if tag == {field.tag}:")
             self.indent += 1
-            self.field(field, f"{target}.{field[0]}")
+            self.field(field, f"{target}.{field.attribute}")
             self.add(f"if pos != {stop}: raise ValueError('a tagged field has the wrong size')")
             self.indent -= 1
         self.add(f"pos = {stop}")

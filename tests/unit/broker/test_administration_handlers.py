@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from penstock.broker.apis import APIS
 from penstock.broker.session import RequestContext, Session
+from penstock.broker.slices import Slices
 from penstock.cluster.image import MetadataImage
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -43,6 +46,8 @@ def ask(request: Message, *, is_allowed: bool = True, version: int | None = None
     chosen = request.MAX_VERSION if version is None else version
     context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")
     response: Any = APIS[request.API_KEY].handler(broker, context, request)
+    if isinstance(response, Generator):
+        response = asyncio.run(Slices(lambda: 0.0).run(response))
     encode(response, chosen)
     return response
 

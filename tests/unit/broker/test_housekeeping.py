@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -66,7 +67,7 @@ class Rig:
             directories=self.host.directories,
             partitions=self.host.partitions,
             flusher=self.flusher,
-            fetch_sessions=FetchSessions(1, 1, self.metrics.purgatory),
+            fetch_sessions=FetchSessions(1, 1, self.metrics.purgatory, random.Random(1)),
             producer_ids=producer_ids,
             groups=groups,
             transactions=TransactionRuntime(

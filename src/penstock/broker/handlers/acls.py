@@ -9,6 +9,7 @@ from __future__ import annotations
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import Work, collect
 from penstock.protocol.errors import ErrorCode, describe
 from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
@@ -27,26 +28,24 @@ def describe_acls(broker: Broker, context: RequestContext, request: DescribeAcls
     return DescribeAclsResponse(error_code=code, error_message=message)
 
 
-def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
     """Stores access rules: refused, once for each rule. The response has no error of its own.
 
     Version 2 is flexible; version 3 adds the resource type `user`.
     """
     code, message = _refusal(broker, context, Operation.ALTER)
-    return CreateAclsResponse(
-        results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
-    )
+    refused = (AclCreationResult(error_code=code, error_message=message) for _ in request.creations)
+    return CreateAclsResponse(results=(yield from collect(refused)))
 
 
-def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
     """Deletes the access rules that match filters: refused, once for each filter. The response has no error of its own.
 
     Version 2 is flexible; version 3 adds the resource type `user`.
     """
     code, message = _refusal(broker, context, Operation.ALTER)
-    return DeleteAclsResponse(
-        filter_results=[DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters]
-    )
+    refused = (DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters)
+    return DeleteAclsResponse(filter_results=(yield from collect(refused)))
 
 
 def _refusal(

@@ -7,13 +7,14 @@ whose levels are gone with it. Client metrics are a resource in Kafka only: ther
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.log_levels import alter_levels, describe_levels
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.configs import ConfigResourceType, parse_changes, parse_own_broker_id
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.topic_names import check_topic_name
@@ -68,15 +69,14 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, resource
 
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
+) -> Work[DescribeConfigsResponse]:
     """The settings of resources, with where each value comes from, or the named ones of them.
 
     An error concerns its resource alone. Version 3 adds the kind of a value and its documentation; version 4 is
     flexible.
     """
-    return DescribeConfigsResponse(
-        results=[_describe(broker, context, request, resource) for resource in request.resources]
-    )
+    results = yield from collect(_describe(broker, context, request, resource) for resource in request.resources)
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(
@@ -158,11 +158,11 @@ async def alter_configs(
 
     Log levels cannot be changed in this way. Version 2 is flexible.
     """
-    changes = [
+    changes = (
         FullChange(each.resource_type, each.resource_name, tuple((c.name, c.value) for c in each.configs))
         for each in request.resources
-    ]
-    allowed, refused = _partition(broker, context, changes)
+    )
+    allowed, refused = await broker.slices.run(_partition(broker, context, changes))
     results = await broker.metadata.alter_configs(allowed, validate_only=request.validate_only)
     return full_messages.AlterConfigsResponse(
         responses=[
@@ -181,15 +181,15 @@ async def incremental_alter_configs(
 
     A resource is changed as a whole or not at all, and its error concerns it alone. Version 1 is flexible.
     """
-    changes = [
+    changes = (
         IncrementalChange(
             each.resource_type,
             each.resource_name,
             tuple(RequestedChange(c.name, c.config_operation, c.value) for c in each.configs),
         )
         for each in request.resources
-    ]
-    allowed, refused = _partition(broker, context, changes)
+    )
+    allowed, refused = await broker.slices.run(_partition(broker, context, changes))
     loggers = [change for change in allowed if change.resource_type == ConfigResourceType.BROKER_LOGGER]
     stored = [change for change in allowed if change.resource_type != ConfigResourceType.BROKER_LOGGER]
     results = await broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only)
@@ -224,8 +224,8 @@ def _alter_levels(
 
 
 def _partition(
-    broker: Broker, context: RequestContext, changes: Sequence[Change]
-) -> tuple[list[Change], list[AlterConfigsResult]]:
+    broker: Broker, context: RequestContext, changes: Iterable[Change]
+) -> Work[tuple[list[Change], list[AlterConfigsResult]]]:
     allowed, refused = [], []
     for change in changes:
         code = _may(broker, context, Operation.ALTER_CONFIGS, change.resource_type, change.resource_name)
@@ -233,6 +233,7 @@ def _partition(
             refused.append(AlterConfigsResult(change.resource_type, change.resource_name, code, None))
         else:
             allowed.append(change)
+        yield
     return allowed, refused
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from penstock.broker.authorizer import NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import GROUPS_PER_TURN, pieces
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
 from penstock.groups.operations.table import CONSUMER_HEARTBEAT, DESCRIBE_CONSUMER_GROUP
@@ -41,6 +43,9 @@ _CONSUMER_MEMBER = 1
 async def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
+    """Joins, keeps alive, changes or leaves: the one request of the consumer protocol (KIP-848). From version 1 on a
+    member brings its own id and may subscribe by a regular expression.
+    """
     if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
@@ -93,15 +98,20 @@ def _assignment(partitions: Iterable[TopicIdPartition]) -> Assignment:
 async def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    described = await broker.groups.read(
-        request.group_ids, lambda: [_describe(broker, context, group_id) for group_id in request.group_ids]
-    )
-    for group in described:
+    """Shows groups of the consumer protocol, as far as the disk has them. From version 1 on a member has its type."""
+    described: list[DescribedGroup] = []
+    async for group_ids in broker.slices.each(pieces(request.group_ids, GROUPS_PER_TURN)):
+        described += await broker.groups.read(group_ids, partial(_describe_all, broker, context, group_ids))
+    async for group in broker.slices.each(described):
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(
                 broker.authorizer, context, ResourceType.GROUP, group.group_id
             )
     return ConsumerGroupDescribeResponse(groups=described)
+
+
+def _describe_all(broker: Broker, context: RequestContext, group_ids: Sequence[str]) -> list[DescribedGroup]:
+    return [_describe(broker, context, group_id) for group_id in group_ids]
 
 
 def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup:

@@ -10,6 +10,7 @@ from collections import Counter
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext, shorten
+from penstock.broker.slices import Work, collect
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -23,17 +24,16 @@ _TWICE = "Cannot describe SCRAM credentials for the same user twice in a single 
 
 def describe_user_scram_credentials(
     broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> Work[DescribeUserScramCredentialsResponse]:
     """The SCRAM mechanisms of the named users, or of all users where the list is null or empty.
 
     A named user is answered RESOURCE_NOT_FOUND, a user named twice DUPLICATE_RESOURCE. Version 0 is the only one.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    counts = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_describe(name, count) for name, count in counts.items()]
-    )
+    counts = Counter((yield from collect(user.name for user in request.users or ())))
+    results = yield from collect(_describe(name, count) for name, count in counts.items())
+    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
 
 
 def _describe(name: str, count: int) -> DescribeUserScramCredentialsResult:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import OFFSETS_PER_TURN, collect, pieces
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups import requests, results
 from penstock.groups.operations.table import COMMIT_OFFSETS, DELETE_OFFSETS, FETCH_OFFSETS
@@ -63,35 +65,50 @@ def _resolve(broker: Broker, context: RequestContext, operation: Operation, name
 
 
 async def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Records how far a group has read. Many offsets are recorded one part after another, each in a batch of its own.
+
+    Versions from 5 on have no retention time, versions from 7 on may name a static member. From version 9 on a member
+    of the consumer protocol may commit, and a group that does not exist is an error. From version 10 on topics have ids
+    instead of names.
+    """
     allowed = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id)
-    resolved = [_resolve(broker, context, Operation.READ, topic.name, topic.topic_id) for topic in request.topics]
+    resolved = await broker.slices.run(
+        collect(_resolve(broker, context, Operation.READ, topic.name, topic.topic_id) for topic in request.topics)
+    )
     errors: dict[tuple[str, int], ErrorCode] = {}
     if allowed:
-        offsets = list(_offsets_to_commit(broker, request.topics, resolved, errors))
-        domain = requests.OffsetCommitRequest(
-            group_id=request.group_id,
-            offsets=offsets,
-            member_id=request.member_id,
-            generation_id=request.generation_id_or_member_epoch,
-            group_instance_id=request.group_instance_id,
-            retention_time_ms=request.retention_time_ms,
-            accepts_group_id_not_found=context.api_version >= _FIRST_COMMIT_WITH_GROUP_NOT_FOUND,
-        )
+        looked_up = collect(_offsets_to_commit(broker, request.topics, resolved, errors))
+        offsets = [offset for offset in await broker.slices.run(looked_up) if offset is not None]
         if offsets or not request.topics:
-            result = await broker.groups.submit(COMMIT_OFFSETS, domain)
-            errors.update({(name, index): error for name, index, error in result.partitions})
-            broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
+            async for piece in broker.slices.each(pieces(offsets, OFFSETS_PER_TURN)):
+                result = await broker.groups.submit(COMMIT_OFFSETS, _commit_request(context, request, piece))
+                errors.update({(name, index): error for name, index, error in result.partitions})
+                broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
     response = OffsetCommitResponse()
     for topic, (name, topic_id, refusal) in zip(request.topics, resolved, strict=True):
         refusal = refusal if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
-        partitions = [
-            OffsetCommitResponsePartition(
-                partition_index=asked.partition_index, error_code=refusal or errors[name, asked.partition_index]
+        answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id)
+        response.topics.append(answer)
+        async for asked in broker.slices.each(topic.partitions):
+            code = refusal or errors[name, asked.partition_index]
+            answer.partitions.append(
+                OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
             )
-            for asked in topic.partitions
-        ]
-        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id, partitions=partitions))
     return response
+
+
+def _commit_request(
+    context: RequestContext, request: OffsetCommitRequest, offsets: Sequence[requests.OffsetToCommit]
+) -> requests.OffsetCommitRequest:
+    return requests.OffsetCommitRequest(
+        group_id=request.group_id,
+        offsets=offsets,
+        member_id=request.member_id,
+        generation_id=request.generation_id_or_member_epoch,
+        group_instance_id=request.group_instance_id,
+        retention_time_ms=request.retention_time_ms,
+        accepts_group_id_not_found=context.api_version >= _FIRST_COMMIT_WITH_GROUP_NOT_FOUND,
+    )
 
 
 def _offsets_to_commit(
@@ -99,14 +116,17 @@ def _offsets_to_commit(
     topics: Iterable[OffsetCommitRequestTopic],
     resolved: Iterable[_Topic],
     errors: dict[tuple[str, int], ErrorCode],
-) -> Iterable[requests.OffsetToCommit]:
+) -> Iterable[requests.OffsetToCommit | None]:
+    """None in place of an offset that is refused; its error is noted."""
     for topic, (name, topic_id, refusal) in zip(topics, resolved, strict=True):
+        yield None
         if refusal:
             continue
         for asked in topic.partitions:
             partition = broker.partitions.find(name, asked.partition_index)
             if partition is None:
                 errors[name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                yield None
                 continue
             yield requests.OffsetToCommit(
                 name,
@@ -122,20 +142,21 @@ def _offsets_to_commit(
 
 
 async def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Only offsets that are durable, as far as flush.messages asks for it, are told."""
-    group_ids = [group.group_id for group in request.groups] or [request.group_id]
-    return await broker.groups.read(group_ids, lambda: _fetch(broker, context, request))
+    """Tells how far groups have read. Only offsets that are durable, as far as flush.messages asks for it, are told.
 
-
-def _fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    From version 2 on null topics stand for all, and the group has an error of its own. From version 7 on a client may
+    ask for stable offsets alone. From version 8 on a request asks for several groups, from version 9 on as a member of
+    one. From version 10 on topics have ids instead of names.
+    """
     if context.api_version >= _FIRST_WITH_GROUPS:
-        groups = [_fetch_group(broker, context, group, request.require_stable) for group in request.groups]
+        asked = broker.slices.each(request.groups)
+        groups = [await _fetch_group(broker, context, group, request.require_stable) async for group in asked]
         return OffsetFetchResponse(groups=groups)
     topics = None
     if request.topics is not None:
         topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
-    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_single(_fetch_group(broker, context, group, request.require_stable), context.api_version, group)
+    single = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return _as_single(await _fetch_group(broker, context, single, request.require_stable), context.api_version, single)
 
 
 def _as_single(answer: OffsetFetchResponseGroup, version: int, asked: OffsetFetchRequestGroup) -> OffsetFetchResponse:
@@ -173,7 +194,7 @@ def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
 
 
-def _fetch_group(
+async def _fetch_group(
     broker: Broker, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=asked.group_id)
@@ -181,66 +202,82 @@ def _fetch_group(
         answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return answer
     refused: list[OffsetFetchResponseTopics] = []
-    wanted: list[TopicPartition] | None = None if asked.topics is None else []
-    for topic in asked.topics or ():
+    wanted: list[TopicPartition] = []
+    async for topic in broker.slices.each(asked.topics or ()):
         name, topic_id, refusal = _resolve(broker, context, Operation.DESCRIBE, topic.name, topic.topic_id)
         if refusal:
             partitions = [_no_offset(index, refusal) for index in topic.partition_indexes]
             refused.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=partitions))
-        elif wanted is not None:
+        else:
             wanted += [TopicPartition(name, index) for index in topic.partition_indexes]
-    found = broker.groups.shards.read(
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    async for piece in broker.slices.each([None] if asked.topics is None else pieces(wanted, OFFSETS_PER_TURN)):
+        fetched = await broker.groups.read([asked.group_id], partial(_look_up, broker, asked, piece, require_stable))
+        if fetched.error:
+            answer.error_code = fetched.error
+            return answer
+        async for offset in broker.slices.each(fetched.partitions):
+            _add_offset(broker, context, offset, topics)
+    answer.topics = [*topics.values(), *refused]
+    return answer
+
+
+def _look_up(
+    broker: Broker,
+    asked: OffsetFetchRequestGroup,
+    partitions: Sequence[TopicPartition] | None,
+    require_stable: bool,
+) -> results.OffsetFetchResult:
+    return broker.groups.shards.read(
         FETCH_OFFSETS,
         requests.OffsetFetchRequest(
             group_id=asked.group_id,
-            partitions=wanted,
+            partitions=partitions,
             require_stable=require_stable,
             member_id=asked.member_id,
             member_epoch=asked.member_epoch,
         ),
     )
-    answer.error_code = found.error
-    if not found.error:
-        answer.topics = list(_by_topic(broker, context, found.partitions)) + refused
-    return answer
 
 
-def _by_topic(
-    broker: Broker, context: RequestContext, offsets: Iterable[results.FetchedOffset]
-) -> Iterable[OffsetFetchResponseTopics]:
-    topics: dict[str, OffsetFetchResponseTopics] = {}
-    images = broker.metadata.image.topics
-    for found in offsets:
-        if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, found.topic):
-            continue
-        image = images.get(found.topic)
+def _add_offset(
+    broker: Broker,
+    context: RequestContext,
+    offset: results.FetchedOffset,
+    topics: dict[str, OffsetFetchResponseTopics],
+) -> None:
+    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, offset.topic):
+        return
+    topic = topics.get(offset.topic)
+    if topic is None:
+        image = broker.metadata.image.topics.get(offset.topic)
         if image is None and context.api_version >= _FIRST_WITH_TOPIC_IDS:
-            continue  # a topic that is gone has no id to be named by
+            return  # a topic that is gone has no id to be named by
         topic_id = ZERO_TOPIC_ID if image is None else image.topic_id
-        topic = topics.setdefault(found.topic, OffsetFetchResponseTopics(name=found.topic, topic_id=topic_id))
-        topic.partitions.append(
-            OffsetFetchResponsePartitions(
-                partition_index=found.partition,
-                committed_offset=found.offset,
-                committed_leader_epoch=found.leader_epoch,
-                metadata=found.metadata,
-                error_code=found.error,
-            )
+        topic = topics[offset.topic] = OffsetFetchResponseTopics(name=offset.topic, topic_id=topic_id)
+    topic.partitions.append(
+        OffsetFetchResponsePartitions(
+            partition_index=offset.partition,
+            committed_offset=offset.offset,
+            committed_leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+            error_code=offset.error,
         )
-    return topics.values()
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- OffsetDelete
 
 
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Deletes offsets of a group, of topics that no member reads. There is one version."""
     if not broker.authorizer.is_allowed(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     errors: dict[tuple[str, int], ErrorCode] = {}
     wanted = []
-    for topic in request.topics:
+    async for topic in broker.slices.each(request.topics):
         may = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
-        for asked in topic.partitions:
+        async for asked in broker.slices.each(topic.partitions):
             if not may:
                 errors[topic.name, asked.partition_index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif broker.partitions.find(topic.name, asked.partition_index) is None:
@@ -254,12 +291,12 @@ async def offset_delete(broker: Broker, context: RequestContext, request: Offset
     broker.groups.metrics.offset_deletions += sum(not entry.error for entry in result.partitions)
     errors.update({(name, index): error for name, index, error in result.partitions})
     response = OffsetDeleteResponse()
-    for topic in request.topics:
+    async for topic in broker.slices.each(request.topics):
         partitions = [
             OffsetDeleteResponsePartition(
                 partition_index=asked.partition_index, error_code=errors[topic.name, asked.partition_index]
             )
-            for asked in topic.partitions
+            async for asked in broker.slices.each(topic.partitions)
         ]
         response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     return response

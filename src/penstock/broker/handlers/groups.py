@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from functools import partial
 
 from penstock.broker.authorizer import (
     CLUSTER_NAME,
@@ -13,6 +14,7 @@ from penstock.broker.authorizer import (
 )
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import GROUPS_PER_TURN, pieces
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups import requests
 from penstock.groups.operations.table import (
@@ -68,12 +70,14 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, group_id
 async def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """A group has its coordinator on the leader of its partition of `__consumer_offsets`, a transactional id on that
-    of `__transaction_state`. The first question creates the topic.
+    """Names the broker that coordinates a group or a transactional id.
+
+    A group has its coordinator on the leader of its partition of `__consumer_offsets`, a transactional id on that of
+    `__transaction_state`. The first question creates the topic. From version 4 on a request asks for several at once.
     """
     batched = context.api_version >= _FIRST_BATCHED_FIND
     keys = request.coordinator_keys if batched else [request.key]
-    answers = [await _find(broker, context, request.key_type, key) for key in keys]
+    answers = [await _find(broker, context, request.key_type, key) async for key in broker.slices.each(keys)]
     if batched:
         return FindCoordinatorResponse(coordinators=answers)
     (answer,) = answers
@@ -117,6 +121,12 @@ async def _find(broker: Broker, context: RequestContext, key_type: int, key: str
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    """Joins a classic group; the answer comes when the group's next generation has its members.
+
+    From version 4 on a new member is first told its id (KIP-394). From version 5 on a member may be static. From
+    version 7 on the protocol may be null where the join failed. From version 9 on a leader may be told to keep the
+    assignment.
+    """
     if not _may(broker, context, Operation.READ, request.group_id):
         return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     domain = requests.JoinRequest(
@@ -157,6 +167,9 @@ async def _join(broker: Broker, context: RequestContext, request: requests.JoinR
 
 
 async def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Takes the leader's assignment, and gives each member its part. From version 3 on a member may be static, from
+    version 5 on a member must name the protocol.
+    """
     if not _may(broker, context, Operation.READ, request.group_id):
         return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     is_unnamed = request.protocol_type is None or request.protocol_name is None
@@ -181,6 +194,7 @@ async def sync_group(broker: Broker, context: RequestContext, request: SyncGroup
 
 
 async def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Keeps a member's session alive, and tells the member of a rebalance. From version 3 on a member may be static."""
     if not _may(broker, context, Operation.READ, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     domain = requests.HeartbeatRequest(
@@ -191,6 +205,7 @@ async def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatR
 
 
 async def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Takes members out of a group: one, or from version 3 on several, who may be static."""
     if not _may(broker, context, Operation.READ, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     batched = context.api_version >= _FIRST_BATCHED_LEAVE
@@ -215,10 +230,22 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
 async def describe_groups(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    def describe() -> list[DescribedGroup]:
-        return [_describe(broker, context, request, group_id) for group_id in request.groups]
+    """Shows classic groups with their members, as far as the disk has them.
 
-    return DescribeGroupsResponse(groups=await broker.groups.read(request.groups, describe))
+    From version 3 on the answer may say what the client may do. From version 6 on a group that does not exist is an
+    error; before, such a group is dead.
+    """
+    described: list[DescribedGroup] = []
+    async for group_ids in broker.slices.each(pieces(request.groups, GROUPS_PER_TURN)):
+        look = partial(_describe_all, broker, context, request, group_ids)
+        described += await broker.groups.read(group_ids, look)
+    return DescribeGroupsResponse(groups=described)
+
+
+def _describe_all(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_ids: Sequence[str]
+) -> list[DescribedGroup]:
+    return [_describe(broker, context, request, group_id) for group_id in group_ids]
 
 
 def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:
@@ -254,32 +281,32 @@ def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRe
 
 
 async def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """Lists groups of every kind. From version 4 on a request may filter by state, from version 5 on by type."""
     sees_all = broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     listed = await broker.groups.read(
         None, lambda: broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
     )
-    return ListGroupsResponse(
-        error_code=listed.error,
-        groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type=group.group_type,
+    response = ListGroupsResponse(error_code=listed.error)
+    async for group in broker.slices.each(listed.groups):
+        if sees_all or _may(broker, context, Operation.DESCRIBE, group.group_id):
+            response.groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type=group.group_type,
+                )
             )
-            for group in listed.groups
-            if sees_all or _may(broker, context, Operation.DESCRIBE, group.group_id)
-        ],
-    )
+    return response
 
 
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[
-            DeletableGroupResult(group_id=group_id, error_code=await _delete(broker, context, group_id))
-            for group_id in request.groups_names
-        ]
-    )
+    """Deletes groups that have no members, with their offsets. All versions served are alike."""
+    response = DeleteGroupsResponse()
+    async for group_id in broker.slices.each(request.groups_names):
+        code = await _delete(broker, context, group_id)
+        response.results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+    return response
 
 
 async def _delete(broker: Broker, context: RequestContext, group_id: str) -> ErrorCode:

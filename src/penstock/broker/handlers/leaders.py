@@ -8,6 +8,7 @@ from __future__ import annotations
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext, shorten
+from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.elections import ElectionType, decide_election
 from penstock.cluster.decisions.reassignments import check_reassignment
 from penstock.cluster.image import MetadataImage
@@ -32,7 +33,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
 
 
-def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
     """Elects leaders of the named partitions, or of all of them where the request has null.
 
     Each named partition gets an answer, ELECTION_NOT_NEEDED as a rule. Of all partitions only those get one that need
@@ -50,15 +51,20 @@ def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeaders
         return _refuse_elections(request, ErrorCode.INVALID_REQUEST, message)
     image = broker.metadata.image
     if request.topic_partitions is None:
-        results = [_elect_where_needed(image, topic, election_type) for topic in image.topics]
+        wanted = yield from _elections_needed(image, election_type)
     else:
-        results = [_elect(image, topic.topic, topic.partitions, election_type) for topic in request.topic_partitions]
+        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    results = []
+    for topic, indexes in wanted:
+        answer = yield from _elect(image, topic, indexes, election_type)
+        results.append(answer)
+        yield
     return ElectLeadersResponse(replica_election_results=results)
 
 
 def _elect(
     image: MetadataImage, topic: str, partitions: list[int], election_type: ElectionType
-) -> ReplicaElectionResult:
+) -> Work[ReplicaElectionResult]:
     is_topic_known = topic in image.topics
     answers = []
     for index in partitions:
@@ -70,17 +76,21 @@ def _elect(
         else:
             message = f"No such topic as {shorten(topic)}"
         answers.append(PartitionResult(partition_id=index, error_code=code, error_message=message))
+        yield
     return ReplicaElectionResult(topic=topic, partition_result=answers)
 
 
-def _elect_where_needed(image: MetadataImage, topic: str, election_type: ElectionType) -> ReplicaElectionResult:
-    indexes = range(len(image.topics[topic].partitions))
-    needed = [
-        index
-        for index in indexes
-        if decide_election(image, topic, index, election_type) is not ErrorCode.ELECTION_NOT_NEEDED
-    ]
-    return _elect(image, topic, needed, election_type)
+def _elections_needed(image: MetadataImage, election_type: ElectionType) -> Work[list[tuple[str, list[int]]]]:
+    """Each topic, with the partitions that need an election."""
+    needed: list[tuple[str, list[int]]] = []
+    for topic in image.topics.values():
+        indexes: list[int] = []
+        for index in range(len(topic.partitions)):
+            if decide_election(image, topic.name, index, election_type) is not ErrorCode.ELECTION_NOT_NEEDED:
+                indexes.append(index)
+            yield
+        needed.append((topic.name, indexes))
+    return needed
 
 
 def _refuse_elections(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
@@ -104,7 +114,7 @@ def _refuse_elections(request: ElectLeadersRequest, code: ErrorCode, message: st
 
 def alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
+) -> Work[AlterPartitionReassignmentsResponse]:
     """Moves partitions to other brokers, or cancels such a move where a partition's replicas are null.
 
     The replicas that a partition has already are accepted, and nothing happens. Version 1 adds
@@ -114,19 +124,16 @@ def alter_partition_reassignments(
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     image = broker.metadata.image
     may_change = request.allow_replication_factor_change
+    responses = []
+    for topic in request.topics:
+        partitions = yield from collect(
+            _reassign(image, topic.name, partition.partition_index, partition.replicas, may_change)
+            for partition in topic.partitions
+        )
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+        yield
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=may_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _reassign(image, topic.name, partition.partition_index, partition.replicas, may_change)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
+        allow_replication_factor_change=may_change, error_message=None, responses=responses
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Awaitable, Iterable
 
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
@@ -10,8 +11,9 @@ from penstock.broker.broker import Broker
 from penstock.broker.features import FEATURES, FEATURES_EPOCH
 from penstock.broker.served_versions import api_versions_response
 from penstock.broker.session import RequestContext, shorten
+from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.topic_names import is_valid_topic_name
-from penstock.cluster.image import PartitionState, TopicImage
+from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import (
@@ -46,6 +48,9 @@ _FIRST_VERSION_WITH_SOFTWARE_NAME = 3
 # Older clients cannot read a feature whose lowest level is 0, so they are not told that it exists (KAFKA-17011).
 _FIRST_VERSION_WITH_LEVEL_ZERO = 4
 _FIRST_VERSION_WITH_TOPIC_IDS = 12  # the fields are there from 10 on, but not to be used
+# A request for more topics than this does not try to be quick.
+_MANY_TOPICS = 500
+_PARTITIONS_PER_STEP = 100  # some 150 us
 _BROKERS = 1  # DescribeCluster's endpoint types
 _CONTROLLERS = 2
 
@@ -54,6 +59,11 @@ _CONTROLLERS = 2
 
 
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Tells which APIs are served in which versions, and the features in force (from version 3 on).
+
+    From version 3 on the client names its software; a name that Kafka refuses gets INVALID_REQUEST. Versions below 4
+    are not told of features whose lowest level is 0 (KAFKA-17011).
+    """
     response = api_versions_response(broker.served_versions)
     if context.api_version >= _FIRST_VERSION_WITH_SOFTWARE_NAME:
         names = (request.client_software_name, request.client_software_version)
@@ -82,13 +92,37 @@ def _add_features(response: ApiVersionsResponse, version: int) -> None:
 
 def metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
-    if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(map(_is_named, request.topics or ())):
-        return MetadataResponse(topics=[_refuse(topic) for topic in request.topics or ()])
-    missing = _topics_to_create(broker, context, request)
-    if missing:
-        return _create_and_answer(broker, context, request, missing)
+) -> MetadataResponse | Work[MetadataResponse] | Awaitable[MetadataResponse]:
+    """Names the brokers, and topics with their partitions and leaders: those asked for, or all of them.
+
+    All are meant by null, in version 0 by an empty list. Topics that are missing are created if request and
+    configuration allow it. Topic ids may be asked for from version 12 on; versions 10 and 11 have the field and refuse
+    it. Versions 8 to 10 tell what the client may do with the cluster, versions from 8 on what with each topic.
+    """
+    topics = request.topics or ()
+    if len(topics) > _MANY_TOPICS:
+        return _metadata_of_many(broker, context, request)
+    if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(map(_is_named, topics)):
+        return MetadataResponse(topics=[_refuse(topic) for topic in topics])
+    if _may_create(broker, request):
+        missing = [topic.name for topic in topics if topic.name and _must_create(broker, context, topic)]
+        if missing:
+            return _create_and_answer(broker, context, request, missing)
     return _metadata(broker, context, request, {})
+
+
+async def _metadata_of_many(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """The same for a request that names so many topics that even looking for missing ones is done in slices."""
+    topics, slices = request.topics or (), broker.slices
+    is_named = await slices.run(collect(map(_is_named, topics)))
+    if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(is_named):
+        return MetadataResponse(topics=await slices.run(collect(map(_refuse, topics))))
+    missing: list[str] = []
+    if _may_create(broker, request):
+        looked_at = collect(topic.name if _must_create(broker, context, topic) else None for topic in topics)
+        missing = [name for name in await slices.run(looked_at) if name]
+    errors = await broker.topic_creation.create(missing) if missing else {}
+    return await slices.run(_metadata(broker, context, request, errors))
 
 
 def _is_named(topic: MetadataRequestTopic) -> bool:
@@ -99,51 +133,56 @@ def _refuse(topic: MetadataRequestTopic) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
 
 
-def _topics_to_create(broker: Broker, context: RequestContext, request: MetadataRequest) -> list[str]:
-    if (
-        not request.allow_auto_topic_creation
-        or not request.topics
-        or not broker.config.topics.auto_create_topics_enable
-    ):
-        return []
-    known = broker.metadata.image.topics
-    return [
-        topic.name
-        for topic in request.topics
-        if topic.name
+def _may_create(broker: Broker, request: MetadataRequest) -> bool:
+    return request.allow_auto_topic_creation and broker.config.topics.auto_create_topics_enable
+
+
+def _must_create(broker: Broker, context: RequestContext, topic: MetadataRequestTopic) -> bool:
+    name = topic.name
+    return (
+        name is not None
         and topic.topic_id == ZERO_TOPIC_ID
-        and topic.name not in known
-        and is_valid_topic_name(topic.name)
-        and broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name)
-    ]
+        and name not in broker.metadata.image.topics
+        and is_valid_topic_name(name)
+        and broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, name)
+    )
 
 
 async def _create_and_answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:
     errors = await broker.topic_creation.create(names)
-    return _metadata(broker, context, request, errors)
+    return await broker.slices.run(_metadata(broker, context, request, errors))
 
 
 def _metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
-) -> MetadataResponse:
+) -> Work[MetadataResponse]:
     image = broker.metadata.image
     response = MetadataResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
     response.brokers = [
         MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
         for node_id, host, port, rack in broker.endpoints(context.listener)
     ]
+    include_operations = request.include_topic_authorized_operations
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
-        response.topics = [
-            _metadata_topic(broker, context, topic, request.include_topic_authorized_operations)
-            for topic in image.topics.values()
-            if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        ]
+        for topic in image.topics.values():
+            if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+                described = yield from _metadata_topic(broker, context, topic, include_operations)
+                response.topics.append(described)
+            yield
     else:
-        asked = {(topic.name, topic.topic_id): topic for topic in request.topics or ()}
-        response.topics = [_answer_topic(broker, context, request, topic, errors) for topic in asked.values()]
+        answered = set()
+        for asked in request.topics or ():
+            if (asked.name, asked.topic_id) not in answered:
+                answered.add((asked.name, asked.topic_id))
+                name, refusal = _resolve(broker, context, image, asked, errors)
+                if refusal is None and name is not None:
+                    refusal = yield from _metadata_topic(broker, context, image.topics[name], include_operations)
+                assert refusal is not None
+                response.topics.append(refusal)
+            yield
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorized_operations(
             broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME
@@ -151,23 +190,23 @@ def _metadata(
     return response
 
 
-def _answer_topic(
+def _resolve(
     broker: Broker,
     context: RequestContext,
-    request: MetadataRequest,
+    image: MetadataImage,
     asked: MetadataRequestTopic,
     errors: dict[str, ErrorCode],
-) -> MetadataResponseTopic:
+) -> tuple[str | None, MetadataResponseTopic | None]:
+    """The name of the topic, or why there is nothing to tell of the topic."""
     by_id = asked.topic_id != ZERO_TOPIC_ID
     name = broker.partitions.topic_name(asked.topic_id) if by_id else asked.name
     if name is None:
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return None, MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-    topic = broker.metadata.image.topics.get(name)
-    if topic is None:
-        return MetadataResponseTopic(error_code=_unknown(name, errors), name=name)
-    return _metadata_topic(broker, context, topic, request.include_topic_authorized_operations)
+        return name, MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    if name not in image.topics:
+        return name, MetadataResponseTopic(error_code=_unknown(name, errors), name=name)
+    return name, None
 
 
 def _unknown(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
@@ -178,13 +217,18 @@ def _unknown(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
 
 def _metadata_topic(
     broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool
-) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
+) -> Work[MetadataResponseTopic]:
+    described = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=broker.partitions.is_internal(topic.name),
         topic_authorized_operations=_topic_operations(broker, context, topic) if include_operations else NOT_ASKED,
-        partitions=[
+    )
+    for start in range(0, len(topic.partitions), _PARTITIONS_PER_STEP):
+        if start:
+            yield
+        states = topic.partitions[start : start + _PARTITIONS_PER_STEP]
+        described.partitions += [
             MetadataResponsePartition(
                 error_code=error_code,
                 partition_index=state.partition,
@@ -194,19 +238,21 @@ def _metadata_topic(
                 isr_nodes=list(state.isr),
                 offline_replicas=offline,
             )
-            for state, error_code, leader, offline in _partition_states(broker, topic)
-        ],
-    )
+            for state, error_code, leader, offline in _partition_states(broker, topic.name, states)
+        ]
+    return described
 
 
 def _topic_operations(broker: Broker, context: RequestContext, topic: TopicImage) -> int:
     return authorized_operations(broker.authorizer, context, ResourceType.TOPIC, topic.name)
 
 
-def _partition_states(broker: Broker, topic: TopicImage) -> Iterable[tuple[PartitionState, ErrorCode, int, list[int]]]:
+def _partition_states(
+    broker: Broker, topic: str, partitions: Iterable[PartitionState]
+) -> Iterable[tuple[PartitionState, ErrorCode, int, list[int]]]:
     """(state, error, leader, offline replicas): a replica whose disk failed leads nothing."""
-    for state in topic.partitions:
-        if state.leader == broker.node_id and not broker.partitions.is_online(topic.name, state.partition):
+    for state in partitions:
+        if state.leader == broker.node_id and not broker.partitions.is_online(topic, state.partition):
             yield state, ErrorCode.LEADER_NOT_AVAILABLE, -1, [broker.node_id]
         else:
             yield state, ErrorCode.NONE, state.leader, []
@@ -218,6 +264,9 @@ def _partition_states(broker: Broker, topic: TopicImage) -> Iterable[tuple[Parti
 def describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
+    """Names the brokers and the controller. From version 1 on a client may ask for controllers' endpoints, and is
+    refused here; from version 2 on the answer says which brokers are fenced: none.
+    """
     if request.endpoint_type != _BROKERS:
         is_known = request.endpoint_type == _CONTROLLERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -241,36 +290,44 @@ def describe_cluster(
 
 def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    """Topics in the order of their names, at most so many partitions, and a cursor where to go on."""
+) -> Work[DescribeTopicPartitionsResponse]:
+    """Describes topics in the order of their names, at most so many partitions of them, and a cursor where to go on.
+    There is one version.
+    """
     topics = broker.metadata.image.topics
     asked = sorted({topic.name for topic in request.topics}) or sorted(topics)
+    yield
     first = 0
     if request.cursor is not None:
-        asked = [name for name in asked if name >= request.cursor.topic_name]
+        asked = asked[bisect_left(asked, request.cursor.topic_name) :]
         if asked and asked[0] == request.cursor.topic_name:
-            first = request.cursor.partition_index
+            first = max(request.cursor.partition_index, 0)
     room = max(1, min(request.response_partition_limit, broker.config.requests.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name in asked:
         if room <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        answer = _describe_topic(broker, context, topics.get(name), name)
-        shown = answer.partitions[first:][:room]
-        if first + len(shown) < len(answer.partitions):
-            response.next_cursor = Cursor(topic_name=name, partition_index=first + len(shown))
-        answer.partitions = shown
-        room -= len(shown)
-        first = 0
+        topic = topics.get(name)
+        states = () if topic is None else topic.partitions[first:][:room]
+        answer = _describe_topic(broker, context, topic, name, states)
         response.topics.append(answer)
-        if response.next_cursor is not None:
+        shown = len(answer.partitions)
+        if shown and topic is not None and first + shown < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first + shown)
             break
+        room -= shown
+        first = 0
+        yield
     return response
 
 
 def _describe_topic(
-    broker: Broker, context: RequestContext, topic: TopicImage | None, name: str
+    broker: Broker,
+    context: RequestContext,
+    topic: TopicImage | None,
+    name: str,
+    states: Iterable[PartitionState],
 ) -> DescribeTopicPartitionsResponseTopic:
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
@@ -294,6 +351,6 @@ def _describe_topic(
                 last_known_elr=[],
                 offline_replicas=offline,
             )
-            for state, error_code, leader, offline in _partition_states(broker, topic)
+            for state, error_code, leader, offline in _partition_states(broker, name, states)
         ],
     )

@@ -8,6 +8,7 @@ from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import Work, collect
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -48,36 +49,62 @@ _SINCE = {
     _EARLIEST_PENDING_UPLOAD: 11,
 }
 _NEVER = 32767
+_READ_COMMITTED = 1
 _HIGH_WATERMARK = -1  # DeleteRecords: "everything"
 
 
 def _find(broker: Broker, context: RequestContext, operation: Operation, topic: str, partition: int) -> Partition:
     if not broker.authorizer.is_allowed(context, operation, ResourceType.TOPIC, topic):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    found = broker.partitions.find(topic, partition)
-    if found is None:
+    hosted = broker.partitions.find(topic, partition)
+    if hosted is None:
         raise ApiError(broker.partitions.why_missing(topic, partition))
-    return found
+    return hosted
 
 
-def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    is_read_committed = request.isolation_level == 1
-    repeated = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+# ---------------------------------------------------------------------------- ListOffsets
+
+
+def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> Work[ListOffsetsResponse]:
+    """Answers for each partition the offset that belongs to a timestamp, or to one of the ends of the log.
+
+    A partition that the request names twice gets INVALID_REQUEST. Version 7 knows the newest timestamp, version 8 the
+    earliest local offset, version 9 the latest tiered one, version 11 the earliest that waits for tiering. Nothing is
+    tiered here.
+    """
+    named: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            named[topic.name, asked.partition_index] += 1
+            yield
     response = ListOffsetsResponse()
     for topic in request.topics:
-        answers = []
-        for asked in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, offset=-1, timestamp=-1)
-            try:
-                if repeated[topic.name, asked.partition_index] > 1:
-                    raise ApiError(ErrorCode.INVALID_REQUEST)
-                partition = _find(broker, context, Operation.DESCRIBE, topic.name, asked.partition_index)
-                _list_offset(partition, asked, answer, context.api_version, is_read_committed)
-            except ApiError as error:
-                answer.error_code = error.code
-            answers.append(answer)
+        answers = yield from collect(
+            _answer_offset(broker, context, request, topic.name, asked, named[topic.name, asked.partition_index] > 1)
+            for asked in topic.partitions
+        )
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        yield
     return response
+
+
+def _answer_offset(
+    broker: Broker,
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    topic: str,
+    asked: ListOffsetsPartition,
+    is_repeated: bool,
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, offset=-1, timestamp=-1)
+    try:
+        if is_repeated:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition_index)
+        _list_offset(partition, asked, answer, context.api_version, request.isolation_level == _READ_COMMITTED)
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer
 
 
 def _list_offset(
@@ -88,8 +115,7 @@ def _list_offset(
     is_read_committed: bool,
 ) -> None:
     partition.check_leader_epoch(asked.current_leader_epoch)
-    log = partition.log
-    if log.offline_reason is not None:
+    if not partition.is_online:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
     end = partition.readable_end(is_read_committed)
     timestamp = asked.timestamp
@@ -98,24 +124,30 @@ def _list_offset(
     if timestamp == _LATEST:
         answer.offset, answer.leader_epoch = end, partition.state.leader_epoch
     elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
-        answer.offset, answer.leader_epoch = log.log_start_offset, log.epochs.epoch_for_offset(log.log_start_offset)
+        answer.offset, answer.leader_epoch = partition.earliest()
     elif timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         answer.offset = -1  # nothing is tiered here
     else:
-        found = (
-            log.reader.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.reader.find_by_timestamp(timestamp)
-        )
-        if found is not None and (found.offset < end or timestamp == _MAX_TIMESTAMP):
-            answer.offset, answer.timestamp, answer.leader_epoch = found.offset, found.timestamp, found.leader_epoch
+        is_newest = timestamp == _MAX_TIMESTAMP
+        record = partition.find_max_timestamp() if is_newest else partition.find_by_timestamp(timestamp)
+        if record is not None and (record.offset < end or is_newest):
+            answer.offset, answer.timestamp, answer.leader_epoch = record.offset, record.timestamp, record.leader_epoch
+
+
+# ---------------------------------------------------------------------------- OffsetForLeaderEpoch
 
 
 def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> Work[OffsetForLeaderEpochResponse]:
+    """Answers where each leader epoch ended (KIP-320), so that a consumer notices that the log was cut. All versions
+    served are alike.
+    """
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        answers = [_epoch_end(broker, context, topic.topic, asked) for asked in topic.partitions]
+        answers = yield from collect(_epoch_end(broker, context, topic.topic, asked) for asked in topic.partitions)
         response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+        yield
     return response
 
 
@@ -130,11 +162,20 @@ def _epoch_end(broker: Broker, context: RequestContext, topic: str, asked: Offse
     return answer
 
 
-def delete_records(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+# ---------------------------------------------------------------------------- DeleteRecords
+
+
+def delete_records(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> Work[DeleteRecordsResponse]:
+    """Moves the start of logs forward. Offset -1 means the high watermark. Compacted topics and internal ones refuse.
+    All versions served are alike.
+    """
     response = DeleteRecordsResponse()
     for topic in request.topics:
-        answers = [_delete_before(broker, context, topic.name, asked) for asked in topic.partitions]
+        answers = yield from collect(_delete_before(broker, context, topic.name, asked) for asked in topic.partitions)
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+        yield
     return response
 
 
@@ -146,12 +187,8 @@ def _delete_before(
         partition = _find(broker, context, Operation.DELETE, topic, asked.partition_index)
         if broker.partitions.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        log = partition.log
-        if "delete" not in log.settings.cleanup_policy:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")
-        answer.low_watermark = log.delete_records_before(
-            log.high_watermark if asked.offset == _HIGH_WATERMARK else asked.offset
-        )
+        offset = None if asked.offset == _HIGH_WATERMARK else asked.offset
+        answer.low_watermark = partition.delete_records_before(offset)
     except ApiError as error:
         answer.error_code = error.code
     return answer

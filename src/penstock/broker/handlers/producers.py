@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import Work, collect
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.describe_producers import (
@@ -24,6 +25,11 @@ _FIRST_WITH_FENCED = 4
 async def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
+    """Gives an idempotent producer its id, and a transactional one its id and epoch, which fences its predecessor.
+
+    From version 3 on a producer may ask for the next epoch of the id it has. Version 4 is the first whose clients know
+    PRODUCER_FENCED.
+    """
     code = _refuse(broker, context, request)
     if code:
         return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
@@ -56,11 +62,13 @@ def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequ
 
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
+) -> Work[DescribeProducersResponse]:
+    """Lists the producers that each partition remembers, with their open transactions. There is one version."""
     response = DescribeProducersResponse()
     for topic in request.topics:
-        answers = [_describe(broker, context, topic.name, index) for index in topic.partition_indexes]
+        answers = yield from collect(_describe(broker, context, topic.name, index) for index in topic.partition_indexes)
         response.topics.append(TopicResponse(name=topic.name, partitions=answers))
+        yield
     return response
 
 
@@ -84,6 +92,6 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
             coordinator_epoch=entry.coordinator_epoch,
             current_txn_start_offset=entry.current_transaction_first_offset,
         )
-        for entry in partition.log.producers.active()
+        for entry in partition.active_producers()
     ]
     return answer

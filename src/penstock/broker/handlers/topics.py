@@ -18,6 +18,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 from penstock.protocol.messages.create_topics import (
@@ -40,18 +41,26 @@ _FIRST_DELETE_BY_ID = 6
 
 
 async def create_topics(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Creates topics, or only says whether it would. Each topic succeeds or fails by itself.
+
+    From version 4 on -1 stands for the configured number of partitions and replicas. From version 5 on the answer has
+    the topic's configuration, from version 7 on its id.
+    """
     anything = broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-    refused = {
-        topic.name
-        for topic in request.topics
-        if not anything and not broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name)
-    }
-    wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    refused: list[str] = []
+    wanted: list[NewTopic] = []
+    async for topic in broker.slices.each(request.topics):
+        if anything or broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
+            wanted.append(_new_topic(topic))
+        else:
+            refused.append(topic.name)
     results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
-    response = CreateTopicsResponse(topics=[_created(broker, result) for result in results])
+    response = CreateTopicsResponse()
+    async for result in broker.slices.each(results):
+        response.topics.append(_created(broker, result))
     response.topics += [
         CreatableTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None)
-        for name in refused
+        for name in dict.fromkeys(refused)
     ]
     return response
 
@@ -95,25 +104,31 @@ def _created(broker: Broker, result: CreateTopicResult) -> CreatableTopicResult:
 async def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    refused = {
-        topic.name
-        for topic in request.topics
-        if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name)
-    }
-    wanted = [
-        NewPartitions(
-            topic.name,
-            topic.count,
-            None if topic.assignments is None else tuple(tuple(each.broker_ids) for each in topic.assignments),
-        )
-        for topic in request.topics
-        if topic.name not in refused
-    ]
+    """Adds partitions to topics, or only says whether it would. All versions served are alike."""
+    refused: list[str] = []
+    wanted: list[NewPartitions] = []
+    async for topic in broker.slices.each(request.topics):
+        if broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
+            wanted.append(_new_partitions(topic))
+        else:
+            refused.append(topic.name)
     results = await broker.metadata.create_partitions(wanted, validate_only=request.validate_only)
-    answers = [CreatePartitionsTopicResult(name=r.name, error_code=r.code, error_message=r.message) for r in results]
+    response = CreatePartitionsResponse()
+    async for result in broker.slices.each(results):
+        response.results.append(
+            CreatePartitionsTopicResult(name=result.name, error_code=result.code, error_message=result.message)
+        )
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return CreatePartitionsResponse(
-        results=answers + [CreatePartitionsTopicResult(name=name, error_code=code) for name in refused]
+    response.results += [CreatePartitionsTopicResult(name=name, error_code=code) for name in dict.fromkeys(refused)]
+    return response
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = topic.assignments
+    return NewPartitions(
+        topic.name,
+        topic.count,
+        None if assignments is None else tuple(tuple(each.broker_ids) for each in assignments),
     )
 
 
@@ -121,16 +136,22 @@ async def create_partitions(
 
 
 async def delete_topics(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Deletes topics. From version 5 on errors have words, from version 6 on a topic may be named by its id."""
     if context.api_version >= _FIRST_DELETE_BY_ID:
-        selectors = [TopicSelector(topic.name, topic.topic_id) for topic in request.topics]
+        selectors = (TopicSelector(topic.name, topic.topic_id) for topic in request.topics)
     else:
-        selectors = [TopicSelector(name) for name in request.topic_names]
-    refused = [selector for selector in selectors if not _may_delete(broker, context, selector)]
-    results = await broker.metadata.delete_topics([each for each in selectors if each not in refused])
-    answers = [_deleted(result) for result in results]
+        selectors = (TopicSelector(name) for name in request.topic_names)
+    wanted: list[TopicSelector] = []
+    refused: list[TopicSelector] = []
+    async for selector in broker.slices.each(selectors):
+        (wanted if _may_delete(broker, context, selector) else refused).append(selector)
+    results = await broker.metadata.delete_topics(wanted)
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    answers += [_deleted(DeleteTopicResult(each.name, each.topic_id, code, None)) for each in refused]
-    return DeleteTopicsResponse(responses=answers)
+    refusals = [DeleteTopicResult(each.name, each.topic_id, code, None) for each in refused]
+    response = DeleteTopicsResponse()
+    async for result in broker.slices.each((*results, *refusals)):
+        response.responses.append(_deleted(result))
+    return response
 
 
 def _may_delete(broker: Broker, context: RequestContext, selector: TopicSelector) -> bool:

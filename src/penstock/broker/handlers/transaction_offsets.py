@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import OFFSETS_PER_TURN, collect, pieces
 from penstock.broker.transaction_admission import Admission, admit
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
@@ -36,15 +37,21 @@ _Errors = dict[tuple[str, int], ErrorCode]
 async def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
+    """Records offsets of a group that count when the producer's transaction commits.
+
+    From version 3 on the member is checked (KIP-447). Version 4 is the first whose clients know TRANSACTION_ABORTABLE.
+    From version 5 on the commit adds its partition to the transaction.
+    """
     refusal = _refuse(broker, context, request)
     errors: _Errors = {}
-    offsets = [] if refusal else list(_offsets_to_commit(broker, context, request, errors))
-    if offsets:
+    looked_up = () if refusal else _offsets_to_commit(broker, context, request, errors)
+    offsets = [offset for offset in await broker.slices.run(collect(looked_up)) if offset is not None]
+    async for piece in broker.slices.each(pieces(offsets, OFFSETS_PER_TURN) if offsets else ()):
         domain = requests.TransactionalCommitRequest(
             group_id=request.group_id,
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
-            offsets=offsets,
+            offsets=piece,
             member_id=request.member_id,
             generation_id=request.generation_id,
             group_instance_id=request.group_instance_id,
@@ -56,14 +63,16 @@ async def txn_offset_commit(
         loading, other = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
         errors = {where: other if error is loading else error for where, error in errors.items()}
     response = TxnOffsetCommitResponse()
-    for topic in request.topics:
-        partitions = [
-            TxnOffsetCommitResponsePartition(
-                partition_index=asked.partition_index,
-                error_code=refusal or errors[topic.name, asked.partition_index],
+    async for topic in broker.slices.each(request.topics):
+        partitions = await broker.slices.run(
+            collect(
+                TxnOffsetCommitResponsePartition(
+                    partition_index=asked.partition_index,
+                    error_code=refusal or errors[topic.name, asked.partition_index],
+                )
+                for asked in topic.partitions
             )
-            for asked in topic.partitions
-        ]
+        )
         response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
     return response
 
@@ -79,15 +88,18 @@ def _refuse(broker: Broker, context: RequestContext, request: TxnOffsetCommitReq
 
 def _offsets_to_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, errors: _Errors
-) -> Iterable[requests.OffsetToCommit]:
+) -> Iterable[requests.OffsetToCommit | None]:
+    """None in place of an offset that is refused; its error is noted."""
     for topic in request.topics:
         may = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
         for asked in topic.partitions:
             partition = broker.partitions.find(topic.name, asked.partition_index)
             if not may:
                 errors[topic.name, asked.partition_index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                yield None
             elif partition is None:
                 errors[topic.name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                yield None
             else:
                 yield requests.OffsetToCommit(
                     topic.name,

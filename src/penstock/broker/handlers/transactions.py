@@ -5,12 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import GROUPS_PER_TURN, Work, collect, pieces
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -30,6 +34,7 @@ from penstock.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -65,6 +70,12 @@ def _may_write(broker: Broker, context: RequestContext, transactional_id: str) -
 async def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
+    """Adds partitions to a transaction, or says whether they are in it.
+
+    Versions up to 3 come from clients and concern one transaction. Versions from 4 on come from brokers, concern
+    several, and may only verify. Version 2 is the first whose clients know PRODUCER_FENCED, version 5 the first that
+    know TRANSACTION_ABORTABLE.
+    """
     if context.api_version < _FIRST_BATCHED_ADD:
         one = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -76,15 +87,18 @@ async def add_partitions_to_txn(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
     if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    answers = [await _add(broker, context, transaction, is_client=False) for transaction in request.transactions]
+    transactions = broker.slices.each(request.transactions)
+    answers = [await _add(broker, context, transaction, is_client=False) async for transaction in transactions]
     return AddPartitionsToTxnResponse(results_by_transaction=answers)
 
 
 async def _add(
     broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction, is_client: bool
 ) -> AddPartitionsToTxnResult:
-    partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    errors = _refuse_partitions(broker, context, asked.transactional_id, partitions, is_client)
+    partitions = await broker.slices.run(
+        collect(TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions)
+    )
+    errors = await broker.slices.run(_refuse_partitions(broker, context, asked.transactional_id, partitions, is_client))
     if not errors:
         domain = requests.AddPartitionsRequest(
             transactional_id=asked.transactional_id,
@@ -96,19 +110,18 @@ async def _add(
             accepts_transaction_abortable=context.api_version >= _FIRST_ADD_WITH_ABORTABLE,
         )
         errors = await _add_or_verify(broker, domain, asked.verify_only)
-    topics = [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
+    answer = AddPartitionsToTxnResult(transactional_id=asked.transactional_id)
+    async for topic in broker.slices.each(asked.topics):
+        told = await broker.slices.run(
+            collect(
                 AddPartitionsToTxnPartitionResult(
                     partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
                 )
                 for index in topic.partitions
-            ],
+            )
         )
-        for topic in asked.topics
-    ]
-    return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=topics)
+        answer.topic_results.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=told))
+    return answer
 
 
 async def _add_or_verify(broker: Broker, domain: requests.AddPartitionsRequest, verify_only: bool) -> _Errors:
@@ -127,21 +140,24 @@ def _refuse_partitions(
     transactional_id: str,
     partitions: Sequence[TopicPartition],
     is_client: bool,
-) -> _Errors:
+) -> Work[_Errors]:
     """Empty when all may be added. One that may not keeps the others out: OPERATION_NOT_ATTEMPTED."""
     if is_client and not _may_write(broker, context, transactional_id):
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     errors: _Errors = {}
-    for where in partitions:
+    for partition in partitions:
         may = not is_client or (
-            not broker.partitions.is_internal(where.topic)
-            and broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, where.topic)
+            not broker.partitions.is_internal(partition.topic)
+            and broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, partition.topic)
         )
         if not may:
-            errors[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif broker.metadata.image.partition(*where) is None:
-            errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return {where: errors.get(where, ErrorCode.OPERATION_NOT_ATTEMPTED) for where in partitions} if errors else {}
+            errors[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif broker.metadata.image.partition(*partition) is None:
+            errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        yield
+    if not errors:
+        return errors
+    return {partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions}
 
 
 # ------------------------------------------------------------------------------------------------- AddOffsetsToTxn
@@ -150,6 +166,9 @@ def _refuse_partitions(
 async def add_offsets_to_txn(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
+    """Adds the partition with a group's offsets to a transaction. Version 2 is the first whose clients know
+    PRODUCER_FENCED.
+    """
     if not _may_write(broker, context, request.transactional_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
@@ -170,6 +189,9 @@ async def add_offsets_to_txn(
 
 
 async def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Commits or aborts a transaction. Version 2 is the first whose clients know PRODUCER_FENCED. From version 5 on
+    each transaction has an epoch of its own, and the answer has the next (KIP-890).
+    """
     if not _may_write(broker, context, request.transactional_id):
         return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     domain = requests.EndTransactionRequest(
@@ -188,29 +210,43 @@ async def end_txn(broker: Broker, context: RequestContext, request: EndTxnReques
 # ------------------------------------------------------------------------------------------------- WriteTxnMarkers
 
 
+class _Written(NamedTuple):
+    """A marker in one partition: refused, or appended and perhaps still to be flushed."""
+
+    partition_index: int
+    error: ErrorCode
+    partition: Partition | None
+
+
 async def write_txn_markers(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """From other brokers, and from administrators who end a transaction that no coordinator knows any more."""
+    """Ends transactions in partitions, for other brokers, and for administrators who end a transaction that no
+    coordinator knows any more. From version 2 on a marker has the transaction's version.
+    """
     allowed = any(
         broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
         for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
     )
-    to_flush: list[Partition] = []
-    answers = [_write_marker(broker, marker, allowed, to_flush) for marker in request.markers]
-    if to_flush:
-        failed = {partition.topic_partition for partition in await broker.flusher.flush(to_flush)}
-        for answer in answers:
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    if TopicPartition(topic.name, partition.partition_index) in failed:
-                        partition.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    return WriteTxnMarkersResponse(markers=answers)
+    written = [
+        [await broker.slices.run(_write_marker(broker, marker, topic, allowed)) for topic in marker.topics]
+        async for marker in broker.slices.each(request.markers)
+    ]
+    to_flush = [each.partition for topics in written for each in chain(*topics) if each.partition is not None]
+    not_durable = frozenset(await broker.flusher.flush(to_flush)) if to_flush else frozenset()
+    response = WriteTxnMarkersResponse()
+    async for marker, topics in broker.slices.each(zip(request.markers, written, strict=True)):
+        answer = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        for topic, partitions in zip(marker.topics, topics, strict=True):
+            told = await broker.slices.run(collect(_marker_result(each, not_durable) for each in partitions))
+            answer.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=told))
+        response.markers.append(answer)
+    return response
 
 
 def _write_marker(
-    broker: Broker, asked: WritableTxnMarker, allowed: bool, to_flush: list[Partition]
-) -> WritableTxnMarkerResult:
+    broker: Broker, asked: WritableTxnMarker, topic: WritableTxnMarkerTopic, allowed: bool
+) -> Work[list[_Written]]:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -218,20 +254,23 @@ def _write_marker(
         asked.transaction_result,
         asked.transaction_version,
     )
-    answer = WritableTxnMarkerResult(producer_id=asked.producer_id)
-    for topic in asked.topics:
-        partitions = []
-        for index in topic.partition_indexes:
-            code = ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            if allowed:
-                try:
-                    partition = broker.transactions.markers.append(TopicPartition(topic.name, index), marker)
-                    to_flush += [] if partition is None else [partition]
-                except ApiError as error:
-                    code = error.code
-            partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
-        answer.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-    return answer
+    written = []
+    for index in topic.partition_indexes:
+        code, partition = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
+        if allowed:
+            try:
+                partition = broker.transactions.markers.append(TopicPartition(topic.name, index), marker)
+                code = ErrorCode.NONE
+            except ApiError as error:
+                code = error.code
+        written.append(_Written(index, code, partition))
+        yield
+    return written
+
+
+def _marker_result(written: _Written, not_durable: frozenset[Partition]) -> WritableTxnMarkerPartitionResult:
+    code = ErrorCode.KAFKA_STORAGE_ERROR if written.partition in not_durable else written.error
+    return WritableTxnMarkerPartitionResult(partition_index=written.partition_index, error_code=code)
 
 
 # ------------------------------------------------------------------------------------------------- describe, list
@@ -240,11 +279,15 @@ def _write_marker(
 async def describe_transactions(
     broker: Broker, context: RequestContext, request: described.DescribeTransactionsRequest
 ) -> described.DescribeTransactionsResponse:
-    def describe() -> list[described.TransactionState]:
-        return [_describe(broker, context, transactional_id) for transactional_id in request.transactional_ids]
-
-    states = await broker.transactions.read(request.transactional_ids, describe)
+    """Shows transactions with their partitions, as far as the disk has them. There is one version."""
+    states: list[described.TransactionState] = []
+    async for ids in broker.slices.each(pieces(request.transactional_ids, GROUPS_PER_TURN)):
+        states += await broker.transactions.read(ids, partial(_describe_all, broker, context, ids))
     return described.DescribeTransactionsResponse(transaction_states=states)
+
+
+def _describe_all(broker: Broker, context: RequestContext, ids: Sequence[str]) -> list[described.TransactionState]:
+    return [_describe(broker, context, transactional_id) for transactional_id in ids]
 
 
 def _may_describe(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
@@ -276,6 +319,9 @@ def _describe(broker: Broker, context: RequestContext, transactional_id: str) ->
 async def list_transactions(
     broker: Broker, context: RequestContext, request: listed.ListTransactionsRequest
 ) -> listed.ListTransactionsResponse:
+    """Lists transactions. A request may filter by state and producer, from version 1 on by how long a transaction has
+    been open, from version 2 on by a pattern of the id.
+    """
     domain = requests.ListTransactionsRequest(
         states=tuple(request.state_filters),
         producer_ids=tuple(request.producer_id_filters),

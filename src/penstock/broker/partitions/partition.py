@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import NO_LIMIT
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import Buffer, TopicId, TopicPartition
 from penstock.log.partition_log import AppendResult, Origin, PartitionLog
+from penstock.log.reading.positions import TimestampedOffset
+from penstock.log.state.producer_state import ProducerStateEntry
+from penstock.log.state.transaction_index import AbortedTransaction
+from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
 from penstock.replication.in_sync import can_append, decide_high_watermark
@@ -30,6 +37,19 @@ class Partition:
     @property
     def log_start_offset(self) -> int:
         return self.log.log_start_offset
+
+    @property
+    def is_online(self) -> bool:
+        return self.log.offline_reason is None
+
+    @property
+    def directory(self) -> Path:
+        """The data directory that the log lies in."""
+        return self.log.directory.parent
+
+    @property
+    def size(self) -> int:
+        return self.log.size
 
     @property
     def may_wait_for_flush(self) -> bool:
@@ -102,5 +122,48 @@ class Partition:
             return leader_epoch, self.log.log_end_offset
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
+    # -------------------------------------------------------------------------------------------- reading
+
+    def offsets(self) -> tuple[int, int, int]:
+        """(high watermark, last stable offset, log start offset), as a fetch tells them."""
+        log = self.log
+        return log.high_watermark, log.last_stable_offset, log.log_start_offset
+
     def readable_end(self, is_read_committed: bool) -> int:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark
+
+    def read(self, offset: int, max_bytes: int, end: int, *, at_least_one: bool) -> FileSlice | None:
+        """The batches from the one with `offset` on, up to `end`; at least one whole batch if asked for."""
+        return self.log.reader.read(offset, max_bytes, end, at_least_one=at_least_one)
+
+    def aborted_transactions_in(self, offset: int, records: FileSlice) -> Iterable[AbortedTransaction]:
+        return self.log.reader.aborted_transactions_in(offset, records)
+
+    def earliest(self) -> tuple[int, int]:
+        """(offset, leader epoch) of where the log begins."""
+        start = self.log.log_start_offset
+        return start, self.log.epochs.epoch_for_offset(start)
+
+    def find_by_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        return self.log.reader.find_by_timestamp(timestamp)
+
+    def find_max_timestamp(self) -> TimestampedOffset | None:
+        return self.log.reader.find_max_timestamp()
+
+    # -------------------------------------------------------------------------------------------- deleting
+
+    def delete_records_before(self, offset: int | None) -> int:
+        """The new start of the log; None deletes everything that every reader may have seen. POLICY_VIOLATION where
+        records go by compaction alone.
+        """
+        if "delete" not in self.log.settings.cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")
+        return self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
+
+    # -------------------------------------------------------------------------------------------- producers
+
+    def active_producers(self) -> Iterable[ProducerStateEntry]:
+        return self.log.producers.active()
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return self.log.producers.has_open_transaction(producer_id, producer_epoch)

@@ -18,11 +18,23 @@ class Waiter:
     looks and then waits misses nothing that arrives between.
     """
 
-    __slots__ = ("_future", "_needed")
+    __slots__ = ("_future", "_needed", "_watched")
 
     def __init__(self, needed: int) -> None:
         self._needed = needed
+        self._watched: list[Watched] = []
         self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def watch(self, partition: Watched) -> None:
+        """Counts what arrives from now on, for a reader that looks at its partitions in several turns of the loop and
+        waits afterwards. `leave` ends it, unless `wait` follows.
+        """
+        self._watched.append(partition)
+        partition.waiters.add(self)
+
+    def leave(self) -> None:
+        for partition in self._watched:
+            partition.waiters.discard(self)
 
     def arrived(self, size: int) -> None:
         self._needed -= size
@@ -37,15 +49,13 @@ class Waiter:
         """Done when woken or when time is up: the caller looks again either way. Nothing is left behind, even on
         cancellation.
         """
-        partitions = list(watched)
-        for partition in partitions:
-            partition.waiters.add(self)
+        for partition in watched:
+            self.watch(partition)
         timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.wake)
 
         def leave(_: asyncio.Future[None]) -> None:
             timer.cancel()
-            for partition in partitions:
-                partition.waiters.discard(self)
+            self.leave()
 
         self._future.add_done_callback(leave)
         return self._future

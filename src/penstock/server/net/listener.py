@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.broker.session import Reply, Session
 from penstock.core.clock import Clock
-from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
 from penstock.server.net import limits
@@ -24,6 +24,7 @@ Handle = Callable[[Session, Buffer], Reply | Awaitable[Reply]]
 
 # A connection is closed after this many rounds without a byte; more rounds only make the moment more exact.
 _IDLE_ROUNDS = 10
+REFUSING = "refusing connections: the limit is reached"
 _BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
 
 KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
@@ -48,7 +49,8 @@ class TcpListener:
         clock: Clock,
     ) -> None:
         self.name = name
-        self.limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
+        self.limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), clock.monotonic_ms)
+        self._refusals_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)  # one says it all
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
@@ -125,7 +127,9 @@ class TcpListener:
         ):
             self.metrics.refused += 1
             fields = {"listener": self.name, "client": host, "open": len(self._connections)}
-            self.limited_log.once_per("refused", logging.WARNING, "refusing connections: the limit is reached", fields)
+            self._refusals_log.once_per(
+                "refused", logging.WARNING, "refusing connections: the limit is reached", fields
+            )
             return None
         with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
             self._set_options(transport.get_extra_info("socket"))

@@ -1,0 +1,128 @@
+"""No request holds the loop for long, however many things it names.
+
+Every API gets a request with many elements in its outermost arrays, and one with many in its innermost. Time is the
+processor time of this thread, since the machine may be busy with something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.apis import APIS
+from penstock.broker.session import UnanswerableError
+from penstock.protocol.fields import Field
+from penstock.protocol.message import Message
+from penstock.server.main import COLLECTOR_THRESHOLDS
+from tests.unit.broker.served import Served, encode_frame, serving
+
+ELEMENTS = 10_000
+# How many elements the arrays have, from the outside in.
+SHAPES = {"outer": (ELEMENTS, 1, 1), "inner": (1, ELEMENTS, 1)}
+# The rule is 10 ms. A request that is not sliced takes 40 ms and more here.
+MAX_HELD_MS = 30
+
+
+def fill(message_class: type[Message], version: int, sizes: Iterator[int]) -> Message:
+    """Arrays get as many elements as `sizes` says, from the outside in; names differ."""
+    message = message_class()
+    arrays = [field for field in message_class.FIELDS if isinstance(field.kind, list) and _is_sent(field, version)]
+    size = next(sizes, 1) if arrays else 0
+    rest = list(sizes)
+    for field in arrays:
+        setattr(message, field.attribute, [_element(field.kind[0], version, n, iter(rest)) for n in range(size)])
+    return message
+
+
+def _is_sent(field: Field, version: int) -> bool:
+    return field.is_in(version) and not field.is_tagged(version)
+
+
+def _element(kind: Any, version: int, number: int, sizes: Iterator[int]) -> Any:
+    if kind == "string":
+        return f"name-{number}"
+    if kind == "uuid":
+        return number.to_bytes(16, "big")
+    if isinstance(kind, str):
+        return number % 128  # some numbers have a byte
+    element = fill(kind, version, sizes)
+    for field in kind.FIELDS:
+        if _is_sent(field, version) and field.kind == "string":
+            setattr(element, field.attribute, f"name-{number}")
+        elif _is_sent(field, version) and field.kind == "int32" and "index" in field.attribute:
+            setattr(element, field.attribute, number)
+    return element
+
+
+class Watch:
+    """The longest time between two turns of the loop."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+
+    async def run(self) -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            self.longest_ms = max(self.longest_ms, (now - last) * 1000)
+            last = now
+
+
+@contextmanager
+def collecting_as_a_process_does() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+async def hold(served: Served, request: Message, version: int) -> float:
+    frame = encode_frame(request, version)
+    del request
+    watch = Watch()
+    with collecting_as_a_process_does():
+        watching = asyncio.ensure_future(watch.run())
+        await asyncio.sleep(0)
+        try:
+            reply = served.server.dispatcher.handle(served.session, frame)
+            if reply is not None and not isinstance(reply, list):
+                await asyncio.wait_for(reply, 100)
+        except UnanswerableError:
+            pass
+        await asyncio.sleep(0)
+        watching.cancel()
+    return watch.longest_ms
+
+
+# What the controller decides in one turn, because all of it is written to the store in one transaction.
+DECIDED_AT_ONCE = frozenset(
+    {"CreateTopics", "CreatePartitions", "DeleteTopics", "AlterConfigs", "IncrementalAlterConfigs"}
+)
+MEASURED = [
+    api
+    for api in APIS.values()
+    if api.name not in DECIDED_AT_ONCE and any(isinstance(field.kind, list) for field in api.request.FIELDS)
+]
+
+
+@pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("api", MEASURED, ids=lambda api: api.name)
+def test_loop_is_free_when_a_request_names_many_things(tmp_path: Path, api: Any, sizes: tuple[int, ...]) -> None:
+    async def run() -> float:
+        async with serving(tmp_path, {"auto.create.topics.enable": "false"}) as served:
+            return await hold(served, fill(api.request, api.max_version, iter(sizes)), api.max_version)
+
+    assert asyncio.run(run()) < MAX_HELD_MS
