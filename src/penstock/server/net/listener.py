@@ -24,7 +24,6 @@ Handle = Callable[[Session, Buffer], Reply | Awaitable[Reply]]
 
 # A connection is closed after this many rounds without a byte; more rounds only make the moment more exact.
 _IDLE_ROUNDS = 10
-REFUSING = "refusing connections: the limit is reached"
 _BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
 
 KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
