@@ -1,0 +1,79 @@
+"""Writes the file map of docs/architecture.md from the packages themselves; `--check` fails when the map is stale.
+
+A package's line is the first line of its docstring and the names of its modules, so every module is on the map.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+import textwrap
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGE = REPOSITORY / "src/penstock"
+PAGE = REPOSITORY / "docs/architecture.md"
+BEGIN, END = "<!-- map: written by tools/generate_map.py -->\n", "<!-- end of map -->\n"
+GENERATED = "protocol/messages"
+WIDTH = 140
+# Two screens. A tree that needs more wants fewer modules, or a map of another kind.
+MAX_LINES = 110
+# As docs/architecture.md draws the layers, from the bottom.
+ORDER = (
+    *("core", "protocol", "log", "client", "coordinators", "groups", "transactions", "cluster", "replication"),
+    *("broker", "pipelines", "server", "testing", "proof", "cli"),
+)
+
+
+def render() -> str:
+    top = " ".join(sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("_")))
+    lines = [f"- **`penstock`** The public names. *{top}*"]
+    for package in sorted(_packages(), key=_position):
+        name = package.relative_to(PACKAGE).as_posix()
+        modules = sorted(path.stem for path in package.glob("*.py") if not path.stem.startswith("__"))
+        text = f"{len(modules)} modules, generated" if name == GENERATED else " ".join(modules)
+        lines.append(f"- **`{name}`** {_purpose(package)}" + (f" *{text}*" if text else ""))
+    wrapped = [textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+    return "\n".join(wrapped) + "\n"
+
+
+def _packages() -> list[Path]:
+    return [path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE]
+
+
+def _position(package: Path) -> tuple[int, str]:
+    name = package.relative_to(PACKAGE).as_posix()
+    top = name.partition("/")[0]
+    return ORDER.index(top) if top in ORDER else len(ORDER), name
+
+
+def _purpose(package: Path) -> str:
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
+    if not docstring:
+        raise SystemExit(f"{package} does not say what it is for: give its __init__.py a docstring")
+    return " ".join(docstring.partition("\n\n")[0].split())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when the map is stale")
+    is_check = parser.parse_args().check
+    page, map_text = PAGE.read_text(), render()
+    if map_text.count("\n") > MAX_LINES:
+        print(f"the map has {map_text.count(chr(10))} lines, the limit is {MAX_LINES}", file=sys.stderr)
+        return 1
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    fresh = f"{before}{BEGIN}{map_text}{END}{after}"
+    if not is_check:
+        PAGE.write_text(fresh)
+        return 0
+    if page == fresh:
+        return 0
+    print(f"the map of {PAGE.name} is stale: run tools/generate_map.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
