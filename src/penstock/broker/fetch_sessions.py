@@ -165,7 +165,14 @@ class FetchSessions:
         return FetchPlan(list(session.targets.values()), session, is_incremental=True)
 
     def extend(self, plan: FetchPlan, targets: list[FetchTarget], forgotten: list[PartitionKey]) -> None:
-        """More of a request that names so much that it is planned in several turns of the loop. Fails like `plan`."""
+        """More of a request that names so much that it is planned in several turns of the loop. Fails like `plan`.
+
+        Between two turns another request may have ended the session, whose partitions count no longer.
+        """
+        if plan.session is not None and self._sessions.get(plan.session.id) is not plan.session:
+            if plan.is_incremental:
+                raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            plan.session = None
         if plan.session is not None and (plan.is_incremental or self._has_room(targets)):
             self._change(plan.session, targets, forgotten)
         elif plan.session is not None:  # without a session the client is served as well

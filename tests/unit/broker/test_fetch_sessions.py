@@ -249,3 +249,22 @@ class TestRoom:
             held = cache.sessions._sessions.values()
             assert cache.sessions.partition_count == sum(len(session.targets) for session in held) <= 40
             assert len(cache.sessions) <= 5
+
+
+class TestRequestsPlannedInSeveralTurns:
+    def test_partitions_are_not_counted_for_ever_when_the_session_ends_between_two_turns(self, cache: Cache) -> None:
+        """Each such request took room from all clients until the broker was restarted."""
+        session = cache.open()
+        plan = cache.plan(session.id, 1, [target("c")])
+        cache.plan(session.id, -1)
+        code = error_of(lambda: cache.sessions.extend(plan, [target(f"d{index}") for index in range(50)], []))
+        assert code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert cache.sessions.partition_count == 0
+
+    def test_a_full_fetch_is_served_without_session_when_its_session_ends_between_two_turns(self, cache: Cache) -> None:
+        session = cache.open(target("a"))
+        plan = FetchPlan([target("a")], session)
+        cache.plan(session.id, -1)
+        cache.sessions.extend(plan, [target("b")], [])
+        assert plan == FetchPlan([target("a"), target("b")], None)
+        assert cache.sessions.partition_count == 0
