@@ -177,10 +177,11 @@ class PartitionLog:
             contents.advance_log_start(offset)
         return contents.log_start_offset
 
-    def apply_retention(self, now_ms: int) -> list[DeletedSegment]:
+    def apply_retention(self, now_ms: int, most: int | None = None) -> list[DeletedSegment]:
+        """The segments that went: all that may go, or the oldest `most` of them."""
         self.availability.check_online()
         with self.availability.storage_errors("deleting old segments"):
-            return apply_retention(self._contents, self._delayed_deletes, now_ms)
+            return apply_retention(self._contents, self._delayed_deletes, now_ms, most)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> None:
         """Forget everything at and past `offset`: what a follower does with what its leader does not have."""

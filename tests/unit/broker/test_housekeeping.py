@@ -5,6 +5,8 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.housekeeping import Chore, Housekeeping
+from penstock.broker.upkeep.retention import SEGMENTS_PER_TURN
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore
 from penstock.core.config.broker_config import BrokerConfig
@@ -108,6 +111,26 @@ def rig(tmp_path: Path) -> Rig:
 
 
 class TestChores:
+    def test_others_get_turns_when_many_segments_are_too_old_at_once(self, rig: Rig) -> None:
+        """1,000 segments held the loop for 140 ms."""
+
+        async def scenario() -> None:
+            rig.host.settings["orders"] = replace(SMALL, segment_bytes=100)
+            rig.host.apply(topic_image("orders"))
+            rig.fill("orders", 4 * SEGMENTS_PER_TURN)
+            rig.host.clock.advance(2_000)
+            counts = [len(rig.host.partition("orders").log.segments)]
+            retaining = asyncio.ensure_future(rig.chore("retention").run())
+            while not retaining.done():
+                await asyncio.sleep(0)
+                counts.append(len(rig.host.partition("orders").log.segments))
+            assert counts[0] == 4 * SEGMENTS_PER_TURN
+            assert counts[-1] == 1
+            assert max(before - after for before, after in pairwise(counts)) <= SEGMENTS_PER_TURN
+            assert rig.metrics.logs.segments_deleted == counts[0]
+
+        rig.run(scenario)
+
     def test_old_segments_and_then_their_files_go_when_retention_runs(self, rig: Rig) -> None:
         async def scenario() -> None:
             rig.host.settings["orders"] = SMALL

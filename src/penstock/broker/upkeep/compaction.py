@@ -22,6 +22,7 @@ from penstock.broker.upkeep.compaction_pacing import (
     Stopwatch,
     decide_lateness,
 )
+from penstock.broker.upkeep.retention import apply_retention
 from penstock.core.clock import Clock
 from penstock.core.config.sections import CleanerSection
 from penstock.core.metrics.counters import CleanerMetrics
@@ -155,7 +156,7 @@ class Compaction:
         if finished is None:
             return False
         self._report(log, finished, self._clock.monotonic_ms() - started_ms)
-        return self._apply_retention(log)
+        return await self._apply_retention(log)
 
     def _limits(self) -> CleanerLimits:
         settings = self._settings()
@@ -218,10 +219,10 @@ class Compaction:
             done.bytes_read,
         )
 
-    def _apply_retention(self, log: PartitionLog) -> bool:
+    async def _apply_retention(self, log: PartitionLog) -> bool:
         """Retention kept away while the log was cleaned, so its turn comes right after."""
         try:
-            log.apply_retention(self._clock.now_ms())
+            await apply_retention(log, self._clock.now_ms())
         except ApiError as error:
             logger.error("%s: %s", log.topic_partition, error)
             return False

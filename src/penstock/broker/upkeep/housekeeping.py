@@ -11,6 +11,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.upkeep.compaction import Compaction
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
+from penstock.broker.upkeep.retention import apply_retention
 from penstock.core.limits import WRITE_BACK_BYTES
 from penstock.log.directories.checkpoint_write import CheckpointCapture
 from penstock.log.upkeep.write_back import WriteBack, WriteBackRange, start_write_back
@@ -121,13 +122,15 @@ class Housekeeping:
 
     async def _apply_retention(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        metrics = self._broker.metrics.logs
-
-        def apply(partition: Partition) -> None:
-            if not partition.log.compaction.is_cleaning:  # then its turn comes right after the cleaning
-                metrics.segments_deleted += len(partition.log.apply_retention(now_ms))
-
-        await self._each_partition(apply)
+        for count, partition in enumerate(self._broker.partitions):
+            try:
+                deleted = await apply_retention(partition.log, now_ms)
+            except ApiError as error:
+                logger.error("%s: %s", partition.topic_partition, error)
+                continue
+            self._broker.metrics.logs.segments_deleted += deleted
+            if deleted or count % _PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     async def _write_checkpoints(self) -> None:
         """Logs that are offline keep their last offsets in the files, so every log is asked, not every partition."""

@@ -23,14 +23,16 @@ class DeletedSegment(NamedTuple):
     reason: DeletionReason
 
 
-def apply_retention(contents: LogContents, delayed_deletes: DelayedDeletes, now_ms: int) -> list[DeletedSegment]:
+def apply_retention(
+    contents: LogContents, delayed_deletes: DelayedDeletes, now_ms: int, most: int | None = None
+) -> list[DeletedSegment]:
     deletions = plan_deletions(
         _describe(contents.segments, contents.log_end_offset),
         contents.log_start_offset,
         contents.high_watermark,
         contents.settings,
         now_ms,
-    )
+    )[:most]
     return _delete(contents, deletions, delayed_deletes, now_ms) if deletions else []
 
 
