@@ -2,8 +2,9 @@
 
 Rules:
 - A new image takes effect in one turn of the loop, so no request sees half of it.
-- What a change asks of the disk is done in threads: directories of new partitions are made before the image takes
-  effect, those of deleted ones are renamed after, and only then comes the next change.
+- What takes long is done before and after that turn, in steps. Before the image takes effect, threads make the
+  directories of new partitions, and the loop makes their logs. After that the loop closes the logs of deleted
+  partitions, and threads rename their directories. Only then comes the next change.
 - Partitions come first: the coordinators load from them. A coordinator knows the topics before it loads.
 - Groups load before transactions: a transaction that ended before the start may have committed offsets of a group.
 """

@@ -5,7 +5,7 @@ The broker serves every request from one image. The controller makes the next on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -81,8 +81,8 @@ class MetadataImage:
 
     @cached_property
     def colliding_names(self) -> Mapping[str, str]:
-        """Existing topics whose name has a dot or an underscore, by the name with one written as the other."""
-        return {name.replace(".", "_"): name for name in self.topics if "." in name or "_" in name}
+        """Of the existing topics."""
+        return find_colliding_names(self.topics)
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
         image = self.topics.get(topic)
@@ -96,6 +96,11 @@ class MetadataImage:
         if not names:
             return self
         return replace(self, topics={name: topic for name, topic in self.topics.items() if name not in names})
+
+
+def find_colliding_names(names: Iterable[str]) -> dict[str, str]:
+    """Names with a dot or an underscore, by the name with one written as the other."""
+    return {name.replace(".", "_"): name for name in names if "." in name or "_" in name}
 
 
 class ImageDelta(NamedTuple):

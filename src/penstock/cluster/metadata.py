@@ -32,7 +32,7 @@ from penstock.cluster.decisions.topics import (
     decide_delete_topics,
     decide_start,
 )
-from penstock.cluster.image import MetadataImage
+from penstock.cluster.image import MetadataImage, TopicImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.registration import Registration, register
@@ -136,6 +136,10 @@ class Metadata:
         image = self.image.topics.get(topic)
         return log_settings(self.config.stored_topic_config(image.configs if image else {}))
 
+    def topic_settings(self, topic: TopicImage) -> LogSettings:
+        """The same for a topic of any image, also of one that has not taken effect yet."""
+        return log_settings(self.config.stored_topic_config(topic.configs))
+
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> tuple[CreateTopicResult, ...]:
@@ -192,7 +196,8 @@ class Metadata:
         async with self._turn:
             if not self.is_controller:
                 raise ApiError(ErrorCode.NOT_CONTROLLER)
-            decision = decide()
+            # In a thread: a request may name 10,000 partitions, and a decision takes some 10 us for each.
+            decision = await asyncio.to_thread(decide)
             if decision.operations:
                 operations: list[Operation] = [self._registration.fence, *decision.operations]
                 await self._store.transaction(operations)

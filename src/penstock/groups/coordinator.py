@@ -17,7 +17,7 @@ from penstock.groups.requests import DeletedTopic
 from penstock.groups.results import ListGroupsResult
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard, random_suffix
-from penstock.groups.topics import Topics
+from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode
 
 GroupShards = Shards[GroupShard, GroupOutcome, TimerKey, GroupSettings]
@@ -47,9 +47,11 @@ class GroupCoordinator:
 
     def on_topics_changed(self, topics: Topics) -> None:
         """Topics were created or deleted, or got partitions. To be told before the first group is loaded, too."""
+        changed = changed_names(self.topics, topics)
+        has_created = bool(topics.by_id.keys() - self.topics.by_id.keys())
         self.topics = topics
         for shard in self.shards.all():
-            shard.on_topics_changed(topics)
+            shard.on_topics_changed(topics, changed, has_created)
 
     def replay_transaction_end(self, partition: int, producer_id: int, is_committed: bool) -> None:
         self.shards.hosted(partition).offsets.replay_transaction_end(producer_id, is_committed)

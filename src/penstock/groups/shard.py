@@ -29,7 +29,7 @@ from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, 
 from penstock.groups.records.consumer_groups import ConsumerChange
 from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, decode_record
 from penstock.groups.settings import GroupSettings
-from penstock.groups.topics import Topics, changed_names
+from penstock.groups.topics import Topics
 from penstock.protocol.errors import ErrorCode
 
 # A member id is written as a string of at most 32,767 bytes; a character takes up to 4, and "-" with the UUID takes 37.
@@ -77,10 +77,10 @@ class GroupShard:
     def new_consumer_id(self) -> str:
         return self._new_suffix()
 
-    def on_topics_changed(self, topics: Topics) -> None:
-        """Groups take notice with their next heartbeat."""
-        changed = changed_names(self.topics, topics)
-        has_created = bool(topics.by_id.keys() - self.topics.by_id.keys())
+    def on_topics_changed(self, topics: Topics, changed: frozenset[str], has_created: bool) -> None:
+        """`changed` are the names of topics that came, went, were made anew or grew. Groups take notice with their next
+        heartbeat.
+        """
         self.topics = topics
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):

@@ -240,7 +240,7 @@ def _assemble(
     metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
-    partitions = Partitions(config.identity.node_id, directories, metadata.log_settings, metrics.topics, clock)
+    partitions = Partitions(config.identity.node_id, directories, metadata.topic_settings, metrics.topics, clock)
     flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     groups = GroupRuntime(

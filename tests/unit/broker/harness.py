@@ -64,7 +64,9 @@ class Host:
             clock=self.clock,
             files=self.files,
         )
-        self.partitions = Partitions(NODE, self.directories, self._settings, self.metrics, self.clock)
+        self.partitions = Partitions(
+            NODE, self.directories, lambda topic: self._settings(topic.name), self.metrics, self.clock
+        )
 
     def _settings(self, topic: str) -> LogSettings:
         return self.settings.get(topic, LogSettings())

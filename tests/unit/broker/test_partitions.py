@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +108,59 @@ class TestFollowingTheImage:
         assert not host.partitions.is_online("broken", 0)
         assert host.partitions.is_online("fine", 0)
         host.partition("fine").append(batch(), 1, NOW)
+
+    def test_disk_is_asked_nothing_when_prepared_partitions_are_taken_over(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        new = image(topic_image("orders", 200))
+        files.operations.clear()
+        asyncio.run(host.partitions.prepare(EMPTY, new))
+        assert host.partitions.find("orders", 0) is None
+        assert threading.get_ident() not in {operation.thread_id for operation in files.operations}
+        files.operations.clear()
+        host.partitions.apply(EMPTY, new)
+        assert files.operations == []
+        assert len(host.partitions) == 200
+        host.partition("orders", 199).append(batch(), 1, NOW)
+
+    def test_disk_is_asked_nothing_when_deleted_partitions_stop_being_served(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        host.apply(topic_image("orders", 3))
+        partition = host.partition("orders")
+        partition.append(batch(), 1, NOW)
+        files.operations.clear()
+        host.partitions.apply(host.image, EMPTY)
+        assert files.operations == []
+        assert host.directories.logs == {}
+        asyncio.run(host.partitions.settle())
+        assert all(name.endswith("-delete") for name in host.names())
+
+    def test_prepared_log_has_the_settings_of_the_new_image_when_its_file_is_allocated_ahead(self, host: Host) -> None:
+        host.settings["orders"] = LogSettings(preallocate=True, segment_bytes=5_000)
+        new = image(topic_image("orders"))
+        asyncio.run(host.partitions.prepare(EMPTY, new))
+        assert (host.path / "orders-0" / f"{0:020d}.log").stat().st_size == 5_000
+        host.partitions.apply(EMPTY, new)
+        assert host.partition("orders").log.settings.segment_bytes == 5_000
+
+    def test_refused_partition_is_tried_again_with_the_next_change_when_preparation_failed(
+        self, tmp_path: Path
+    ) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        host.apply()
+        new = image(topic_image("orders", 2))
+        files.fail(Fault.on("make_directory", "orders-0", errno.ENOSPC))
+        asyncio.run(host.partitions.prepare(EMPTY, new))
+        files.operations.clear()
+        host.partitions.apply(EMPTY, new)
+        assert files.operations == []
+        assert host.partitions.why_missing("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert host.partitions.is_online("orders", 1)
+        files.heal()
+        host.partitions.apply(new, image(topic_image("orders", 2, configs={"retention.ms": "7"})))
+        assert host.partitions.is_online("orders", 0)
 
     def test_counters_are_kept_in_the_sum_when_a_topic_is_deleted(self, host: Host) -> None:
         host.apply(topic_image("orders"))

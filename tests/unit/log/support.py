@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
+from penstock.log.directories.partition_directories import make_first_segment
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import LoadRequest, create_log, load_log
 from penstock.log.state.replay import read_marker
@@ -63,6 +64,8 @@ class Disk:
     def create(self) -> PartitionLog:
         self.directory.mkdir(parents=True, exist_ok=True)
         request = self.request(is_clean=True)
+        preallocated_size = self.settings.segment_bytes if self.settings.preallocate else 0
+        make_first_segment(self.files, request.directory, request.log_start_offset, preallocated_size=preallocated_size)
         return PartitionLog(create_log(request, TOPIC_ID), self.deletes, request.now_ms)
 
     def open(self, is_clean: bool = True, now_ms: int = NOW) -> PartitionLog:

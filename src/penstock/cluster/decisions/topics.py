@@ -23,7 +23,7 @@ from penstock.cluster.decisions.decision import (
 )
 from penstock.cluster.decisions.placement import check_assignment, place_replicas
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
-from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
+from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage, find_colliding_names
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import CompareAndSet, Operation
 from penstock.core.config.broker_config import BrokerConfig
@@ -61,15 +61,18 @@ def decide_create_topics(
     results: list[CreateTopicResult] = []
     operations: list[Operation] = []
     created: dict[str, TopicImage] = {}
+    colliding_names = dict(image.colliding_names)
     for topic in {topic.name: topic for topic in requested}.values():
         try:
             if counts[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
-            new = _new_topic(image.with_topics(created), config, topic, choices)
+            _check_new_name(image, topic.name, colliding_names)
+            new = _new_topic(image, config, topic, choices)
         except ApiError as error:
             results.append(CreateTopicResult(topic.name, error.code, error.message))
             continue
         created[topic.name] = new
+        colliding_names |= find_colliding_names([topic.name])
         operations += znodes.create_topic_operations(new, image.controller_epoch)
         results.append(CreateTopicResult(topic.name, ErrorCode.NONE, None, new))
     if validate_only:
@@ -173,14 +176,17 @@ def _partition_count(topic: NewTopic, settings: TopicSection) -> int:
     return settings.num_partitions if topic.partition_count == -1 else max(topic.partition_count, 0)
 
 
-def _new_topic(image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices) -> TopicImage:
-    if topic.name == CLUSTER_METADATA_TOPIC:
+def _check_new_name(image: MetadataImage, name: str, colliding_names: Mapping[str, str]) -> None:
+    if name == CLUSTER_METADATA_TOPIC:
         message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
-    if topic.name in image.topics:
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    check_topic_name(topic.name)
-    check_collision(topic.name, image.colliding_names)
+    if name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    check_topic_name(name)
+    check_collision(name, colliding_names)
+
+
+def _new_topic(image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices) -> TopicImage:
     configs = _checked_settings(config, topic.configs)
     replicas = (
         _manual_replicas(image, topic) if topic.assignments else _placed_replicas(image, config.topics, topic, choices)

@@ -118,8 +118,6 @@ class SqliteStore:
         await self.transaction([Delete(path, expected_version)])
 
     async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
-        for operation in operations:
-            check_operation(operation)
         results, changed = await self._run(self._transaction, operations)
         self._watches.tell(changed)
         return results
@@ -156,6 +154,8 @@ class SqliteStore:
         return [row[0].rpartition("/")[2] for row in rows]
 
     def _transaction(self, operations: Sequence[Operation]) -> tuple[list[Result], set[str]]:
+        for operation in operations:
+            check_operation(operation)
         changed: set[str] = set()
         with _transaction(self._connection):
             results = [self._apply(operation, changed) for operation in operations]

@@ -230,10 +230,14 @@ def create_partition_operations(
     topic: str, partitions: tuple[PartitionState, ...], controller_epoch: int
 ) -> list[Operation]:
     operations: list[Operation] = []
+    parent = partitions_path(topic)
+    encoded: dict[tuple[object, ...], bytes] = {}  # new partitions differ in little but their numbers
     for state in partitions:
-        operations.append(Create(f"{partitions_path(topic)}/{state.partition}"))
-        path = partition_state_path(topic, state.partition)
-        operations.append(Create(path, encode_partition_state(state, controller_epoch)))
+        key = (state.leader, state.leader_epoch, state.isr)
+        if key not in encoded:
+            encoded[key] = encode_partition_state(state, controller_epoch)
+        operations.append(Create(f"{parent}/{state.partition}"))
+        operations.append(Create(f"{parent}/{state.partition}/state", encoded[key]))
     return operations
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -44,9 +45,10 @@ class LogDirectories:
         self._clock = clock
         self._resources = resources
         self.delayed_deletes = DelayedDeletes(resources.files)
+        self._log_counts: Counter[Path] = Counter()  # by data directory
         self._made: dict[TopicPartition, Path] = {}  # directories of partitions that are about to be created
         self._refused: dict[TopicPartition, str] = {}  # partitions that no data directory could take
-        self._retired: list[Retired] = []
+        self._retired: deque[tuple[PartitionLog, int]] = deque()  # each with the time at which its files may go
         self._checkpoint_write: CheckpointWrite | None = None
 
     @classmethod
@@ -93,7 +95,11 @@ class LogDirectories:
                 other = self.logs[topic_partition].directory
                 raise LogDirectoryError(f"{topic_partition} is in {other} and in {path}; remove the older of the two")
             request = self._request(directory, topic_partition, settings_for(topic_partition.topic))
-            self.logs[topic_partition] = self._load_log(directory, request)
+            self._add(self._load_log(directory, request))
+
+    def _add(self, log: PartitionLog) -> None:
+        self.logs[log.topic_partition] = log
+        self._log_counts[log.directory.parent] += 1
 
     def _request(self, directory: DataDirectory, topic_partition: TopicPartition, settings: LogSettings) -> LoadRequest:
         return LoadRequest(
@@ -131,11 +137,7 @@ class LogDirectories:
         """What another thread may make, each where the fewest partitions are; None when nothing is to be made.
         `settle_creation` must follow, and then `create`.
         """
-        counts = dict.fromkeys((path for path in self.directories if path not in self.offline), 0)
-        if len(counts) > 1:
-            for log in self.logs.values():
-                if log.directory.parent in counts:
-                    counts[log.directory.parent] += 1
+        counts = {path: self._log_counts[path] for path in self.directories if path not in self.offline}
         wanted = []
         for partition in partitions:
             if partition.topic_partition in self.logs or partition.topic_partition in self._made:
@@ -162,7 +164,7 @@ class LogDirectories:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"the log of {topic_partition} exists already")
         self._rename_retired()  # there are some only when one image deletes a topic and makes it anew
         if topic_partition not in self._refused:
-            creation = self.prepare_creation([NewPartition(topic_partition, topic_id)])
+            creation = self.prepare_creation([NewPartition.of(topic_partition, topic_id, settings)])
             if creation is not None:
                 creation.run()
                 self.settle_creation(creation)
@@ -170,40 +172,39 @@ class LogDirectories:
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         path = self._made.pop(topic_partition)
-        try:
-            log = self._open_new(self.directories[path], topic_partition, topic_id, settings)
-        except OSError as error:
-            reason = f"creating {topic_partition} in {path} failed: {error}"
-            if error.errno not in FULL_DISK:
-                self.take_directory_offline(path, reason)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
-        self.logs[topic_partition] = log
-        return log
-
-    def _open_new(
-        self, directory: DataDirectory, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
-    ) -> PartitionLog:
-        request = self._request(directory, topic_partition, settings)._replace(
+        request = self._request(self.directories[path], topic_partition, settings)._replace(
             recovery_point=0, log_start_offset=0, high_watermark=0
         )
-        return PartitionLog(create_log(request, topic_id), self.delayed_deletes, request.now_ms)
+        log = PartitionLog(create_log(request, topic_id), self.delayed_deletes, request.now_ms)
+        self._add(log)
+        if path in self.offline:  # since the directory of the partition was made
+            log.go_offline(f"its data directory is offline: {self.offline[path]}")
+        return log
 
     def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and
         settled. The files go after file.delete.delay.ms.
+
+        Costs 1 us: a topic with thousands of partitions goes in one turn of the loop. `prepare_renames` does the rest.
         """
         log = self.logs.pop(topic_partition, None)
-        if log is None:
-            return
-        log.availability.mark_removed()
-        log.close(clean=False)
-        target = log.directory.with_name(names.deleted_directory(topic_partition))
-        self._retired.append(Retired(log.directory, target, now_ms + log.settings.file_delete_delay_ms))
+        if log is not None:
+            log.availability.mark_removed()
+            self._retired.append((log, now_ms))
 
-    def prepare_renames(self) -> DirectoryRenames | None:
-        """What another thread may rename, so that the names of deleted partitions may be used again."""
-        retired, self._retired = self._retired, []
+    def prepare_renames(self, limit: int | None = None) -> DirectoryRenames | None:
+        """What another thread may rename, so that the names of deleted partitions may be used again: all, or at most
+        `limit`. None when nothing is left.
+        """
+        count = len(self._retired) if limit is None else min(limit, len(self._retired))
+        retired = [self._let_go(*self._retired.popleft()) for _ in range(count)]
         return DirectoryRenames(self._resources.files, retired) if retired else None
+
+    def _let_go(self, log: PartitionLog, now_ms: int) -> Retired:
+        log.close(clean=False)
+        self._log_counts[log.directory.parent] -= 1
+        target = log.directory.with_name(names.deleted_directory(log.topic_partition))
+        return Retired(log.directory, target, now_ms + log.settings.file_delete_delay_ms)
 
     def settle_renames(self, renames: DirectoryRenames) -> None:
         for path, reason in renames.failures.items():

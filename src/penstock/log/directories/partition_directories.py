@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
@@ -56,6 +57,11 @@ class DirectoryRenames:
 class NewPartition(NamedTuple):
     topic_partition: TopicPartition
     topic_id: TopicId
+    preallocated_size: int = 0  # of the first segment
+
+    @classmethod
+    def of(cls, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings) -> NewPartition:
+        return cls(topic_partition, topic_id, settings.segment_bytes if settings.preallocate else 0)
 
 
 class FailedCreation(NamedTuple):
@@ -103,12 +109,21 @@ def make_partition_directory(files: Files, data_directory: Path, partition: NewP
         # Not synced, as the segment is not: a power failure that takes it takes the topic's first records too, and
         # the broker's own metadata still knows the id.
         files.write_file(f"{directory}/{names.PARTITION_METADATA}", encode_partition_metadata(partition.topic_id))
-        for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
-            files.open(f"{directory}/{names.segment_file(0, suffix)}", create=True).close()
+        make_first_segment(files, directory, preallocated_size=partition.preallocated_size)
     except OSError:
         # Half a partition would be loaded as a whole one by the next start.
         remove_quietly(files, directory)
         raise
+
+
+def make_first_segment(files: Files, directory: str, base_offset: int = 0, *, preallocated_size: int = 0) -> None:
+    for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
+        file = files.open(f"{directory}/{names.segment_file(base_offset, suffix)}", create=True)
+        try:
+            if suffix == names.LOG and preallocated_size:
+                file.truncate(preallocated_size)
+        finally:
+            file.close()
 
 
 def remove_quietly(files: Files, path: str) -> None:

@@ -137,8 +137,10 @@ def _load_producer_state(contents: LogContents, is_clean: bool, now_ms: int) -> 
 
 
 def create_log(request: LoadRequest, topic_id: TopicId) -> LogContents:
-    """A log that has nothing on disk yet but its directory."""
-    return _empty_log(request, topic_id, _create_segment(request, request.log_start_offset))
+    """A log in a directory that `make_partition_directory` has made. The disk is not asked."""
+    segment = Segment(request.directory, request.log_start_offset, request.settings, request.resources, request.now_ms)
+    segment.take_over_empty()
+    return _empty_log(request, topic_id, segment)
 
 
 def unreadable_log(request: LoadRequest) -> LogContents:

@@ -36,16 +36,13 @@ class IndexFile:
         self._written = len(entries)
         self._is_synced = True
 
+    def note_empty(self) -> None:
+        """The file was made and holds nothing."""
+        self._written = 0
+
     def note_replaced(self) -> None:
         """The file no longer holds the beginning of the index."""
         self._written = None
-
-    def is_empty(self) -> bool:
-        """False also when the file is missing."""
-        try:
-            return self._files.size(self._path) == 0
-        except FileNotFoundError:
-            return False
 
     def write(self, entries: Entries) -> None:
         """Afterwards the file holds all of `entries`. After an OSError the next call writes the same ones again.

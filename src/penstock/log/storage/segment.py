@@ -83,6 +83,13 @@ class Segment:
         segment.indexes.create()
         return segment
 
+    def take_over_empty(self) -> None:
+        """The first segment of a new log. Its files were made before, in a thread, and the disk is not asked: the log
+        is opened by the first append or read.
+        """
+        self.is_active = True
+        self.indexes.take_over_empty()
+
     def start_empty(self) -> None:
         """A stand-in without files."""
         self.is_active = True

@@ -79,10 +79,16 @@ class SegmentIndexes:
     # ---- grow
 
     def create(self) -> None:
-        """Writable, without any entry, and with files that say so. The files may have been made before, in a thread."""
+        """Writable, without any entry, and with files that say so."""
         self.start_empty()
-        self.has_unwritten = not (self._offset_file.is_empty() and self._time_file.is_empty())
         self.write_entries()
+
+    def take_over_empty(self) -> None:
+        """Writable, without any entry. The files were made before, in a thread, and the disk is not asked."""
+        self.start_empty()
+        self._offset_file.note_empty()
+        self._time_file.note_empty()
+        self.has_unwritten = False
 
     def start_empty(self) -> None:
         """Writable, without any entry."""
