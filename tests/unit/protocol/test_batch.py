@@ -95,6 +95,29 @@ def test_every_byte_is_where_kafka_puts_it_when_a_batch_is_built() -> None:
     assert batches.build(header, by_hand[61:]) == by_hand
 
 
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        (0b000_0000, (0, False, False, False, False)),
+        (0b000_0100, (4, False, False, False, False)),
+        (0b000_1011, (3, True, False, False, False)),
+        (0b001_0000, (0, False, True, False, False)),
+        (0b011_0000, (0, False, True, True, False)),
+        (0b100_0000, (0, False, False, False, True)),
+    ],
+)
+def test_flags_are_read_from_their_bits_when_set(attributes: int, expected: tuple[int, bool, bool, bool, bool]) -> None:
+    header = batches.read_header(DATA)._replace(attributes=attributes)
+    found = (
+        header.compression,
+        header.is_log_append_time,
+        header.is_transactional,
+        header.is_control,
+        header.has_delete_horizon,
+    )
+    assert found == expected
+
+
 def test_damage_is_seen_when_any_covered_byte_changes() -> None:
     for position in range(21, len(DATA)):
         data = bytearray(DATA)
