@@ -2,22 +2,28 @@
 
 A partition that cannot take its marker now is tried again until it does, or until the coordinator's partition is no
 longer ours. What is written is reported, so that the transaction counts as complete.
+
+A transaction may have thousands of partitions. Each turn of the loop writes some of their markers.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.runtimes.transaction_markers import MarkerWriter, WrittenMarkers
+from penstock.broker.slices import pieces
 from penstock.transactions.outcome import Markers
 
 # A partition that does not take its marker is mostly one that comes back with its disk or after a restart: soon at
 # first, then rarely enough not to matter.
 _FIRST_RETRY_MS = 100
 _LAST_RETRY_MS = 5_000
+# A marker takes some 60 us: 3 ms in all.
+MARKERS_PER_TURN = 50
 
 
 class MarkerDelivery:
@@ -34,13 +40,33 @@ class MarkerDelivery:
         self._begin = begin
         self._report = report
         self._retries: dict[Markers, asyncio.TimerHandle] = {}
+        self._later: deque[tuple[Markers, int]] = deque()  # with the pause before a retry; for the next turns
+        self._next_turn: asyncio.Handle | None = None
 
     @property
     def waiting_count(self) -> int:
         """Partitions that have not taken their marker yet."""
-        return sum(len(markers.partitions) for markers in self._retries)
+        waiting = (*self._retries, *(markers for markers, _ in self._later))
+        return sum(len(markers.partitions) for markers in waiting)
 
     def deliver(self, markers: Markers, retry_ms: int = _FIRST_RETRY_MS) -> None:
+        """Some markers in this turn of the loop, the others in the turns after it."""
+        first, *rest = pieces(markers.partitions, MARKERS_PER_TURN)
+        for piece in rest:
+            self._put_off(markers._replace(partitions=tuple(piece)), retry_ms)
+        self._deliver(markers._replace(partitions=tuple(first)), retry_ms)
+
+    def _put_off(self, markers: Markers, retry_ms: int) -> None:
+        self._later.append((markers, retry_ms))
+        if self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        markers, retry_ms = self._later.popleft()
+        self._next_turn = asyncio.get_running_loop().call_soon(self._go_on) if self._later else None
+        self._deliver(markers, retry_ms)
+
+    def _deliver(self, markers: Markers, retry_ms: int) -> None:
         written = self.writer.write(markers)
         if written.left:
             left = markers._replace(partitions=tuple(written.left))
@@ -53,7 +79,7 @@ class MarkerDelivery:
 
     def _retry(self, markers: Markers, retry_ms: int) -> None:
         if self._retries.pop(markers, None) is not None:
-            self.deliver(markers, retry_ms)
+            self._put_off(markers, retry_ms)  # many timers may end in one turn
 
     async def _report_when_durable(self, markers: Markers, written: WrittenMarkers, retry_ms: int) -> None:
         """The transaction must not count as complete while a power cut could still take a marker away."""
@@ -68,3 +94,7 @@ class MarkerDelivery:
         for timer in self._retries.values():
             timer.cancel()
         self._retries.clear()
+        self._later.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
