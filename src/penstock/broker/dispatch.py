@@ -19,9 +19,9 @@ from penstock.broker.slices import Slices, Work
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import ApiMetrics, RequestMetrics
 from penstock.protocol.api_names import name_api
-from penstock.protocol.codec import decode_in_slices, decode_prefix, encode_chunks, encode_in_slices
+from penstock.protocol.codec import decode_in_slices, decode_prefix, encode_chunks, encode_in_slices, is_small
 from penstock.protocol.errors import ApiError, ErrorCode, describe
-from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header
+from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header
 from penstock.protocol.message import Buffer, Chunk, Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.produce import ProduceRequest
@@ -29,7 +29,8 @@ from penstock.protocol.messages.produce import ProduceRequest
 logger = logging.getLogger("penstock.broker.dispatch")
 
 _SIZE = struct.Struct(">i")
-_NO_SIZE_YET = bytes(4)
+_HEAD = struct.Struct(">ii")  # the size, which is not known yet, and the correlation id
+_FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 
 # A frame up to this size is decoded in one piece. Even one of nothing but empty names, 8,000 of them, takes some
 # 4 ms.
@@ -84,8 +85,7 @@ class _Call(NamedTuple):
     started: float
 
     def count_request(self) -> None:
-        self.metrics.requests[self.header.api_version] += 1
-        self.metrics.request_bytes.observe(self.size)
+        self.metrics.count_request(self.header.api_version, self.size)
 
 
 class Dispatcher:
@@ -123,11 +123,10 @@ class Dispatcher:
             if answer is None:
                 answer = self._answer(call, frame, position)
             else:
-                call.count_request()
-            if isinstance(answer, bytearray):
-                metrics.count_error(ErrorCode.NONE)
-                metrics.total_time_ms.observe((self._stopwatch() - started) * 1000)
-                return [answer]
+                metrics.count_request(version, len(frame))
+                if isinstance(answer, bytearray):
+                    metrics.count_answer(0, (self._stopwatch() - started) * 1000)
+                    return [answer]
             if answer is None or isinstance(answer, Message):
                 return self._reply(call, answer)
         except UnanswerableError:
@@ -149,10 +148,10 @@ class Dispatcher:
                 request, _ = decode_prefix(api.request, frame, header.api_version, position)
         except ApiError as error:
             raise UnanswerableError("request", error.message) from error
-        metrics.requests[header.api_version] += 1
-        metrics.request_bytes.observe(size)
+        metrics.count_request(header.api_version, size)
         answer = api.handler(self._broker, context, request)
-        if isinstance(answer, Generator):
+        # Asked in this order because most answers are messages, and to ask for a generator takes 0.3 us.
+        if not isinstance(answer, Message) and isinstance(answer, Generator):
             answer = self._slices.begin(answer)
         if size > _LARGE_FRAME and isinstance(answer, Message) and header.api_key != ProduceRequest.API_KEY:
             return _ready(answer)  # who names much is told much, which is encoded in slices, too
@@ -172,11 +171,11 @@ class Dispatcher:
     async def _wait(self, call: _Call, waiting: Awaitable[Message | None]) -> Reply:
         try:
             response = await waiting
-            if response is None:
-                return self._reply(call, None)
+            if response is None or is_small(response):
+                return self._reply(call, response)
             encoded = self._slices.begin(_encode_in_slices(call.header, response))
             reply = encoded if isinstance(encoded, list) else await encoded
-            self._count_answer(call, response)
+            call.metrics.count_answer(getattr(response, "error_code", 0), (self._stopwatch() - call.started) * 1000)
         except UnanswerableError:
             raise
         except Exception as error:  # noqa: BLE001  # counted, logged, answered
@@ -189,12 +188,8 @@ class Dispatcher:
             call.metrics.total_time_ms.observe((self._stopwatch() - call.started) * 1000)
             return None
         reply = _encode_reply(call.header, response, call.header.api_version)
-        self._count_answer(call, response)
+        call.metrics.count_answer(getattr(response, "error_code", 0), (self._stopwatch() - call.started) * 1000)
         return reply
-
-    def _count_answer(self, call: _Call, response: Message) -> None:
-        call.metrics.count_error(getattr(response, "error_code", 0))
-        call.metrics.total_time_ms.observe((self._stopwatch() - call.started) * 1000)
 
     def _refuse(self, header: RequestHeader, api: Api[Message] | None, frame: Buffer) -> Reply:
         name = name_api(header.api_key)
@@ -264,11 +259,11 @@ def _encode_in_slices(header: RequestHeader, response: Message) -> Work[list[Chu
 def _head(header: RequestHeader, response: Message, version: int) -> bytes:
     # The ApiVersions response has the old header whatever its version, since the client does not know ours yet.
     flexible = version >= response.FLEXIBLE_FROM and header.api_key != ApiVersionsRequest.API_KEY
-    return _NO_SIZE_YET + encode_response_header(header.correlation_id, flexible)
+    return _FLEXIBLE_HEAD.pack(0, header.correlation_id, 0) if flexible else _HEAD.pack(0, header.correlation_id)
 
 
 def _with_size(chunks: list[Chunk]) -> list[Chunk]:
     first = chunks[0]
     assert isinstance(first, bytearray)
-    _SIZE.pack_into(first, 0, sum(map(len, chunks)) - 4)
+    _SIZE.pack_into(first, 0, (len(first) if len(chunks) == 1 else sum(map(len, chunks))) - 4)
     return chunks

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from enum import Enum
+from typing import Final, TypeVar
 
 Element = TypeVar("Element")
 Result = TypeVar("Result")
@@ -51,8 +52,11 @@ def pieces(elements: Sequence[Element], size: int) -> Iterator[Sequence[Element]
         yield elements[start : start + size]
 
 
-class _Done(NamedTuple, Generic[Result]):
-    result: Result
+class _NotYet(Enum):
+    TOKEN = 0
+
+
+_NOT_YET: Final = _NotYet.TOKEN  # in place of a result: the work needs another slice
 
 
 class Slices:
@@ -68,21 +72,21 @@ class Slices:
 
     def begin(self, work: Work[Result]) -> Result | Awaitable[Result]:
         """The result, if the first slice is enough and this turn has not been used up by others."""
-        done = self._advance_at_once(work)
-        return self.finish(work) if done is None else done.result
+        result = self._advance_at_once(work)
+        return self.finish(work) if result is _NOT_YET else result
 
     async def run(self, work: Work[Result]) -> Result:
         """The same for an asynchronous handler."""
-        done = self._advance_at_once(work)
-        return await self.finish(work) if done is None else done.result
+        result = self._advance_at_once(work)
+        return await self.finish(work) if result is _NOT_YET else result
 
     async def finish(self, work: Work[Result]) -> Result:
         """The result, after as many slices as needed, each in a turn of its own."""
         while True:
             await self._next_turn()
-            done = self._advance(work, self.stopwatch())
-            if done is not None:
-                return done.result
+            result = self._advance(work, self.stopwatch())
+            if result is not _NOT_YET:
+                return result
 
     async def each(self, elements: Iterable[Element]) -> AsyncIterator[Element]:
         """The elements, for an asynchronous handler that does something with each of them."""
@@ -112,27 +116,28 @@ class Slices:
         if self._is_scheduled:
             asyncio.get_running_loop().call_soon(self._give_turn)
 
-    def _advance_at_once(self, work: Work[Result]) -> _Done[Result] | None:
+    def _advance_at_once(self, work: Work[Result]) -> Result | _NotYet:
         if self._spent_seconds >= SLICE_SECONDS:
-            return None
+            return _NOT_YET
         started = self.stopwatch()
-        done = self._advance(work, started)
+        result = self._advance(work, started)
         seconds = self.stopwatch() - started
         if seconds > _NOTED_SECONDS:
             if not self._spent_seconds:
                 asyncio.get_running_loop().call_soon(self._forget_spent)
             self._spent_seconds += seconds
-        return done
+        return result
 
-    def _advance(self, work: Work[Result], started: float) -> _Done[Result] | None:
+    def _advance(self, work: Work[Result], started: float) -> Result | _NotYet:
         stopwatch, deadline = self.stopwatch, started + SLICE_SECONDS
         try:
             next(work)
             while stopwatch() < deadline:
                 next(work)
         except StopIteration as stop:
-            return _Done(stop.value)
-        return None
+            result: Result = stop.value
+            return result
+        return _NOT_YET
 
     def _forget_spent(self) -> None:
         self._spent_seconds = 0.0

@@ -44,7 +44,8 @@ class LogSettings:
     @property
     def max_segment_ms(self) -> int:
         """How old a segment may become: a record in the active one cannot be compacted."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+        is_compacted = "compact" in self.cleanup_policy  # the property would cost each append another call
+        return min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
 
     @property
     def is_log_append_time(self) -> bool:

@@ -51,9 +51,12 @@ class PartitionLog:
         self.reader = LogReader(contents)
         self.flushing = Flushing(contents, now_ms)
         self.compaction = LogCompaction(contents, self.reader, delayed_deletes)
+        self.settings = contents.settings  # changed by `update_settings` alone
         self._contents = contents
         self._appender = Appender(contents)
         self._delayed_deletes = delayed_deletes
+        # Store one batch at the end of the log: see `Appender`. The method itself, since each append calls it.
+        self.append_as_leader = self._appender.append_as_leader
 
     # ---- what the log is
 
@@ -71,13 +74,9 @@ class PartitionLog:
             )
         contents.topic_id = topic_id
 
-    @property
-    def settings(self) -> LogSettings:
-        return self._contents.settings
-
     def update_settings(self, settings: LogSettings) -> None:
         """Index sizes and jitter count from the next segment on, all else from the next call."""
-        self._contents.settings = settings
+        self.settings = self._contents.settings = settings
         self._appender.rules = BatchRules.of(settings)
 
     @property
@@ -110,6 +109,13 @@ class PartitionLog:
         """Everything before it is decided, by markers that are below the high watermark."""
         return self._contents.last_stable_offset
 
+    def offsets(self) -> tuple[int, int, int]:
+        """(high watermark, last stable offset, log start offset): what each fetch tells, in one call."""
+        contents = self._contents
+        high_watermark, unstable = contents.high_watermark, contents.producers.first_unstable_offset
+        last_stable = high_watermark if unstable is None else contents.last_stable_offset
+        return high_watermark, last_stable, contents.log_start_offset
+
     @property
     def recovery_point(self) -> int:
         """Everything before it is durable."""
@@ -123,20 +129,15 @@ class PartitionLog:
             if contents.producers.unreplicated_transactions:
                 contents.producers.note_high_watermark(contents.high_watermark)
 
-    # ---- append
+    def advance_high_watermark_to_end(self) -> None:
+        """What each append to a partition without followers leads to, so it does all in one call."""
+        contents = self._contents
+        if contents.log_end_offset > contents.high_watermark:
+            contents.high_watermark = contents.log_end_offset
+            if contents.producers.unreplicated_transactions:
+                contents.producers.note_high_watermark(contents.high_watermark)
 
-    def append_as_leader(
-        self,
-        records: Buffer,
-        leader_epoch: int,
-        now_ms: int,
-        origin: Origin = Origin.CLIENT,
-        transaction_version: int = 0,
-    ) -> AppendResult:
-        """Store one batch at the end of the log, with the next offset and the leader's epoch written into it.
-        `transaction_version` is that of the transaction which the batch is the first of here.
-        """
-        return self._appender.append_as_leader(records, leader_epoch, now_ms, origin, transaction_version)
+    # ---- append
 
     def append_end_marker(
         self,

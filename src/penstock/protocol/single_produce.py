@@ -65,7 +65,7 @@ def _parse_flexible(frame: Buffer, position: int) -> SingleProduce | None:
     end = position + size - 1
     if partitions != _ONE or size < 1 or frame[end:] != _NO_TAGS:
         return None
-    return SingleProduce(topic, index, acks, memoryview(frame)[position:end])
+    return tuple.__new__(SingleProduce, (topic, index, acks, memoryview(frame)[position:end]))
 
 
 def _parse_plain(frame: Buffer, position: int) -> SingleProduce | None:
@@ -79,7 +79,7 @@ def _parse_plain(frame: Buffer, position: int) -> SingleProduce | None:
     position += _PLAIN_PARTITION.size
     if partitions != 1 or size < 0 or position + size != len(frame):
         return None
-    return SingleProduce(topic, index, acks, memoryview(frame)[position:])
+    return tuple.__new__(SingleProduce, (topic, index, acks, memoryview(frame)[position:]))
 
 
 class AnswerTemplate:

@@ -80,7 +80,7 @@ class TestRequestMetrics:
         requests = RequestMetrics(error_name={0: "NONE", 3: "UNKNOWN_TOPIC_OR_PARTITION"}.__getitem__)
         fetch = requests.register("Fetch", 18)
         for code in (0, 0, 3):
-            fetch.count_error(code)
+            fetch.count_answer(code, 1)
         assert numbers(list(requests.samples("errors"))) == {
             ("Fetch", "NONE"): 2,
             ("Fetch", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
@@ -156,8 +156,7 @@ def filled_metrics() -> BrokerMetrics:
     metrics = BrokerMetrics()
     api = metrics.requests.register("Produce", 13)
     api.requests[3] += 1
-    api.count_error(0)
-    api.total_time_ms.observe(1)
+    api.count_answer(0, 1)
     api.request_bytes.observe(100)
     metrics.sockets.count_malformed("undecodable")
     metrics.purgatory.count_expired("Fetch")

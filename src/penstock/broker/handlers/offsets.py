@@ -65,13 +65,26 @@ def _find(broker: Broker, context: RequestContext, operation: Operation, topic: 
 # ---------------------------------------------------------------------------- ListOffsets
 
 
-def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> Work[ListOffsetsResponse]:
+def list_offsets(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Work[ListOffsetsResponse]:
     """Answers for each partition the offset that belongs to a timestamp, or to one of the ends of the log.
 
     A partition that the request names twice gets INVALID_REQUEST. Version 7 knows the newest timestamp, version 8 the
     earliest local offset, version 9 the latest tiered one, version 11 the earliest that waits for tiering. Nothing is
     tiered here.
     """
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0].partitions) == 1:  # nothing to do in slices, and nothing named twice
+        (topic,) = topics
+        answer = _answer_offset(broker, context, request, topic.name, topic.partitions[0], is_repeated=False)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[answer])])
+    return _list_offsets_in_slices(broker, context, request)
+
+
+def _list_offsets_in_slices(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> Work[ListOffsetsResponse]:
     named: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
         for asked in topic.partitions:

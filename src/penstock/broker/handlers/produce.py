@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
@@ -13,7 +11,6 @@ from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import TopicPartition
-from penstock.log.partition_log import AppendResult
 from penstock.protocol.batch import (
     FLAGS_POSITION,
     HEADER_SIZE,
@@ -77,9 +74,14 @@ def produce(
     Costs about 14 us for one partition of one topic, half of them in the log. Nothing per record, nothing per byte
     but CRC and write. The common shape takes a shortcut past decoder and encoder: `produce_single`. Bench: produce.
     """
-    if sum([len(topic.partition_data) for topic in request.topic_data]) > _PIECE:
+    count = 0
+    for topic in request.topic_data:
+        count += len(topic.partition_data)
+    if count > _PIECE:
         return _produce_in_pieces(broker, context, request)
-    return _produce(broker, context, request)
+    if request.transactional_id is None:
+        return _append_all(_Job(broker, context, request.acks, None, broker.clock.now_ms()), request)
+    return _produce_in_transaction(broker, context, request, request.transactional_id)
 
 
 async def _produce_in_pieces(
@@ -88,7 +90,7 @@ async def _produce_in_pieces(
     """As if the client had sent several requests: what is asked and appended in one turn stays in one turn."""
     responses: list[TopicProduceResponse] = []
     async for piece in broker.slices.each(_pieces(request)):
-        answer = _produce(broker, context, piece)
+        answer = produce(broker, context, piece)
         response = answer if answer is None or isinstance(answer, ProduceResponse) else await answer
         for topic in () if response is None else response.responses:
             if responses and (responses[-1].name, responses[-1].topic_id) == (topic.name, topic.topic_id):
@@ -118,46 +120,49 @@ def _piece(request: ProduceRequest, topics: list[TopicProduceData]) -> ProduceRe
     )
 
 
-def _produce(
-    broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if request.transactional_id is not None:
-        return _produce_in_transaction(broker, context, request, request.transactional_id)
-    return _append_all(_Job(broker, context, request.acks, None, broker.clock.now_ms()), request)
-
-
 def _append_all(job: _Job, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    appended = [_produce_topic(job, topic) for topic in request.topic_data]
+    response = ProduceResponse(responses=[_produce_topic(job, topic) for topic in request.topic_data])
     if request.acks == 0:
         if job.failed:  # the only sign that a client without acknowledgements can see
             raise UnanswerableError("produce without acks", "a produce request with acks=0 failed")
         return None
-    return _respond_after_flush(job, appended) if job.to_flush else _respond(appended, frozenset())
+    return _respond_after_flush(job, response) if job.to_flush else response
 
 
-@dataclass(slots=True)
 class _Job:
     """What all partitions of one request share, and what became of them together."""
 
-    broker: Broker
-    context: RequestContext
-    acks: int
-    # Partitions that this producer's transaction may not write to; None for a request without transactional id.
-    refusals: Refusals | None
-    now_ms: int
-    transaction_version: int = 0
-    to_flush: list[Partition] = field(default_factory=list)
-    failed: bool = False
+    __slots__ = (
+        "acks",
+        "appended",
+        "broker",
+        "context",
+        "failed",
+        "now_ms",
+        "refusals",
+        "to_flush",
+        "transaction_version",
+    )
 
-
-class _Appended(NamedTuple):
-    partition_index: int
-    partition: Partition
-    result: AppendResult
-
-
-# What became of the partitions of one topic: a refusal, or an append that is acknowledged once it is durable enough.
-_Outcomes = tuple[TopicProduceData, list[PartitionProduceResponse | _Appended]]
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        acks: int,
+        refusals: Refusals | None,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> None:
+        self.broker = broker
+        self.context = context
+        self.acks = acks
+        # Partitions that this producer's transaction may not write to; None for a request without transactional id.
+        self.refusals = refusals
+        self.now_ms = now_ms
+        self.transaction_version = transaction_version
+        self.appended: list[tuple[Partition, PartitionProduceResponse]] = []
+        self.to_flush: list[Partition] = []  # must be on the disk before the answers go out
+        self.failed = False
 
 
 # ----------------------------------------------------------------------------------------------- transactions
@@ -220,7 +225,7 @@ def _admit(
 # ----------------------------------------------------------------------------------------------- partitions
 
 
-def _produce_topic(job: _Job, topic: TopicProduceData) -> _Outcomes:
+def _produce_topic(job: _Job, topic: TopicProduceData) -> TopicProduceResponse:
     name: str | None = topic.name
     if job.context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
         name = job.broker.partitions.topic_name(topic.topic_id)
@@ -228,8 +233,10 @@ def _produce_topic(job: _Job, topic: TopicProduceData) -> _Outcomes:
     if refusal is not None or name is None:
         code, message = refusal or (ErrorCode.UNKNOWN_TOPIC_ID, None)
         job.failed = True
-        return topic, [_error(data.index, code, message) for data in topic.partition_data]
-    return topic, [_produce_partition(job, name, data) for data in topic.partition_data]
+        answers = [_error(data.index, code, message) for data in topic.partition_data]
+    else:
+        answers = [_produce_partition(job, name, data) for data in topic.partition_data]
+    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
 def _refuse_topic(
@@ -246,7 +253,7 @@ def _refuse_topic(
     return None
 
 
-def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> PartitionProduceResponse | _Appended:
+def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
     partition = job.broker.partitions.find(topic, data.index)
     if partition is None:
         job.failed = True
@@ -264,9 +271,16 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
         return refuse_append(partition, data.index, error, data.records or b"")
     metrics.bytes_in += len(records)
     metrics.messages_in += result.last_offset - result.base_offset + 1
+    answer = PartitionProduceResponse(
+        index=data.index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+    job.appended.append((partition, answer))
     if result.must_flush:
         job.to_flush.append(partition)
-    return _Appended(data.index, partition, result)
+    return answer
 
 
 def _only_batch(records: Buffer | None) -> Buffer:
@@ -333,33 +347,10 @@ def _error(index: int, code: ErrorCode, message: str | None = None) -> Partition
 # ----------------------------------------------------------------------------------------------- responses
 
 
-async def _respond_after_flush(job: _Job, appended: list[_Outcomes]) -> ProduceResponse:
+async def _respond_after_flush(job: _Job, response: ProduceResponse) -> ProduceResponse:
     """flush.messages was reached: the acknowledgement waits until what was appended is on the disk."""
-    return _respond(appended, frozenset(await job.broker.flusher.flush(job.to_flush)))
-
-
-def _respond(appended: list[_Outcomes], not_durable: frozenset[Partition]) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    _acknowledge(outcome, not_durable) if isinstance(outcome, _Appended) else outcome
-                    for outcome in outcomes
-                ],
-            )
-            for topic, outcomes in appended
-        ]
-    )
-
-
-def _acknowledge(appended: _Appended, not_durable: frozenset[Partition]) -> PartitionProduceResponse:
-    partition, result = appended.partition, appended.result
-    return PartitionProduceResponse(
-        index=appended.partition_index,
-        error_code=ErrorCode.KAFKA_STORAGE_ERROR if partition in not_durable else ErrorCode.NONE,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=partition.log_start_offset,
-    )
+    not_durable = frozenset(await job.broker.flusher.flush(job.to_flush))
+    for partition, answer in job.appended:
+        if partition in not_durable:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return response

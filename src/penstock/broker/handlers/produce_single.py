@@ -72,5 +72,5 @@ def _append(
         request.partition,
         result.base_offset,
         result.log_append_time_ms,
-        partition.log_start_offset,
+        result.log_start_offset,
     )

@@ -17,7 +17,7 @@ from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
-from penstock.replication.in_sync import can_append, decide_high_watermark
+from penstock.replication.in_sync import can_append
 
 
 class Partition:
@@ -75,7 +75,7 @@ class Partition:
             )
         result = log.append_as_leader(records, state.leader_epoch, now_ms, origin, transaction_version)
         if len(state.isr) == 1:
-            log.advance_high_watermark(decide_high_watermark(log.high_watermark, (log.log_end_offset,)))
+            log.advance_high_watermark_to_end()
             if self.waiters:
                 self.notify(len(records))
         return result
@@ -95,7 +95,7 @@ class Partition:
             producer_id, producer_epoch, coordinator_epoch, is_commit, state.leader_epoch, now_ms, transaction_version
         )
         if len(state.isr) == 1:
-            log.advance_high_watermark(decide_high_watermark(log.high_watermark, (log.log_end_offset,)))
+            log.advance_high_watermark_to_end()
             self.wake_all()
         return result
 
@@ -126,8 +126,7 @@ class Partition:
 
     def offsets(self) -> tuple[int, int, int]:
         """(high watermark, last stable offset, log start offset), as a fetch tells them."""
-        log = self.log
-        return log.high_watermark, log.last_stable_offset, log.log_start_offset
+        return self.log.offsets()
 
     def readable_end(self, is_read_committed: bool) -> int:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark

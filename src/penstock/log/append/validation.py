@@ -75,7 +75,7 @@ def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int)
     # A marker that does not get in would leave its transaction open for ever.
     if size > rules.max_size and not header.attributes & batches.CONTROL_FLAG:
         raise _too_large(size, rules.max_size)
-    if not batches.is_crc_valid(records, 0, header):
+    if batches.compute_crc(records, 0, size) != header.crc:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match")
     if header.attributes & batches.COMPRESSION_MASK > Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {header.compression}")
@@ -132,7 +132,8 @@ def convert_batch(records: Buffer, header: BatchHeader, rules: BatchRules, now_m
         and rules.target_codec != header.compression
         and not (header.is_control and header.compression == Codec.NONE)
     )
-    if not recompresses and not rules.is_log_append_time and not header.is_log_append_time:
+    is_restamped = rules.is_log_append_time or header.attributes & batches.LOG_APPEND_TIME_FLAG
+    if not recompresses and not is_restamped:
         if len(records) > rules.segment_bytes:
             raise _too_large_for_segment(len(records), rules.segment_bytes)
         return None
