@@ -28,7 +28,11 @@ def measure_deletion(server: ServerProcess, scale: Scale) -> Figures:
     with topic_of(server) as topic:
         admin.delete_topics([large])[large].result(PATIENCE_S)
         waits = sorted(_wait_times(server, topic, data_directory(server)))
-    return {"deletion-p99": percentile(waits, 99) / 1000, "deletion-longest": waits[-1] / 1000}
+    return {
+        "deletion-p99": percentile(waits, 99) / 1000,
+        "deletion-longest": waits[-1] / 1000,
+        "deletion-size": scale.megabytes_deleted,
+    }
 
 
 def _wait_times(server: ServerProcess, topic: str, data: Path) -> list[int]:

@@ -76,8 +76,9 @@ ROWS = (
     Row("rebalance", "1,000 consumers in 100 groups rebalance", "s", decimals=3, ratio_at_most=1),
     Row("compaction-share", "producing while 1 GB is compacted, of what it is without", "%", value_at_least=80),
     Row("compaction-seconds", "the compaction meanwhile", "s", decimals=1),
-    Row("deletion-p99", "one record at a time while 1.2 GB of another topic are removed: p99", "ms", decimals=1),
+    Row("deletion-p99", "one record at a time while a large topic is removed: p99", "ms", decimals=1),
     Row("deletion-longest", "the longest of them", "ms", decimals=1, value_at_most=100),
+    Row("deletion-size", "what was removed meanwhile", "MB"),
     Row(
         "neighbour-p99",
         "p99 of small produces while another client asks for everything at 10,000 partitions",

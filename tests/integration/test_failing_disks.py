@@ -77,7 +77,7 @@ class TestFullDisk:
         broker = start_broker(large, config=config)
         servers = broker.bootstrap_servers
         on_small, on_large = topics_on_both(servers, small_disk / "data", large)
-        accepted = fill_until_refused(servers, on_small)
+        accepted = fill_until_refused(servers, on_small, small_disk)
         assert accepted > 0
         # The one partition is offline, for writers and readers, and says so.
         assert produce_raw(servers, on_small) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -101,8 +101,7 @@ class TestFullDisk:
         broker = start_broker(small_disk / "data")
         servers = broker.bootstrap_servers
         topic = create_topic(servers)
-        (small_disk / "ballast").write_bytes(b"\0" * 1024 * 1024)
-        accepted = fill_until_refused(servers, topic, make_ballast=False)
+        accepted = fill_until_refused(servers, topic, small_disk)
         assert broker.terminate() == 0
         (small_disk / "ballast").unlink()
         broker.start()
@@ -122,13 +121,9 @@ def topics_on_both(servers: str, small: Path, large: Path) -> tuple[str, str]:
     raise AssertionError(f"partitions went to {list(found)} only")
 
 
-def fill_until_refused(servers: str, topic: str, make_ballast: bool = True) -> int:
-    """How many records of 100 KB were acknowledged before the disk was full."""
-    if make_ballast:
-        small = Path(
-            next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "/small " in line)
-        )
-        (small / "ballast").write_bytes(b"\0" * 1024 * 1024)
+def fill_until_refused(servers: str, topic: str, small_disk: Path) -> int:
+    """How many records of 100 KB were acknowledged before the disk was full, together with a file `ballast`."""
+    (small_disk / "ballast").write_bytes(b"\0" * 1024 * 1024)
     for count in range(100):
         answer = produce_raw(servers, topic, os.urandom(100_000))
         if answer != ErrorCode.NONE:

@@ -70,10 +70,12 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(directory: Path, properties: Mapping[str, str] | None = None) -> AsyncIterator[Served]:
+async def serving(
+    directory: Path, properties: Mapping[str, str] | None = None, files: Files | None = None
+) -> AsyncIterator[Served]:
     config = BrokerConfig.parse({"log.dirs": str(directory), **(properties or {})})
     clock = ManualClock()
-    around = Surroundings(clock, Files(), random.Random(1))
+    around = Surroundings(clock, files or Files(), random.Random(1))
     server = await BrokerServer.compose(config, MemoryStore(), around, BrokerMetrics(lambda code: ErrorCode(code).name))
     try:
         yield Served(server, clock)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
+import contextlib
 from pathlib import Path
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work
+from penstock.log.directories.data_directory import DataDirectory
+from penstock.log.storage.files import DiskSpace
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,14 +22,25 @@ from penstock.protocol.messages.describe_log_dirs import (
 )
 
 
-def describe_log_dirs(
+async def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
-) -> Work[DescribeLogDirsResponse]:
+) -> DescribeLogDirsResponse:
     """Lists the partitions in each data directory and their sizes. From version 3 on the whole request may fail, from
-    version 4 on the answer has the size of the disk.
+    version 4 on the answer has the size of the disk. A disk that hangs may not say how large it is: a thread asks.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    by_directory = await broker.slices.run(_list_partitions(broker, request))
+    online = [directory for path, directory in broker.directories.directories.items() if path in by_directory]
+    spaces = await asyncio.to_thread(_measure, online)
+    response = DescribeLogDirsResponse()
+    for path, topics in by_directory.items():
+        is_offline = path in broker.directories.offline
+        response.results.append(_describe(path, topics, None if is_offline else spaces.get(path)))
+    return response
+
+
+def _list_partitions(broker: Broker, request: DescribeLogDirsRequest) -> Work[dict[Path, list[DescribeLogDirsTopic]]]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = set()
@@ -42,20 +56,21 @@ def describe_log_dirs(
             described = by_directory[partition.directory].setdefault(topic, DescribeLogDirsTopic(name=topic))
             described.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=partition.size))
         yield
-    return DescribeLogDirsResponse(
-        results=[_describe(broker, path, list(topics.values())) for path, topics in by_directory.items()]
-    )
+    return {path: list(topics.values()) for path, topics in by_directory.items()}
 
 
-def _describe(broker: Broker, path: Path, topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResult:
-    if path in broker.directories.offline:
+def _measure(directories: list[DataDirectory]) -> dict[Path, DiskSpace]:
+    """In a thread. A disk that does not answer is left out."""
+    spaces = {}
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            spaces[directory.path] = directory.files.space(directory.path)
+    return spaces
+
+
+def _describe(path: Path, topics: list[DescribeLogDirsTopic], space: DiskSpace | None) -> DescribeLogDirsResult:
+    if space is None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path))
-    answer = DescribeLogDirsResult(log_dir=str(path.absolute()), topics=topics)
-    try:
-        usage = os.statvfs(path)
-    except OSError:
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return answer
-    answer.total_bytes = usage.f_blocks * usage.f_frsize
-    answer.usable_bytes = usage.f_bavail * usage.f_frsize
-    return answer
+    return DescribeLogDirsResult(
+        log_dir=str(path.absolute()), topics=topics, total_bytes=space.total_bytes, usable_bytes=space.usable_bytes
+    )

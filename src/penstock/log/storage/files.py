@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.core.types import Buffer
 
@@ -164,6 +165,11 @@ class FileSlice:
         return data
 
 
+class DiskSpace(NamedTuple):
+    total_bytes: int
+    usable_bytes: int
+
+
 class Files:
     """Paths on the real disk."""
 
@@ -229,6 +235,11 @@ class Files:
 
     def size(self, path: StrPath) -> int:
         return os.stat(path).st_size
+
+    def space(self, path: StrPath) -> DiskSpace:
+        """Of the disk that the path lies on. A network disk that hangs does not answer."""
+        usage = os.statvfs(path)
+        return DiskSpace(usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize)
 
     def modified_ms(self, path: StrPath) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000

@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.log.storage.files import StrPath
@@ -49,6 +49,12 @@ class Plan:
     error: int
     partial_bytes: int  # that a failing write stores first
     is_crash: bool  # between the first and the second life: kill -9, or a clean shutdown
+
+    def within_reach(self, counts: Counter[Cell]) -> Plan:
+        """For another try, after a life in which the operation did not come: no later than the last of its cell came
+        there. How often an operation comes depends on the time that appends take, because segments end with age.
+        """
+        return replace(self, number=max(1, min(self.number, counts[self.cell])))
 
     def __str__(self) -> str:
         name = errno.errorcode[self.error]

@@ -63,6 +63,7 @@ _ROUNDS_UNTIL_WARM = 5
 _MAX_GROWTH_MB = 64.0
 _VERIFIED_AT_ONCE = 10
 _MOST_EXAMPLES = 20
+_MAX_ATTEMPTS = 3
 _MOST_FROM_A_ROUND = 4
 
 
@@ -299,13 +300,23 @@ class DiskRounds:
             profiles.append((is_crash, healthy.files.counts))
         for number, plan in enumerate(make_plans(profiles, self.rounds, random.Random(self.seed)), 1):
             if self.only in (None, number):
-                done = self._run_one(str(number), plan, plan.is_crash, report)
+                done = self._run_planned(str(number), plan, report)
                 report.rounds += 1
                 report.missed += not done.files.has_failed
                 report.hits += Counter(set(done.files.hits))
                 self.say(f"round {number} of {self.rounds}: {plan}")
         self._verify(report)
         return report
+
+    def _run_planned(self, name: str, plan: Plan, report: DiskReport) -> DiskRound:
+        """A life in which the operation fails. A life in which it did not come is followed by another one."""
+        done = self._run_one(name, plan, plan.is_crash, report)
+        for attempt in range(2, _MAX_ATTEMPTS + 1):
+            if done.files.has_failed:
+                break
+            plan = plan.within_reach(done.files.counts)
+            done = self._run_one(f"{name}-attempt-{attempt}", plan, plan.is_crash, report)
+        return done
 
     def _run_one(self, name: str, plan: Plan | None, is_crash: bool, report: DiskReport) -> DiskRound:
         done = DiskRound(self.root / name, f"{self.seed}/{name}", plan, is_crash=is_crash)
