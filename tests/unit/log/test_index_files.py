@@ -164,6 +164,20 @@ def test_index_files_come_back_when_somebody_removes_them(tmp_path: Path) -> Non
     assert index_bytes(disk) == complete_index(tmp_path, 80)
 
 
+def test_index_files_have_no_hole_when_the_disk_is_full_just_after_somebody_removed_them(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    disk, log = new_log(tmp_path / "log", files)
+    append_newer(log, 40)
+    log.write_index_entries()
+    disk.log_file().with_suffix(".index").unlink()
+    append_newer(log, 40, 40)
+    files.fail(Fault.on("write_file", ".index", errno.ENOSPC, partial_bytes=4))
+    log.write_index_entries()
+    files.heal()
+    log.write_index_entries()
+    assert index_bytes(disk)[0] == complete_index(tmp_path, 80)[0]
+
+
 def test_indexes_are_durable_when_the_log_was_closed_cleanly(tmp_path: Path) -> None:
     files = FaultyFiles()
     _, log = new_log(tmp_path, files)

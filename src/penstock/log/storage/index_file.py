@@ -55,6 +55,7 @@ class IndexFile:
             return
         self._is_synced = False
         if written is None or not self._append(entries.encode(written), self._entry_size * written):
+            self._written = None  # should the write fail, the file holds less than it did
             self._files.write_file(self._path, entries.encode())
         self._written = len(entries)
 
