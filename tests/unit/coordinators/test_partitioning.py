@@ -25,6 +25,17 @@ def test_partition_is_that_of_kafka_when_a_key_is_placed(key: str, expected_hash
     assert partition_for(key, 50) == expected_partition
 
 
+@pytest.mark.parametrize("length", [63, 64, 65, 511, 512, 513, 1_024, 32_767])
+@pytest.mark.parametrize("characters", ["group-", "\uffff", "Größe\U0001f600"])
+def test_hash_is_that_of_the_definition_when_a_key_has_any_length(characters: str, length: int) -> None:
+    text = (characters * length)[:length]
+    encoded = text.encode("utf-16-be")
+    expected = 0
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        expected = (expected * 31 + 256 * high + low) % 2**32
+    assert java_string_hash(text) % 2**32 == expected
+
+
 def test_no_memory_is_held_when_clients_name_many_long_ids() -> None:
     tracemalloc.start()
     try:
