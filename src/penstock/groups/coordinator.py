@@ -6,14 +6,14 @@ Clients' requests go to `shards` with a line of `operations.table`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
 from penstock.coordinators.routing import ShardKind, Shards
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerProgress, Group
 from penstock.groups.operations import administration, consumer_membership
+from penstock.groups.operations.administration import Candidates, Removal
 from penstock.groups.outcome import GroupOutcome, TimerKey
-from penstock.groups.requests import DeletedTopic
 from penstock.groups.results import ListGroupsResult
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard, random_suffix
@@ -58,17 +58,25 @@ class GroupCoordinator:
 
     # --------------------------------------------------------------------------------- administration
 
-    def expire_offsets(self, partition: int, now_ms: int) -> GroupOutcome:
-        return self.shards.run(partition, lambda shard: administration.expire_offsets(shard, now_ms))
+    def expire_offsets(self, partition: int, now_ms: int, candidates: Candidates | None = None) -> GroupOutcome:
+        return self.shards.run(partition, lambda shard: administration.expire_offsets(shard, now_ms, candidates))
 
-    def remove_topics(self, partition: int, topics: Iterable[DeletedTopic]) -> GroupOutcome:
-        return self.shards.run(partition, lambda shard: administration.remove_topics(shard, topics))
+    def remove_topics(self, partition: int, removal: Removal, candidates: Candidates | None = None) -> GroupOutcome:
+        return self.shards.run(partition, lambda shard: administration.remove_topics(shard, removal, candidates))
 
-    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> ListGroupsResult:
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> Generator[None, None, ListGroupsResult]:
+        """One step for each group. Between two steps anything may happen, also to the groups."""
         if self.shards.is_loading:
             return ListGroupsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        groups = (group for shard in self.shards.active() for group in administration.list_groups(shard, states, types))
-        return ListGroupsResult(ErrorCode.NONE, tuple(groups))
+        wanted = administration.compile_filter(states, types)
+        listed = []
+        for group in list(self._groups()):
+            if wanted.accepts(group):
+                listed.append(administration.show_listed(group))
+            yield
+        return ListGroupsResult(ErrorCode.NONE, tuple(listed))
 
     # ---------------------------------------------------------------------------------------- figures
 

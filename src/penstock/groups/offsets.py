@@ -36,14 +36,22 @@ class OffsetStore:
     def partitions_with_open_transaction(self, group_id: str) -> list[TopicPartition]:
         return list(self._open_transactions.get(group_id, ()))
 
+    def partitions_of(self, group_id: str) -> list[TopicPartition]:
+        """With an offset, or with one that a transaction may yet commit."""
+        return list(dict.fromkeys([*self.of_group(group_id), *self._open_transactions.get(group_id, ())]))
+
+    def versions(self, group_id: str, partition: TopicPartition) -> Iterator[CommittedOffset]:
+        """The offset that counts, and those that open transactions may commit."""
+        committed = self.get(group_id, partition)
+        if committed is not None:
+            yield committed
+        for producer_id in self._open_transactions.get(group_id, {}).get(partition, ()):
+            pending = self._pending.get(producer_id, {}).get(group_id, {}).get(partition)
+            if pending is not None:
+                yield pending
+
     def groups(self) -> list[str]:
         return list(self._committed.keys() | self._open_transactions.keys())
-
-    def pending(self) -> Iterator[tuple[str, TopicPartition, CommittedOffset]]:
-        for by_group in self._pending.values():
-            for group_id, offsets in by_group.items():
-                for partition, committed in offsets.items():
-                    yield group_id, partition, committed
 
     # ----------------------------------------------------------------------------------------- replay
 

@@ -4,6 +4,7 @@ because the append of its records may fail after the answer was composed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET
@@ -26,7 +27,7 @@ class JoinResult(NamedTuple):
     protocol_name: str | None = None  # null on the wire from JoinGroup v7 on, "" before
     leader: str = ""
     skip_assignment: bool = False
-    members: tuple[JoinedMember, ...] = ()  # for the leader alone
+    members: Sequence[JoinedMember] = ()  # for the leader alone
 
     def failed(self, error: ErrorCode) -> JoinResult:
         return JoinResult(error, NO_MEMBER_ID)
@@ -95,7 +96,7 @@ class FetchedOffset(NamedTuple):
 
 class OffsetFetchResult(NamedTuple):
     error: ErrorCode
-    partitions: tuple[FetchedOffset, ...] = ()
+    partitions: Sequence[FetchedOffset] = ()
 
 
 class OffsetDeleteResult(NamedTuple):
@@ -133,7 +134,7 @@ class DescribedGroup(NamedTuple):
     state: str = ""
     protocol_type: str = ""
     protocol_data: str = ""
-    members: tuple[DescribedMember, ...] = ()
+    members: Sequence[DescribedMember] = ()
     error_message: str | None = None
 
 
@@ -171,7 +172,7 @@ class DescribedConsumerGroup(NamedTuple):
     epoch: int = 0
     target_epoch: int = 0
     assignor: str = ""
-    members: tuple[DescribedConsumer, ...] = ()
+    members: Sequence[DescribedConsumer] = ()
 
 
 class ListedGroup(NamedTuple):

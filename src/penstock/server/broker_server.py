@@ -243,6 +243,7 @@ def _assemble(
     partitions = Partitions(config.identity.node_id, directories, metadata.topic_settings, metrics.topics, clock)
     flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
+    slices = Slices(surroundings.stopwatch.passed)
     groups = GroupRuntime(
         GroupCoordinator(
             group_settings(config.groups),
@@ -253,6 +254,7 @@ def _assemble(
         flusher,
         clock,
         metrics.groups,
+        slices,
     )
     transactions = TransactionRuntime(
         TransactionCoordinator(
@@ -264,6 +266,7 @@ def _assemble(
         MarkerWriter(partitions, lambda where: metadata.image.partition(*where) is not None, groups, clock),
         flusher,
         clock,
+        slices,
     )
     return Broker(
         node_id=config.identity.node_id,
@@ -272,7 +275,7 @@ def _assemble(
         metrics=metrics,
         authorizer=AllowEverything(),
         served_versions=[api.served_versions for api in APIS.values()],
-        slices=Slices(surroundings.stopwatch.passed),
+        slices=slices,
         metadata=metadata,
         directories=directories,
         partitions=partitions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from penstock.coordinators.regular_expression import NameExpression
@@ -62,17 +62,19 @@ def compile_filter(request: ListTransactionsRequest) -> Filter:
     return Filter(states, set(request.producer_ids), request.duration_ms, pattern)
 
 
-def list_transactions(shard: TransactionShard, wanted: Filter, now_ms: int) -> Iterator[ListedTransaction]:
-    for transactional_id, transaction in shard.transactions.items():
-        if wanted.accepts(transactional_id, transaction, now_ms):
-            yield ListedTransaction(transactional_id, transaction.producer_id, transaction.state.title)
+def show_listed(transactional_id: str, transaction: Transaction) -> ListedTransaction:
+    return ListedTransaction(transactional_id, transaction.producer_id, transaction.state.title)
 
 
-def expire_transactional_ids(shard: TransactionShard, now_ms: int) -> TransactionOutcome:
+def expire_transactional_ids(
+    shard: TransactionShard, now_ms: int, candidates: Iterable[str] | None = None
+) -> TransactionOutcome:
+    """Looks at the `candidates` alone (None: at all ids), which may be gone by now."""
     outcome = shard.outcome()
     outcome.is_atomic = False
     before_ms = now_ms - shard.settings.transactional_id_expiration_ms
-    for transactional_id, transaction in shard.transactions.items():
-        if transaction.state in IDLE and transaction.last_update_timestamp_ms <= before_ms:
+    for transactional_id in shard.transactions if candidates is None else candidates:
+        transaction = shard.transactions.get(transactional_id)
+        if transaction is not None and transaction.state in IDLE and transaction.last_update_timestamp_ms <= before_ms:
             shard.stage_tombstone(outcome, transactional_id)
     return outcome

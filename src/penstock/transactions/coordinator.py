@@ -7,7 +7,7 @@ Requests go to `shards` with a line of `operations`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 
 from penstock.coordinators.routing import ShardKind, Shards
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -40,23 +40,32 @@ class TransactionCoordinator:
         """
         return self.shards.run(written.state_partition, lambda shard: ending.on_markers_written(shard, written, now_ms))
 
-    def list_transactions(self, request: ListTransactionsRequest, now_ms: int) -> ListTransactionsResult:
+    def list_transactions(
+        self, request: ListTransactionsRequest, now_ms: int
+    ) -> Generator[None, None, ListTransactionsResult]:
+        """One step for each transaction. Between two steps anything may happen, also to the transactions."""
         if self.shards.is_loading:
             return ListTransactionsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
             wanted = administration.compile_filter(request)
         except ApiError as error:
             return ListTransactionsResult(error.code)
-        listed = (
-            transaction
-            for shard in self.shards.active()
-            for transaction in administration.list_transactions(shard, wanted, now_ms)
-        )
+        listed = []
+        for transactional_id, transaction in [
+            each for shard in self.shards.active() for each in shard.transactions.items()
+        ]:
+            if wanted.accepts(transactional_id, transaction, now_ms):
+                listed.append(administration.show_listed(transactional_id, transaction))
+            yield
         return ListTransactionsResult(ErrorCode.NONE, tuple(listed), administration.unknown_states(request))
 
-    def expire_transactional_ids(self, partition: int, now_ms: int) -> TransactionOutcome:
+    def expire_transactional_ids(
+        self, partition: int, now_ms: int, candidates: Iterable[str] | None = None
+    ) -> TransactionOutcome:
         """To be called every now and then (transaction.remove.expired.transaction.cleanup.interval.ms)."""
-        return self.shards.run(partition, lambda shard: administration.expire_transactional_ids(shard, now_ms))
+        return self.shards.run(
+            partition, lambda shard: administration.expire_transactional_ids(shard, now_ms, candidates)
+        )
 
     def transaction_counts(self) -> Counter[TransactionState]:
         return Counter(

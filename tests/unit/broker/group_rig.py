@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.slices import Slices
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import GroupMetrics, LogMetrics
@@ -53,8 +54,10 @@ class Rig:
         self.host.apply(topic_image(CONSUMER_OFFSETS, PARTITIONS))
 
     def new_runtime(self) -> None:
-        coordinator = GroupCoordinator(SETTINGS, PARTITIONS)
-        self.runtime = GroupRuntime(coordinator, self.host.partitions, self.flusher, self.host.clock, GroupMetrics())
+        coordinator, slices = GroupCoordinator(SETTINGS, PARTITIONS), Slices(lambda: 0.0)
+        self.runtime = GroupRuntime(
+            coordinator, self.host.partitions, self.flusher, self.host.clock, GroupMetrics(), slices
+        )
 
     def submit(self, request: OffsetCommitRequest | JoinRequest) -> Coroutine[Any, Any, Any]:
         if isinstance(request, JoinRequest):

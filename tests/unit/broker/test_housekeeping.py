@@ -56,7 +56,8 @@ class Rig:
         metadata = await Metadata.open(MemoryStore(), self.config, ENDPOINTS, self.host.clock)
         coordinator = GroupCoordinator(GroupSettings(), 1)
         partitions, clock = self.host.partitions, self.host.clock
-        groups = GroupRuntime(coordinator, partitions, self.flusher, clock, self.metrics.groups)
+        slices = Slices(lambda: 0.0)
+        groups = GroupRuntime(coordinator, partitions, self.flusher, clock, self.metrics.groups, slices)
         producer_ids = ProducerIds(metadata.allocate_producer_id_block)
         self.broker = Broker(
             node_id=NODE,
@@ -65,7 +66,7 @@ class Rig:
             metrics=self.metrics,
             authorizer=AllowEverything(),
             served_versions=(),
-            slices=Slices(lambda: 0.0),
+            slices=slices,
             metadata=metadata,
             directories=self.host.directories,
             partitions=self.host.partitions,
@@ -79,6 +80,7 @@ class Rig:
                 MarkerWriter(partitions, lambda _: True, groups, clock),
                 self.flusher,
                 clock,
+                slices,
             ),
             topic_creation=TopicCreation(metadata),
         )

@@ -14,6 +14,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.slices import Slices
 from penstock.cluster.image import TopicImage
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.core.log_settings import LogSettings
@@ -71,12 +72,12 @@ class Rig:
 
     def new_runtimes(self) -> None:
         partitions, clock = self.host.partitions, self.host.clock
-        coordinator = GroupCoordinator(GroupSettings(), 1)
-        self.groups = GroupRuntime(coordinator, partitions, self.flusher, clock, GroupMetrics())
+        coordinator, slices = GroupCoordinator(GroupSettings(), 1), Slices(lambda: 0.0)
+        self.groups = GroupRuntime(coordinator, partitions, self.flusher, clock, GroupMetrics(), slices)
         self.curtain = Curtain(partitions)
         markers = MarkerWriter(self.curtain, lambda where: where in self.existing, self.groups, clock)
         transactions = TransactionCoordinator(TransactionSettings(), 1, itertools.count(100).__next__)
-        self.runtime = TransactionRuntime(transactions, partitions, markers, self.flusher, clock)
+        self.runtime = TransactionRuntime(transactions, partitions, markers, self.flusher, clock, slices)
 
     async def load(self) -> None:
         self.groups.load(1)

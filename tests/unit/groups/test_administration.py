@@ -4,10 +4,10 @@ import pytest
 
 from penstock.core.types import TopicPartition
 from penstock.groups.classic.group import GroupState
+from penstock.groups.operations.administration import Removal
 from penstock.groups.operations.table import DELETE_GROUP, DESCRIBE_GROUP, FETCH_OFFSETS
 from penstock.groups.records.consumer_offsets import CommittedOffset, RecordedGroup, encode_group, encode_offset
 from penstock.groups.requests import (
-    DeletedTopic,
     DeleteGroupRequest,
     DescribeGroupRequest,
     LeavingMember,
@@ -18,6 +18,7 @@ from penstock.groups.requests import (
 from penstock.groups.results import DeleteGroupResult, ListedGroup
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
+from tests.unit.coordinators.steps import finish
 from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime, subscribed
 
 COMMIT = OffsetToCommit("orders", 0, 42)
@@ -71,14 +72,14 @@ def test_groups_are_listed_when_they_pass_the_filters(
     runtime = Runtime()
     runtime.stable_group()
     runtime.commit(COMMIT, group_id="simple")
-    result = runtime.groups.list_groups(states, types)
+    result = finish(runtime.groups.list_groups(states, types))
     assert [group.group_id for group in result.groups] == expected
 
 
 def test_list_names_protocol_state_and_type_when_a_group_is_listed() -> None:
     runtime = Runtime()
     runtime.stable_group()
-    assert runtime.groups.list_groups().groups == (ListedGroup(GROUP, "consumer", "Stable", "classic"),)
+    assert finish(runtime.groups.list_groups()).groups == (ListedGroup(GROUP, "consumer", "Stable", "classic"),)
     assert runtime.groups.group_counts() == {GroupState.STABLE: 1}
 
 
@@ -256,6 +257,6 @@ def test_offsets_are_removed_when_their_topic_is_deleted() -> None:
         OffsetToCommit("orders", 2, 1),
         OffsetToCommit("other", 0, 1),
     )
-    runtime.run(runtime.groups.remove_topics(0, [DeletedTopic("orders", old)]))
+    runtime.run(runtime.groups.remove_topics(0, Removal({"orders": old})))
     remaining = runtime.groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(GROUP, None)).partitions
     assert [TopicPartition(found.topic, found.partition) for found in remaining] == [("orders", 1), ("other", 0)]

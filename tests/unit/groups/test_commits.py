@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ OTHER_0 = TopicPartition("other", 0)
 COMMIT = OffsetToCommit("orders", 0, 42, 5, "note")
 
 
-def fetch(runtime: Runtime, *partitions: TopicPartition, **more: Any) -> tuple[FetchedOffset, ...]:
+def fetch(runtime: Runtime, *partitions: TopicPartition, **more: Any) -> Sequence[FetchedOffset]:
     result = runtime.groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest(GROUP, partitions or None, **more))
     assert result.error is ErrorCode.NONE
     return result.partitions

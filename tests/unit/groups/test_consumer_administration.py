@@ -21,6 +21,7 @@ from penstock.groups.requests import (
 )
 from penstock.groups.results import DeleteGroupResult, OffsetDeleteResult
 from penstock.protocol.errors import ErrorCode
+from tests.unit.coordinators.steps import finish
 from tests.unit.groups.consumer_harness import ConsumerRuntime, of_orders
 from tests.unit.groups.harness import GROUP
 
@@ -117,8 +118,8 @@ def test_offsets_expire_when_nobody_subscribes_and_the_group_goes_with_the_last(
     runtime.beat("a", -1)
     runtime.run(runtime.groups.expire_offsets(0, runtime.now_ms))
     assert runtime.groups.offset_count() == 0
-    assert runtime.groups.list_groups().groups == ()
-    assert runtime.restarted().groups.list_groups().groups == ()
+    assert finish(runtime.groups.list_groups()).groups == ()
+    assert finish(runtime.restarted().groups.list_groups()).groups == ()
 
 
 def test_group_is_deleted_when_it_is_empty() -> None:
@@ -130,7 +131,7 @@ def test_group_is_deleted_when_it_is_empty() -> None:
     runtime.beat("a", -1)
     runtime.run(runtime.groups.shards.perform(DELETE_GROUP, deleted, DeleteGroupRequest(GROUP), runtime.now_ms))
     assert runtime.answer(deleted, DeleteGroupResult).error is ErrorCode.NONE
-    assert runtime.restarted().groups.list_groups().groups == ()
+    assert finish(runtime.restarted().groups.list_groups()).groups == ()
     assert runtime.groups.offset_count() == 0
 
 
@@ -150,5 +151,5 @@ def test_group_is_described_when_it_is_of_this_kind() -> None:
         runtime.groups.shards.read(DESCRIBE_CONSUMER_GROUP, DescribeGroupRequest("")).error
         is ErrorCode.INVALID_GROUP_ID
     )
-    assert runtime.groups.list_groups(["stable"], ["Consumer"]).groups[0].group_type == "consumer"
-    assert runtime.groups.list_groups([], ["classic"]).groups == ()
+    assert finish(runtime.groups.list_groups(["stable"], ["Consumer"])).groups[0].group_type == "consumer"
+    assert finish(runtime.groups.list_groups([], ["classic"])).groups == ()

@@ -36,6 +36,7 @@ from penstock.groups.requests import (
 from penstock.groups.results import OffsetCommitResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ApiError, ErrorCode
+from tests.unit.coordinators.steps import finish
 from tests.unit.coordinators.tokens import NOBODY, error_of
 from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime
 
@@ -67,7 +68,7 @@ def errors_of_all_operations(groups: GroupCoordinator) -> dict[str, ErrorCode]:
 def test_operations_are_refused_when_another_broker_has_the_group() -> None:
     groups = GroupCoordinator(GroupSettings(), 50)
     assert set(errors_of_all_operations(groups).values()) == {ErrorCode.NOT_COORDINATOR}
-    assert groups.list_groups().error is ErrorCode.NONE
+    assert finish(groups.list_groups()).error is ErrorCode.NONE
 
 
 def test_operations_are_put_off_when_the_group_is_being_loaded() -> None:
@@ -76,7 +77,7 @@ def test_operations_are_put_off_when_the_group_is_being_loaded() -> None:
     found = errors_of_all_operations(groups)
     assert found.pop("heartbeat") is ErrorCode.NONE  # a member must not think it lost its place
     assert set(found.values()) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    assert groups.list_groups().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert finish(groups.list_groups()).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_request_is_checked_first_when_another_broker_has_the_group() -> None:
@@ -209,7 +210,7 @@ def test_one_warning_is_logged_when_the_log_holds_records_of_newer_software() ->
         runtime.groups.shards.replay(0, b"\x00\x63\x00\x01g", b"\x00\x00\x00\x00\x00\x01")
     logger.removeHandler(lines)
     assert lines.lines == ["records of newer software are skipped"]
-    assert runtime.groups.list_groups().groups == ()
+    assert finish(runtime.groups.list_groups()).groups == ()
 
 
 def test_loading_fails_when_a_record_is_damaged() -> None:

@@ -10,6 +10,7 @@ from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.subscription import decode_assignment, encode_assignment_for
 from penstock.groups.topics import TopicIdPartition
 from penstock.protocol.errors import ErrorCode
+from tests.unit.coordinators.steps import finish
 from tests.unit.groups.consumer_harness import AT_ONCE, TOPICS, ConsumerRuntime, durable, of_orders
 from tests.unit.groups.harness import GROUP, REBALANCE_MS, SESSION_MS, subscription
 
@@ -193,7 +194,7 @@ def test_group_is_classic_when_the_last_member_of_the_new_protocol_is_silent() -
         runtime.advance(5_000)
         runtime.heartbeat(first, 1)
         runtime.heartbeat(second, 1)
-    assert runtime.groups.list_groups().groups[0].group_type == "classic"
+    assert finish(runtime.groups.list_groups()).groups[0].group_type == "classic"
 
 
 def test_group_stays_when_the_policy_forbids_the_downgrade() -> None:
@@ -201,7 +202,7 @@ def test_group_stays_when_the_policy_forbids_the_downgrade() -> None:
     runtime, _ = classic_group(settings=settings)
     runtime.enter("new")
     runtime.beat("new", -1)
-    assert runtime.groups.list_groups().groups[0].group_type == "consumer"
+    assert finish(runtime.groups.list_groups()).groups[0].group_type == "consumer"
 
 
 def test_former_group_is_back_when_the_downgrade_cannot_be_written() -> None:
@@ -233,8 +234,8 @@ def test_empty_group_becomes_classic_when_a_classic_member_joins() -> None:
     runtime.enter("new")
     runtime.beat("new", -1)
     runtime.new_member_id()
-    assert runtime.groups.list_groups().groups[0].group_type == "classic"
-    assert runtime.restarted().groups.list_groups().groups[0].group_type == "classic"
+    assert finish(runtime.groups.list_groups()).groups[0].group_type == "classic"
+    assert finish(runtime.restarted().groups.list_groups()).groups[0].group_type == "classic"
 
 
 def test_empty_group_is_back_when_its_end_cannot_be_written() -> None:

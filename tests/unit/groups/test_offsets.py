@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.types import NO_PRODUCER_ID, TopicPartition
+from penstock.core.types import NO_PRODUCER_ID, ZERO_TOPIC_ID, TopicPartition
 from penstock.groups.offsets import OffsetStore
+from penstock.groups.operations.administration import Removal
 from penstock.groups.operations.table import DELETE_GROUP, FETCH_OFFSETS
 from penstock.groups.records.consumer_offsets import CommittedOffset, encode_offset
-from penstock.groups.requests import DeletedTopic, DeleteGroupRequest, OffsetFetchRequest
+from penstock.groups.requests import DeleteGroupRequest, OffsetFetchRequest
 from penstock.protocol.errors import ErrorCode
 from tests.unit.groups.harness import GROUP, Runtime
 
@@ -29,7 +30,7 @@ def test_offset_of_a_transaction_counts_when_it_is_committed(is_committed: bool,
     store.replay_transaction_end(PRODUCER, is_committed)
     assert store.of_group(GROUP)[ORDERS_0].offset == expected
     assert not store.has_open_transaction(GROUP)
-    assert list(store.pending()) == []
+    assert [each.offset for each in store.versions(GROUP, ORDERS_0)] == [expected]  # nothing is pending
 
 
 def test_later_plain_commit_wins_when_the_transaction_ends_after_it() -> None:
@@ -93,7 +94,7 @@ def test_pending_offsets_are_removed_when_their_topic_or_group_is() -> None:
     for removal in ("topic", "group"):
         runtime = runtime_with_open_transaction()
         if removal == "topic":
-            runtime.run(runtime.groups.remove_topics(0, [DeletedTopic("orders")]))
+            runtime.run(runtime.groups.remove_topics(0, Removal({"orders": ZERO_TOPIC_ID})))
         else:
             runtime.run(
                 runtime.groups.shards.perform(DELETE_GROUP, runtime.token(), DeleteGroupRequest(GROUP), runtime.now_ms)

@@ -10,6 +10,7 @@ from penstock.transactions.operations import DESCRIBE_TRANSACTION
 from penstock.transactions.requests import DescribeTransactionRequest, ListTransactionsRequest
 from penstock.transactions.results import DescribedTransaction
 from penstock.transactions.settings import TransactionSettings
+from tests.unit.coordinators.steps import finish
 from tests.unit.transactions.harness import FIRST_PRODUCER_ID, ID, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
 
 DAY_MS = 24 * 3_600_000
@@ -76,22 +77,24 @@ def runtime() -> Runtime:
 def test_transactions_are_listed_when_they_pass_every_filter(
     runtime: Runtime, request_: ListTransactionsRequest, expected: set[str]
 ) -> None:
-    result = runtime.transactions.list_transactions(request_, runtime.now_ms)
+    result = finish(runtime.transactions.list_transactions(request_, runtime.now_ms))
     assert result.error is ErrorCode.NONE
     assert {listed.transactional_id for listed in result.transactions} == expected
 
 
 def test_unknown_states_are_named_when_they_are_asked_for(runtime: Runtime) -> None:
-    result = runtime.transactions.list_transactions(ListTransactionsRequest(states=("Open", "Empty")), runtime.now_ms)
+    result = finish(
+        runtime.transactions.list_transactions(ListTransactionsRequest(states=("Open", "Empty")), runtime.now_ms)
+    )
     assert result.unknown_state_filters == ("Open",)
     assert [listed.transactional_id for listed in result.transactions] == ["refunds"]
-    nothing = runtime.transactions.list_transactions(ListTransactionsRequest(states=("Open",)), runtime.now_ms)
+    nothing = finish(runtime.transactions.list_transactions(ListTransactionsRequest(states=("Open",)), runtime.now_ms))
     assert (nothing.error, nothing.transactions) == (ErrorCode.NONE, ())
 
 
 def test_list_is_refused_when_the_pattern_is_no_regular_expression(runtime: Runtime) -> None:
-    result = runtime.transactions.list_transactions(
-        ListTransactionsRequest(transactional_id_pattern="("), runtime.now_ms
+    result = finish(
+        runtime.transactions.list_transactions(ListTransactionsRequest(transactional_id_pattern="("), runtime.now_ms)
     )
     assert result.error is ErrorCode.INVALID_REGULAR_EXPRESSION
 
@@ -162,8 +165,10 @@ def test_transactional_id_stays_when_its_tombstone_cannot_be_written() -> None:
 def test_list_is_quick_when_a_pattern_would_backtrack_for_years() -> None:
     runtime = Runtime()
     runtime.init("x" * 60)
-    listed = runtime.transactions.list_transactions(
-        ListTransactionsRequest(transactional_id_pattern="(x+x+)+y"), runtime.now_ms
+    listed = finish(
+        runtime.transactions.list_transactions(
+            ListTransactionsRequest(transactional_id_pattern="(x+x+)+y"), runtime.now_ms
+        )
     )
     assert listed.transactions == ()
 
@@ -173,7 +178,7 @@ def test_no_memory_is_held_when_many_patterns_were_asked_for(runtime: Runtime) -
     try:
         for number in range(100):
             request = ListTransactionsRequest(transactional_id_pattern=f"{number:04}" * 1_000)
-            assert not runtime.transactions.list_transactions(request, runtime.now_ms).transactions
+            assert not finish(runtime.transactions.list_transactions(request, runtime.now_ms)).transactions
         assert tracemalloc.get_traced_memory()[0] < 1 << 20
     finally:
         tracemalloc.stop()

@@ -24,6 +24,7 @@ from penstock.transactions.requests import (
 from penstock.transactions.results import AddPartitionsResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import TransactionState
+from tests.unit.coordinators.steps import finish
 from tests.unit.coordinators.tokens import NOBODY, error_of
 from tests.unit.transactions.harness import ID, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
 
@@ -47,14 +48,14 @@ def errors_of_everything(transactions: TransactionCoordinator) -> set[ErrorCode]
 def test_client_is_sent_elsewhere_when_the_partition_is_not_here() -> None:
     transactions = TransactionCoordinator(TransactionSettings(), 1, lambda: 1)
     assert errors_of_everything(transactions) == {ErrorCode.NOT_COORDINATOR}
-    assert transactions.list_transactions(ListTransactionsRequest(), START_MS).error is ErrorCode.NONE
+    assert finish(transactions.list_transactions(ListTransactionsRequest(), START_MS)).error is ErrorCode.NONE
 
 
 def test_client_has_to_wait_when_the_partition_is_being_loaded() -> None:
     transactions = TransactionCoordinator(TransactionSettings(), 1, lambda: 1)
     transactions.shards.begin_loading(0, 0)
     assert errors_of_everything(transactions) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    listed = transactions.list_transactions(ListTransactionsRequest(), START_MS)
+    listed = finish(transactions.list_transactions(ListTransactionsRequest(), START_MS))
     assert listed.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from penstock.broker.authorizer import NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import GROUPS_PER_TURN, pieces
+from penstock.broker.slices import Work, collect
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
 from penstock.groups.operations.table import CONSUMER_HEARTBEAT, DESCRIBE_CONSUMER_GROUP
@@ -52,9 +52,12 @@ async def consumer_group_heartbeat(
     def may_describe(topic: str) -> bool:
         return broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
-    if not all(map(may_describe, request.subscribed_topic_names or ())):
-        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     names, owned = request.subscribed_topic_names, request.topic_partitions
+    if not all(await broker.slices.run(collect(map(may_describe, names or ())))):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    owned_partitions = await broker.slices.run(
+        collect(TopicIdPartition(topic.topic_id, index) for topic in owned or () for index in topic.partitions)
+    )
     domain = requests.ConsumerHeartbeatRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -65,9 +68,7 @@ async def consumer_group_heartbeat(
         topic_names=None if names is None else frozenset(names),
         topic_regex=request.subscribed_topic_regex,
         server_assignor=request.server_assignor,
-        owned=None
-        if owned is None
-        else frozenset(TopicIdPartition(t.topic_id, i) for t in owned for i in t.partitions),
+        owned=None if owned is None else frozenset(owned_partitions),
         client_id=context.client_id or "",
         client_host=f"/{context.client_host}",
         may_describe=may_describe,
@@ -99,9 +100,8 @@ async def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Shows groups of the consumer protocol, as far as the disk has them. From version 1 on a member has its type."""
-    described: list[DescribedGroup] = []
-    async for group_ids in broker.slices.each(pieces(request.group_ids, GROUPS_PER_TURN)):
-        described += await broker.groups.read(group_ids, partial(_describe_all, broker, context, group_ids))
+    look = partial(_describe_all, broker, context, request.group_ids)
+    described = await broker.groups.read_in_slices(request.group_ids, look)
     async for group in broker.slices.each(described):
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(
@@ -110,11 +110,15 @@ async def consumer_group_describe(
     return ConsumerGroupDescribeResponse(groups=described)
 
 
-def _describe_all(broker: Broker, context: RequestContext, group_ids: Sequence[str]) -> list[DescribedGroup]:
-    return [_describe(broker, context, group_id) for group_id in group_ids]
+def _describe_all(broker: Broker, context: RequestContext, group_ids: Sequence[str]) -> Work[list[DescribedGroup]]:
+    described = []
+    for group_id in group_ids:
+        described.append((yield from _describe(broker, context, group_id)))
+        yield
+    return described
 
 
-def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup:
+def _describe(broker: Broker, context: RequestContext, group_id: str) -> Work[DescribedGroup]:
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = broker.groups.shards.read(DESCRIBE_CONSUMER_GROUP, requests.DescribeGroupRequest(group_id))
@@ -122,9 +126,17 @@ def _describe(broker: Broker, context: RequestContext, group_id: str) -> Describ
         message = shorten_reason(group.error_message)
         return DescribedGroup(group_id=group_id, error_code=group.error, error_message=message)
     topics = broker.groups.coordinator.topics.by_id
-    used = {partition.topic_id for member in group.members for partition in (*member.assignment, *member.target)}
-    names = [topics[topic_id].name for topic_id in used if topic_id in topics]
-    if not all(broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+    members = []
+    names: set[str] = set()
+    for member in group.members:
+        members.append(_member(member, topics))
+        used = {partition.topic_id for partition in (*member.assignment, *member.target)}
+        names.update(topics[topic_id].name for topic_id in used if topic_id in topics)
+        yield
+    allowed = yield from collect(
+        broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names
+    )
+    if not all(allowed):
         message = "The group has described topic(s) that the client is not authorized to describe."
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=message)
     return DescribedGroup(
@@ -133,7 +145,7 @@ def _describe(broker: Broker, context: RequestContext, group_id: str) -> Describ
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=group.assignor,
-        members=[_member(member, topics) for member in group.members],
+        members=members,
         authorized_operations=NOT_ASKED,
     )
 

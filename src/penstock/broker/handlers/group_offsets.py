@@ -85,7 +85,8 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
                 errors.update({(name, index): error for name, index, error in result.partitions})
                 broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
     response = OffsetCommitResponse()
-    for topic, (name, topic_id, refusal) in zip(request.topics, resolved, strict=True):
+    # Outside, too: the inner loop alone would never give a turn where every topic has one partition.
+    async for topic, (name, topic_id, refusal) in broker.slices.each(zip(request.topics, resolved, strict=True)):
         refusal = refusal if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id)
         response.topics.append(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from functools import partial
 
 from penstock.broker.authorizer import (
@@ -14,7 +14,7 @@ from penstock.broker.authorizer import (
 )
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import GROUPS_PER_TURN, pieces
+from penstock.broker.slices import OFFSETS_PER_TURN, Work, collect, pieces
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups import requests
 from penstock.groups.operations.table import (
@@ -149,6 +149,12 @@ def join_group(
 async def _join(broker: Broker, context: RequestContext, request: requests.JoinRequest) -> JoinGroupResponse:
     result = await broker.groups.submit(JOIN_GROUP, request)
     name = result.protocol_name
+    members = [
+        JoinGroupResponseMember(
+            member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+        )
+        async for member in broker.slices.each(result.members)
+    ]
     return JoinGroupResponse(
         error_code=result.error,
         generation_id=result.generation_id,
@@ -157,12 +163,7 @@ async def _join(broker: Broker, context: RequestContext, request: requests.JoinR
         leader=result.leader,
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,
-        members=[
-            JoinGroupResponseMember(
-                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
-            )
-            for member in result.members
-        ],
+        members=members,
     )
 
 
@@ -175,6 +176,10 @@ async def sync_group(broker: Broker, context: RequestContext, request: SyncGroup
     is_unnamed = request.protocol_type is None or request.protocol_name is None
     if is_unnamed and context.api_version >= _FIRST_WITH_PROTOCOL_NAMES:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assignments = [
+        requests.MemberAssignment(given.member_id, given.assignment)
+        async for given in broker.slices.each(request.assignments)
+    ]
     domain = requests.SyncRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -182,7 +187,7 @@ async def sync_group(broker: Broker, context: RequestContext, request: SyncGroup
         group_instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignments=tuple(requests.MemberAssignment(a.member_id, a.assignment) for a in request.assignments),
+        assignments=tuple(assignments),
     )
     result = await broker.groups.submit(SYNC_GROUP, domain)
     return SyncGroupResponse(
@@ -205,23 +210,25 @@ async def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatR
 
 
 async def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Takes members out of a group: one, or from version 3 on several, who may be static."""
+    """Takes members out of a group: one, or from version 3 on several, who may be static. Many are taken out one part
+    after another, as if they had left by themselves.
+    """
     if not _may(broker, context, Operation.READ, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    batched = context.api_version >= _FIRST_BATCHED_LEAVE
-    if batched:
-        leaving = [requests.LeavingMember(m.member_id, m.group_instance_id, m.reason or "") for m in request.members]
-    else:
-        leaving = [requests.LeavingMember(request.member_id)]
-    domain = requests.LeaveRequest(request.group_id, tuple(leaving))
-    result = await broker.groups.submit(LEAVE_GROUP, domain)
-    if not batched:
-        return LeaveGroupResponse(error_code=result.single_error)
-    members = [
-        MemberResponse(member_id=left.member_id, group_instance_id=left.group_instance_id, error_code=left.error)
-        for left in result.members
-    ]
-    return LeaveGroupResponse(error_code=result.error, members=members)
+    if context.api_version < _FIRST_BATCHED_LEAVE:
+        alone = requests.LeaveRequest(request.group_id, (requests.LeavingMember(request.member_id),))
+        return LeaveGroupResponse(error_code=(await broker.groups.submit(LEAVE_GROUP, alone)).single_error)
+    response = LeaveGroupResponse()
+    async for piece in broker.slices.each(pieces(request.members, OFFSETS_PER_TURN)):
+        leaving = tuple(requests.LeavingMember(m.member_id, m.group_instance_id, m.reason or "") for m in piece)
+        result = await broker.groups.submit(LEAVE_GROUP, requests.LeaveRequest(request.group_id, leaving))
+        if result.error:
+            return LeaveGroupResponse(error_code=result.error)
+        response.members += [
+            MemberResponse(member_id=left.member_id, group_instance_id=left.group_instance_id, error_code=left.error)
+            for left in result.members
+        ]
+    return response
 
 
 # ---------------------------------------------------------------------------------------------------- administration
@@ -235,20 +242,23 @@ async def describe_groups(
     From version 3 on the answer may say what the client may do. From version 6 on a group that does not exist is an
     error; before, such a group is dead.
     """
-    described: list[DescribedGroup] = []
-    async for group_ids in broker.slices.each(pieces(request.groups, GROUPS_PER_TURN)):
-        look = partial(_describe_all, broker, context, request, group_ids)
-        described += await broker.groups.read(group_ids, look)
-    return DescribeGroupsResponse(groups=described)
+    look = partial(_describe_all, broker, context, request)
+    return DescribeGroupsResponse(groups=await broker.groups.read_in_slices(request.groups, look))
 
 
 def _describe_all(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_ids: Sequence[str]
-) -> list[DescribedGroup]:
-    return [_describe(broker, context, request, group_id) for group_id in group_ids]
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> Work[list[DescribedGroup]]:
+    described = []
+    for group_id in request.groups:
+        described.append((yield from _describe(broker, context, request, group_id)))
+        yield
+    return described
 
 
-def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:
+def _describe(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str
+) -> Work[DescribedGroup]:
     if not _may(broker, context, Operation.DESCRIBE, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = broker.groups.shards.read(DESCRIBE_GROUP, requests.DescribeGroupRequest(group_id))
@@ -258,6 +268,17 @@ def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRe
     operations = NOT_ASKED
     if request.include_authorized_operations:
         operations = authorized_operations(broker.authorizer, context, ResourceType.GROUP, group_id)
+    members = yield from collect(
+        DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata,
+            member_assignment=member.assignment,
+        )
+        for member in group.members
+    )
     return DescribedGroup(
         error_code=error,
         error_message=message,
@@ -266,24 +287,14 @@ def _describe(broker: Broker, context: RequestContext, request: DescribeGroupsRe
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_data,
         authorized_operations=operations,
-        members=[
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=member.metadata,
-                member_assignment=member.assignment,
-            )
-            for member in group.members
-        ],
+        members=members,
     )
 
 
 async def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Lists groups of every kind. From version 4 on a request may filter by state, from version 5 on by type."""
     sees_all = broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    listed = await broker.groups.read(
+    listed = await broker.groups.read_in_slices(
         None, lambda: broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
     )
     response = ListGroupsResponse(error_code=listed.error)

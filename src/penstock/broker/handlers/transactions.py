@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import islice
 from typing import NamedTuple
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -14,7 +14,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import GROUPS_PER_TURN, Work, collect, pieces
+from penstock.broker.slices import Work, collect
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -228,20 +228,37 @@ async def write_txn_markers(
         broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
         for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
     )
-    written = [
-        [await broker.slices.run(_write_marker(broker, marker, topic, allowed)) for topic in marker.topics]
-        async for marker in broker.slices.each(request.markers)
-    ]
-    to_flush = [each.partition for topics in written for each in chain(*topics) if each.partition is not None]
+    written = await broker.slices.run(_write_markers(broker, request, allowed))
+    to_flush = [each.partition for each in written if each.partition is not None]
     not_durable = frozenset(await broker.flusher.flush(to_flush)) if to_flush else frozenset()
+    return await broker.slices.run(_markers_response(request, iter(written), not_durable))
+
+
+def _markers_response(
+    request: WriteTxnMarkersRequest, written: Iterator[_Written], not_durable: frozenset[Partition]
+) -> Work[WriteTxnMarkersResponse]:
+    """`written` has an entry for each partition of the request, in its order."""
     response = WriteTxnMarkersResponse()
-    async for marker, topics in broker.slices.each(zip(request.markers, written, strict=True)):
+    for marker in request.markers:
         answer = WritableTxnMarkerResult(producer_id=marker.producer_id)
-        for topic, partitions in zip(marker.topics, topics, strict=True):
-            told = await broker.slices.run(collect(_marker_result(each, not_durable) for each in partitions))
-            answer.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=told))
         response.markers.append(answer)
+        for topic in marker.topics:
+            entries = islice(written, len(topic.partition_indexes))
+            told = yield from collect(_marker_result(entry, not_durable) for entry in entries)
+            answer.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=told))
+            yield
+        yield
     return response
+
+
+def _write_markers(broker: Broker, request: WriteTxnMarkersRequest, allowed: bool) -> Work[list[_Written]]:
+    written: list[_Written] = []
+    for marker in request.markers:
+        for topic in marker.topics:
+            written += yield from _write_marker(broker, marker, topic, allowed)
+            yield
+        yield
+    return written
 
 
 def _write_marker(
@@ -280,21 +297,26 @@ async def describe_transactions(
     broker: Broker, context: RequestContext, request: described.DescribeTransactionsRequest
 ) -> described.DescribeTransactionsResponse:
     """Shows transactions with their partitions, as far as the disk has them. There is one version."""
-    states: list[described.TransactionState] = []
-    async for ids in broker.slices.each(pieces(request.transactional_ids, GROUPS_PER_TURN)):
-        states += await broker.transactions.read(ids, partial(_describe_all, broker, context, ids))
+    ids = request.transactional_ids
+    states = await broker.transactions.read_in_slices(ids, partial(_describe_all, broker, context, ids))
     return described.DescribeTransactionsResponse(transaction_states=states)
 
 
-def _describe_all(broker: Broker, context: RequestContext, ids: Sequence[str]) -> list[described.TransactionState]:
-    return [_describe(broker, context, transactional_id) for transactional_id in ids]
+def _describe_all(
+    broker: Broker, context: RequestContext, ids: Sequence[str]
+) -> Work[list[described.TransactionState]]:
+    states = []
+    for transactional_id in ids:
+        states.append((yield from _describe(broker, context, transactional_id)))
+        yield
+    return states
 
 
 def _may_describe(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
     return broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> described.TransactionState:
+def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> Work[described.TransactionState]:
     if not _may_describe(broker, context, transactional_id):
         return described.TransactionState(
             error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=transactional_id
@@ -304,6 +326,7 @@ def _describe(broker: Broker, context: RequestContext, transactional_id: str) ->
     for topic, index in found.partitions:
         if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
             topics.setdefault(topic, described.TopicData(topic=topic)).partitions.append(index)
+        yield
     return described.TransactionState(
         error_code=found.error,
         transactional_id=transactional_id,
@@ -328,7 +351,7 @@ async def list_transactions(
         duration_ms=request.duration_filter,
         transactional_id_pattern=request.transactional_id_pattern,
     )
-    found = await broker.transactions.read(
+    found = await broker.transactions.read_in_slices(
         None, lambda: broker.transactions.coordinator.list_transactions(domain, broker.clock.now_ms())
     )
     return listed.ListTransactionsResponse(
@@ -338,7 +361,7 @@ async def list_transactions(
             listed.TransactionState(
                 transactional_id=entry.transactional_id, producer_id=entry.producer_id, transaction_state=entry.state
             )
-            for entry in found.transactions
+            async for entry in broker.slices.each(found.transactions)
             if _may_describe(broker, context, entry.transactional_id)
         ],
     )

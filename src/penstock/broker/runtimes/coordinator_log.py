@@ -11,12 +11,13 @@ from typing import TypeVar
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.slices import Slices, Work
 from penstock.core.clock import Clock
 from penstock.log.partition_log import Origin
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 
-# One turn of the loop: long enough to be efficient, short enough that other clients do not notice.
+# What is read from the disk at once. What is in it is taken in slices.
 _PIECE_SIZE = 256 * 1024
 # Records per batch where they may be split: a large clean-up then stays below any max.message.bytes.
 _SPLIT_RECORDS = 1_000
@@ -24,16 +25,17 @@ _ALL_REPLICAS = -1
 
 RecordType = TypeVar("RecordType")
 
-# Gets every batch with its header.
-TakeBatch = Callable[[BatchHeader, bytes], None]
+# Gets every batch with its header, and takes it record by record.
+TakeBatch = Callable[[BatchHeader, bytes], Work[None]]
 
 
 class CoordinatorLog:
-    def __init__(self, topic: str, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
+    def __init__(self, topic: str, partitions: Partitions, flusher: Flusher, clock: Clock, slices: Slices) -> None:
         self.topic = topic
         self._partitions = partitions
         self._flusher = flusher
         self._clock = clock
+        self._slices = slices
 
     def find(self, count: int) -> list[Partition]:
         """Those of the topic's `count` partitions that are online here."""
@@ -46,6 +48,10 @@ class CoordinatorLog:
         if partition is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition.append(batch, _ALL_REPLICAS, self._clock.now_ms(), Origin.COORDINATOR).base_offset
+
+    def end_offset(self, index: int) -> int:
+        partition = self._partitions.find(self.topic, index)
+        return 0 if partition is None else partition.log.log_end_offset
 
     # -------------------------------------------------------------------------------------------- durability
 
@@ -78,14 +84,14 @@ class CoordinatorLog:
             piece = log.reader.read(offset, _PIECE_SIZE, end, at_least_one=True)
             if piece is None or not len(piece):
                 break
-            offset = _take_batches(piece.read(0, len(piece)), offset, take)
+            offset = await self._slices.run(_take_batches(piece.read(0, len(piece)), offset, take))
             await asyncio.sleep(0)
             if self._partitions.find(*partition.topic_partition) is not partition:
                 return False
         return True
 
 
-def _take_batches(data: bytes, offset: int, take: TakeBatch) -> int:
+def _take_batches(data: bytes, offset: int, take: TakeBatch) -> Work[int]:
     """The offset after the last whole batch of `data`, which may end in the middle of one."""
     position = 0
     while len(data) - position >= HEADER_SIZE:
@@ -94,7 +100,7 @@ def _take_batches(data: bytes, offset: int, take: TakeBatch) -> int:
             break
         if not is_crc_valid(data, position, header):
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is damaged")
-        take(header, data[position : position + header.size])
+        yield from take(header, data[position : position + header.size])
         position += header.size
         offset = header.next_offset
     return offset

@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog, split_records
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket
+from penstock.broker.slices import Slices, Work
 from penstock.coordinators.operations import Operation
 from penstock.coordinators.outcome import Outcome, Result, TimerKey
 from penstock.coordinators.routing import Shard, Shards
@@ -34,6 +36,9 @@ logger = logging.getLogger("penstock.broker.coordinators")
 _NOTICE_INTERVAL_MS = 10_000
 _NOTICE_BURST = 10
 
+# Long ids take long to be hashed: for more than these, all partitions are looked at.
+_FEW_KEYS = 4
+
 KeyType = TypeVar("KeyType", bound=TimerKey)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
 ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
@@ -45,11 +50,17 @@ AnswerType = TypeVar("AnswerType")
 
 class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     def __init__(
-        self, shards: Shards[ShardType, OutcomeType, KeyType, SettingsType], log: CoordinatorLog, clock: Clock
+        self,
+        shards: Shards[ShardType, OutcomeType, KeyType, SettingsType],
+        log: CoordinatorLog,
+        clock: Clock,
+        slices: Slices,
     ) -> None:
         self.shards = shards
         self._log = log
         self._clock = clock
+        self._slices = slices
+        self._unload_count = 0
         self._timers = CoordinatorTimers(self._on_timer)
         self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,11 +98,25 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._unload(partition)
         return look() if failed else answer
 
+    async def read_in_slices(self, keys: Collection[str] | None, look: Callable[[], Work[AnswerType]]) -> AnswerType:
+        """The same for a look at many things, which takes many turns. What is seen in any of them is on disk before it
+        is told; if a part of it cannot be, everything is looked at again.
+        """
+        while True:
+            unload_count = self._unload_count
+            answer = await self._slices.run(look())
+            owing = self._owing(keys)
+            for partition in await self._log.flush(owing) if owing else ():
+                self._unload(partition)
+            if self._unload_count == unload_count:
+                return answer
+
     def _owing(self, keys: Collection[str] | None) -> list[Partition]:
         count = self.shards.partition_count
-        if keys is None or len(keys) >= count:
-            return self._log.owing(range(count))
-        return self._log.owing({self.shards.partition_for(key) for key in keys})
+        has_many = keys is None or len(keys) > _FEW_KEYS
+        partitions = range(count) if has_many else {self.shards.partition_for(key) for key in keys or ()}
+        # Nothing is told of a partition that is not active, whatever its log owes.
+        return self._log.owing(filter(self.shards.is_active, partitions))
 
     # -------------------------------------------------------------------------------------------- outcomes
 
@@ -180,11 +205,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         for partition in partitions:
             index = partition.topic_partition.partition
 
-            def take(header: BatchHeader, batch: bytes, index: int = index) -> None:
-                self._replay_batch(index, header, batch)
-
             try:
-                if await self._log.replay(partition, take):
+                if await self._log.replay(partition, partial(self._replay_batch, index)):
                     self._finish_loading(index)
             except (ApiError, OSError, ValueError) as error:
                 # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or
@@ -203,6 +225,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._unload(partition)
 
     def _unload(self, partition: int) -> None:
+        self._unload_count += 1
         self._perform(self.shards.unload(partition, self._clock.now_ms()))
 
     async def close(self) -> None:
@@ -218,11 +241,12 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         """(the batch, the producer whose transaction it belongs to)"""
         return build_batch(records), NO_PRODUCER_ID
 
-    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> None:
+    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> Work[None]:
         if not header.is_control:
             for record in iterate_records(batch):
                 if record.key is not None:
                     self.shards.replay(partition, record.key, record.value)
+                yield
 
     def _follow(self, outcome: OutcomeType) -> None:
         """What was decided is durable."""

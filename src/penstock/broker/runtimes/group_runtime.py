@@ -4,20 +4,22 @@ transaction commits, the topics that exist, expiry, and figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
+from penstock.broker.slices import OFFSETS_PER_TURN, Slices, Work, pieces
 from penstock.cluster.image import TopicImage
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.metrics.counters import GroupMetrics
-from penstock.core.types import NO_PRODUCER_ID
+from penstock.core.types import NO_PRODUCER_ID, TopicPartition
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerProgress
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.operations.administration import Removal
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, TimerKey, TimerKind
 from penstock.groups.requests import DeletedTopic
 from penstock.groups.settings import GroupSettings
@@ -37,8 +39,10 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         flusher: Flusher,
         clock: Clock,
         metrics: GroupMetrics,
+        slices: Slices,
     ) -> None:
-        super().__init__(coordinator.shards, CoordinatorLog(CONSUMER_OFFSETS, partitions, flusher, clock), clock)
+        log = CoordinatorLog(CONSUMER_OFFSETS, partitions, flusher, clock, slices)
+        super().__init__(coordinator.shards, log, clock, slices)
         self.coordinator = coordinator
         self.metrics = metrics
 
@@ -74,7 +78,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         batch = build_batch(records, **outcome.producer._asdict(), base_sequence=0, is_transactional=True)
         return batch, outcome.producer.producer_id
 
-    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> None:
+    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> Work[None]:
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         for record in iterate_records(batch):
             if header.is_control:
@@ -83,6 +87,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
                     self.end_transaction(partition, producer_id, marker.control_type == CONTROL_COMMIT)
             elif record.key is not None:
                 self.shards.replay(partition, record.key, record.value, record.offset, producer_id)
+            yield
 
     def end_transaction(self, partition: int, producer_id: int, is_committed: bool) -> None:
         """The log of `partition` has a marker: offsets that waited for it count from now on, or never."""
@@ -95,21 +100,74 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         version = self.coordinator.topics.version + 1
         self.coordinator.on_topics_changed(Topics.of(known, version))
 
-    def expire_offsets(self) -> None:
-        for partition in self.shards.active_partitions():
-            outcome = self.coordinator.expire_offsets(partition, self._clock.now_ms())
-            self.metrics.offset_expirations += self._clean_up(outcome)
+    async def expire_offsets(self) -> None:
+        await self._slices.run(self._expire_offsets())
+
+    def _expire_offsets(self) -> Work[None]:
+        shards = [(partition, self.shards.hosted(partition)) for partition in self.shards.active_partitions()]
+        for partition, shard in shards:
+            # Of groups without offsets, too: they may go.
+            offsets = ((group_id, list(shard.offsets.of_group(group_id))) for group_id in list(shard.groups))
+            for candidates in _some_at_a_time(offsets):
+                if candidates and self._is_still(partition, shard):
+                    outcome = self.coordinator.expire_offsets(partition, self._clock.now_ms(), candidates)
+                    self.metrics.offset_expirations += self._clean_up(outcome)
+                yield
 
     def remove_topics(self, topics: Sequence[DeletedTopic]) -> None:
-        for partition in self.shards.active_partitions():
-            outcome = self.coordinator.remove_topics(partition, topics)
-            self.metrics.offset_deletions += self._clean_up(outcome)
+        """Goes on behind the scenes if there is much to look at. Nobody waits for it: offsets of a topic that is gone
+        are of no use.
+        """
+        topic_ids = {topic.name: topic.topic_id for topic in topics}
+        removals = [
+            (partition, self.shards.hosted(partition), Removal(topic_ids, self._log.end_offset(partition)))
+            for partition in self.shards.active_partitions()
+        ]
+        removing = self._slices.begin(self._remove_topics(removals))
+        if removing is not None:
+            self._begin(_wait_for(removing))
+
+    def _remove_topics(self, removals: Sequence[tuple[int, GroupShard, Removal]]) -> Work[None]:
+        for partition, shard, removal in removals:
+            offsets = (
+                (group_id, [each for each in shard.offsets.partitions_of(group_id) if each.topic in removal.topic_ids])
+                for group_id in shard.offsets.groups()
+            )
+            for candidates in _some_at_a_time(offsets):
+                if candidates and self._is_still(partition, shard):
+                    outcome = self.coordinator.remove_topics(partition, removal, candidates)
+                    self.metrics.offset_deletions += self._clean_up(outcome)
+                yield
+
+    def _is_still(self, partition: int, shard: GroupShard) -> bool:
+        return self.shards.is_active(partition) and self.shards.hosted(partition) is shard
 
     def _clean_up(self, outcome: GroupOutcome) -> int:
         """How many offsets are gone: all of those asked for, unless the log took only some of the tombstones."""
         count = _count_offsets(outcome)
         self._perform(outcome)
         return count - _count_offsets(outcome)
+
+
+async def _wait_for(work: Awaitable[None]) -> None:
+    await work
+
+
+def _some_at_a_time(
+    groups: Iterable[tuple[str, list[TopicPartition]]],
+) -> Iterator[list[tuple[str, Sequence[TopicPartition]]]]:
+    """Groups with their offsets, as many as one turn is enough for; often nothing, so that others have their turns."""
+    gathered: list[tuple[str, Sequence[TopicPartition]]] = []
+    size = 0
+    for group_id, partitions in groups:
+        for piece in pieces(partitions, OFFSETS_PER_TURN):
+            if size + len(piece) + 1 > OFFSETS_PER_TURN:
+                yield gathered
+                gathered, size = [], 0
+            gathered.append((group_id, piece))
+            size += len(piece) + 1
+        yield []
+    yield gathered
 
 
 def _count_offsets(outcome: GroupOutcome) -> int:

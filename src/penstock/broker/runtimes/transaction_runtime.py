@@ -10,6 +10,7 @@ from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.runtimes.marker_delivery import MarkerDelivery
 from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.slices import OFFSETS_PER_TURN, Slices, Work, pieces
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import TRANSACTION_STATE
 from penstock.transactions.coordinator import TransactionCoordinator
@@ -26,8 +27,10 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
         markers: MarkerWriter,
         flusher: Flusher,
         clock: Clock,
+        slices: Slices,
     ) -> None:
-        super().__init__(coordinator.shards, CoordinatorLog(TRANSACTION_STATE, partitions, flusher, clock), clock)
+        log = CoordinatorLog(TRANSACTION_STATE, partitions, flusher, clock, slices)
+        super().__init__(coordinator.shards, log, clock, slices)
         self.coordinator = coordinator
         self.markers = markers
         self._delivery = MarkerDelivery(markers, flusher, self._begin, self._report)
@@ -44,10 +47,17 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
     def _report(self, written: Markers) -> None:
         self._perform(self.coordinator.on_markers_written(written, self._clock.now_ms()))
 
-    def expire(self) -> None:
+    async def expire(self) -> None:
         """Forgets transactional ids that nobody has used for long."""
+        await self._slices.run(self._expire())
+
+    def _expire(self) -> Work[None]:
         for partition in self.shards.active_partitions():
-            self._perform(self.coordinator.expire_transactional_ids(partition, self._clock.now_ms()))
+            if not self.shards.is_active(partition):
+                continue
+            for ids in pieces(list(self.shards.hosted(partition).transactions), OFFSETS_PER_TURN):
+                self._perform(self.coordinator.expire_transactional_ids(partition, self._clock.now_ms(), ids))
+                yield
 
     def unload(self, count: int) -> None:
         self._delivery.forget()

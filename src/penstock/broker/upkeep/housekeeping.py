@@ -143,10 +143,10 @@ class Housekeeping:
         await asyncio.to_thread(directories.begin_checkpoints(capture).run)
 
     async def _expire_offsets(self) -> None:
-        self._broker.groups.expire_offsets()
+        await self._broker.groups.expire_offsets()
 
     async def _expire_transactional_ids(self) -> None:
-        self._broker.transactions.expire()
+        await self._broker.transactions.expire()
 
     async def _expire_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()

@@ -14,9 +14,11 @@ from __future__ import annotations
 import enum
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import Token
+from penstock.core.translated import Translated
 from penstock.groups.records.consumer_offsets import RecordedGroup, RecordedMember
 from penstock.groups.requests import NO_MEMBER_ID, Protocol
 from penstock.groups.results import JoinedMember, JoinResult, SyncResult
@@ -262,11 +264,13 @@ class ClassicGroup:
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def joined_members(self) -> tuple[JoinedMember, ...]:
-        return tuple(
-            JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol_name) or b"")
-            for member in self.members.values()
-        )
+    def joined_members(self) -> Sequence[JoinedMember]:
+        protocol_name = self.protocol_name
+
+        def show(member: Member) -> JoinedMember:
+            return JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name) or b"")
+
+        return Translated(tuple(self.members.values()), show)
 
     def is_leader(self, member_id: str) -> bool:
         return member_id != NO_MEMBER_ID and self.leader == member_id

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord, Token
-from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID
-from penstock.groups.classic.group import ClassicGroup, GroupState
+from penstock.core.translated import Translated
+from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.groups.classic.group import ClassicGroup, GroupState, Member
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, Group
 from penstock.groups.outcome import GroupOutcome
 from penstock.groups.records.consumer_offsets import CommittedOffset, encode_group, encode_offset
-from penstock.groups.requests import DeletedTopic, DeleteGroupRequest, DescribeGroupRequest
+from penstock.groups.requests import DeleteGroupRequest, DescribeGroupRequest
 from penstock.groups.results import (
     DeleteGroupResult,
     DescribedConsumer,
@@ -21,6 +24,7 @@ from penstock.groups.results import (
     ListedGroup,
 )
 from penstock.groups.shard import GroupShard
+from penstock.groups.topics import TopicIdPartition
 from penstock.protocol.errors import ErrorCode
 
 # ---------------------------------------------------------------------------------------------------- describe, list
@@ -37,24 +41,25 @@ def describe_group(shard: GroupShard, request: DescribeGroupRequest) -> Describe
         message = f"Group {group_id} is not a classic group."
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, GroupState.DEAD.value, error_message=message)
     is_stable = group.state is GroupState.STABLE
-    members = tuple(
-        DescribedMember(
+    protocol_name = group.protocol_name
+
+    def describe(member: Member) -> DescribedMember:
+        return DescribedMember(
             member_id=member.member_id,
             group_instance_id=member.group_instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            metadata=(member.metadata(group.protocol_name) or b"") if is_stable else b"",
+            metadata=(member.metadata(protocol_name) or b"") if is_stable else b"",
             assignment=member.assignment,
         )
-        for member in group.members.values()
-    )
+
     return DescribedGroup(
         error=ErrorCode.NONE,
         group_id=group_id,
         state=group.state.value,
         protocol_type=group.protocol_type or "",
-        protocol_data=(group.protocol_name or "") if is_stable else "",
-        members=members,
+        protocol_data=(protocol_name or "") if is_stable else "",
+        members=Translated(tuple(group.members.values()), describe),
     )
 
 
@@ -72,11 +77,11 @@ def describe_consumer_group(shard: GroupShard, request: DescribeGroupRequest) ->
         epoch=group.epoch,
         target_epoch=group.target_epoch,
         assignor=next((name for name, _ in votes.most_common(1)), shard.settings.consumer_assignors[0]),
-        members=tuple(_described(group, member) for member in group.members.values()),
+        members=Translated(tuple(group.members.values()), partial(_described, dict(group.target))),
     )
 
 
-def _described(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsumer:
+def _described(targets: Mapping[str, Iterable[TopicIdPartition]], member: ConsumerMember) -> DescribedConsumer:
     return DescribedConsumer(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -87,23 +92,28 @@ def _described(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsume
         topic_names=tuple(sorted(member.topic_names)),
         topic_regex=member.topic_regex,
         assignment=tuple(sorted((*member.assigned, *member.pending_revocation))),
-        target=tuple(sorted(group.target.get(member.member_id, ()))),
+        target=tuple(sorted(targets.get(member.member_id, ()))),
         uses_classic_protocol=member.classic is not None,
     )
 
 
-def list_groups(shard: GroupShard, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-    """Filters are compared without regard to case; an empty one lets everything pass."""
-    wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {name.strip().lower() for name in types}
-    return [_listed(group) for group in shard.groups.values() if _is_wanted(group, wanted_states, wanted_types)]
+class Filter(NamedTuple):
+    """Compared without regard to case; an empty one lets everything pass."""
+
+    states: frozenset[str]
+    types: frozenset[str]
+
+    def accepts(self, group: Group) -> bool:
+        return (not self.states or group.state.value.lower() in self.states) and (
+            not self.types or group.group_type.value in self.types
+        )
 
 
-def _is_wanted(group: Group, states: set[str], types: set[str]) -> bool:
-    return (not states or group.state.value.lower() in states) and (not types or group.group_type.value in types)
+def compile_filter(states: Collection[str], types: Collection[str]) -> Filter:
+    return Filter(frozenset(each.strip().lower() for each in states), frozenset(each.strip().lower() for each in types))
 
 
-def _listed(group: Group) -> ListedGroup:
+def show_listed(group: Group) -> ListedGroup:
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, group.group_type.value)
 
 
@@ -122,9 +132,7 @@ def delete_group(
     elif group.state is not GroupState.EMPTY:
         outcome.reply(token, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP, group_id))
     else:
-        partitions = dict.fromkeys(
-            [*shard.offsets.of_group(group_id), *shard.offsets.partitions_with_open_transaction(group_id)]
-        )
+        partitions = shard.offsets.partitions_of(group_id)
         outcome.records += [encode_offset(group_id, *partition, None) for partition in partitions]
         outcome.records += _tombstones(group)
         outcome.reply(token, DeleteGroupResult(ErrorCode.NONE, group_id))
@@ -134,17 +142,31 @@ def delete_group(
 # ---------------------------------------------------------------------------------------------------- expiry
 
 
-def expire_offsets(shard: GroupShard, now_ms: int) -> GroupOutcome:
-    """Writes tombstones for offsets past their retention, and for empty groups that are left without any."""
+# Groups, each with some of its offsets or all of them.
+Candidates = Iterable[tuple[str, Iterable[TopicPartition]]]
+
+
+def expire_offsets(shard: GroupShard, now_ms: int, candidates: Candidates | None = None) -> GroupOutcome:
+    """Writes tombstones for offsets past their retention, and for empty groups that are left without any. Looks at the
+    `candidates` alone (None: at everything), which may be gone by now.
+    """
     outcome = shard.outcome()
     outcome.is_atomic = False
-    for group in shard.groups.values():
-        expired, remaining = _expired_offsets(shard, group, now_ms)
-        outcome.records += expired
+    if candidates is None:
+        candidates = [(group_id, shard.offsets.of_group(group_id)) for group_id in shard.groups]
+    expired_counts: Counter[str] = Counter()
+    for group_id, partitions in candidates:
+        group = shard.groups.get(group_id)
+        if group is not None:
+            expired = _expired_offsets(shard, group, partitions, now_ms)
+            outcome.records += expired
+            expired_counts[group_id] += len(expired)
+    for group_id, expired_count in expired_counts.items():
+        group = shard.groups[group_id]
         if (
-            remaining == 0
+            expired_count == len(shard.offsets.of_group(group_id))
             and group.state is GroupState.EMPTY
-            and not shard.offsets.has_open_transaction(group.group_id)
+            and not shard.offsets.has_open_transaction(group_id)
         ):
             outcome.records += _tombstones(group)
     return outcome
@@ -154,19 +176,21 @@ def _tombstones(group: Group) -> list[CoordinatorRecord]:
     return group.tombstones() if isinstance(group, ConsumerGroup) else [encode_group(group.group_id, None)]
 
 
-def _expired_offsets(shard: GroupShard, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], int]:
-    """(tombstones, how many offsets stay)"""
-    offsets = shard.offsets.of_group(group.group_id)
+def _expired_offsets(
+    shard: GroupShard, group: Group, partitions: Iterable[TopicPartition], now_ms: int
+) -> list[CoordinatorRecord]:
+    """Tombstones."""
     if not _can_expire(group):
-        return [], len(offsets)
-    expired = [
+        return []
+    offsets = shard.offsets.of_group(group.group_id)
+    return [
         encode_offset(group.group_id, *partition, None)
-        for partition, committed in offsets.items()
-        if not group.is_subscribed_to(partition.topic)
+        for partition in partitions
+        if (committed := offsets.get(partition)) is not None
+        and not group.is_subscribed_to(partition.topic)
         and _is_expired(group, committed, now_ms, shard.settings.offsets_retention_ms)
         and not shard.offsets.has_open_transaction(group.group_id, partition)
     ]
-    return expired, len(offsets) - len(expired)
 
 
 def _can_expire(group: Group) -> bool:
@@ -195,24 +219,33 @@ def _is_expired(group: Group, committed: CommittedOffset, now_ms: int, retention
     return now_ms - since_ms >= retention_ms
 
 
-def remove_topics(shard: GroupShard, topics: Iterable[DeletedTopic]) -> GroupOutcome:
-    """The offsets of deleted topics, except those committed for a later topic of the same name."""
+class Removal(NamedTuple):
+    """Topics that are deleted, and where each shard's log ended when they were: what was committed later belongs to
+    later topics of the same names.
+    """
+
+    topic_ids: Mapping[str, TopicId]
+    end_offset: int = 2**63 - 1
+
+    def concerns(self, partition: TopicPartition, committed: CommittedOffset) -> bool:
+        deleted_id = self.topic_ids[partition.topic]
+        is_same = ZERO_TOPIC_ID in (committed.topic_id, deleted_id) or committed.topic_id == deleted_id
+        return is_same and committed.record_offset < self.end_offset
+
+
+def remove_topics(shard: GroupShard, removal: Removal, candidates: Candidates | None = None) -> GroupOutcome:
+    """The offsets of deleted topics, except those committed for a later topic of the same name. Looks at the
+    `candidates` alone (None: at everything), which may be gone by now.
+    """
     outcome = shard.outcome()
     outcome.is_atomic = False
-    deleted = {topic.name: topic.topic_id for topic in topics}
-    committed = [
-        (group_id, partition, offset)
-        for group_id in shard.offsets.groups()
-        for partition, offset in shard.offsets.of_group(group_id).items()
+    if candidates is None:
+        candidates = [(group_id, shard.offsets.partitions_of(group_id)) for group_id in shard.offsets.groups()]
+    outcome.records = [
+        encode_offset(group_id, *partition, None)
+        for group_id, partitions in candidates
+        for partition in partitions
+        if partition.topic in removal.topic_ids
+        and any(removal.concerns(partition, each) for each in shard.offsets.versions(group_id, partition))
     ]
-    orphaned = {
-        (group_id, partition): None
-        for group_id, partition, offset in (*committed, *shard.offsets.pending())
-        if partition.topic in deleted and _belongs(offset, deleted[partition.topic])
-    }
-    outcome.records = [encode_offset(group_id, *partition, None) for group_id, partition in orphaned]
     return outcome
-
-
-def _belongs(committed: CommittedOffset, deleted_topic_id: bytes) -> bool:
-    return ZERO_TOPIC_ID in (committed.topic_id, deleted_topic_id) or committed.topic_id == deleted_topic_id

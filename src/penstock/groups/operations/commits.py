@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
+
 from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
+from penstock.core.translated import Translated
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer import commits as consumer_commits
@@ -175,16 +179,23 @@ def fetch_offsets(shard: GroupShard, request: OffsetFetchRequest) -> OffsetFetch
     error = consumer_commits.check_fetch(group, request) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
     if error is not ErrorCode.NONE:
         return OffsetFetchResult(error)
-    committed = shard.offsets.of_group(request.group_id)
-    partitions = committed.keys() if request.partitions is None else request.partitions
-    return OffsetFetchResult(ErrorCode.NONE, tuple(_fetch(shard, request, partition) for partition in partitions))
+    offsets = shard.offsets.of_group(request.group_id)
+    partitions = offsets.keys() if request.partitions is None else request.partitions
+    committed = [(partition, offsets.get(partition)) for partition in partitions]
+    unstable: Collection[TopicPartition] = ()
+    if request.require_stable:
+        unstable = frozenset(shard.offsets.partitions_with_open_transaction(request.group_id))
+    return OffsetFetchResult(ErrorCode.NONE, Translated(committed, partial(_fetched, request, unstable)))
 
 
-def _fetch(shard: GroupShard, request: OffsetFetchRequest, partition: TopicPartition) -> FetchedOffset:
-    topic, index = partition
-    if request.require_stable and shard.offsets.has_open_transaction(request.group_id, partition):
+def _fetched(
+    request: OffsetFetchRequest,
+    unstable: Collection[TopicPartition],
+    entry: tuple[TopicPartition, CommittedOffset | None],
+) -> FetchedOffset:
+    (topic, index), committed = entry
+    if entry[0] in unstable:
         return FetchedOffset(topic, index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    committed = shard.offsets.get(request.group_id, partition)
     if committed is None or not _is_same_topic(committed.topic_id, request.topic_ids.get(topic, ZERO_TOPIC_ID)):
         return FetchedOffset(topic, index)
     return FetchedOffset(topic, index, committed.offset, committed.leader_epoch, committed.metadata)

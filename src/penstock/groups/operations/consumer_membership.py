@@ -248,7 +248,8 @@ def remove_members(
     if not gone:
         return
     logger.debug("members are gone", extra={"group": group.group_id, "members": [member.member_id for member in gone]})
-    left = [member for member in group.members.values() if member not in gone]
+    gone_ids = {member.member_id for member in gone}
+    left = [member for member in group.members.values() if member.member_id not in gone_ids]
     if left and migration.can_downgrade(shard, left):
         migration.downgrade(shard, group, left, outcome, now_ms, gone=gone)
     else:
