@@ -133,3 +133,21 @@ def test_a_flush_is_due_when_a_segment_was_sealed_or_time_is_up(tmp_path: Path) 
     assert log.flushing.prepare() is not None
     log.flushing.flush()
     assert log.flushing.prepare() is None
+
+
+def test_leader_epochs_of_a_deleted_log_stay_out_of_its_successor_when_a_flush_ends_late(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "orders-0")
+    old = disk.create()
+    old.append_as_leader(batch(), 0, NOW)
+    old.flushing.flush()
+    old.append_as_leader(batch(), 5, NOW)
+    late = old.flushing.prepare()
+    assert late is not None
+    old.availability.mark_removed()
+    old.close(clean=False)
+    disk.directory.rename(tmp_path / "orders-0.a-delete")
+    new = disk.create()
+    append_many(new, 10)
+    late.run()
+    new = disk.crash(new)
+    assert [entry.epoch for entry in new.epochs.entries] == [0]

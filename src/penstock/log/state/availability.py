@@ -38,6 +38,10 @@ class Availability:
         self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.offline_reason = "the partition was deleted"
 
+    @property
+    def is_removed(self) -> bool:
+        return self._refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def check_online(self) -> None:
         if self.offline_reason is not None:
             raise ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")

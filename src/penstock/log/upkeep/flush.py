@@ -3,7 +3,8 @@
 fsync may take tens of milliseconds, so it runs in another thread while the owner goes on appending. What it touches is
 fixed beforehand, on the owner's thread: `Flushing.prepare` captures open files and paths in a `Flush`, `Flush.run` in
 any thread syncs them, and back on the owner's thread `Flushing.mark_flushed` moves the recovery point. The thread
-shares no mutable state with the log: the open files are kept open by the Flush itself.
+shares no mutable state with the log, but for the flag that the partition was deleted: the open files are kept open by
+the Flush itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.log.formats import names
+from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
 from penstock.log.storage.files import Files, OpenFile
 
@@ -24,6 +26,13 @@ class EpochWrite(NamedTuple):
     path: str
     content: bytes | None
     change_count: int
+    availability: Availability
+
+    def run(self, files: Files) -> None:
+        """Nothing where the partition was deleted meanwhile: a new one of the same name may have the path by now."""
+        if self.content is not None and not self.availability.is_removed:
+            with contextlib.suppress(FileNotFoundError):  # deleted in this moment
+                files.write_atomically(self.path, self.content)
 
 
 class Flush:
@@ -54,9 +63,7 @@ class Flush:
         must take the partition offline, as trying again would only pretend to succeed."""
         for file in self._log_files:
             file.sync()
-        if self.epochs.content is not None:
-            with contextlib.suppress(FileNotFoundError):  # the partition was deleted in the meantime
-                self._files.write_atomically(self.epochs.path, self.epochs.content)
+        self.epochs.run(self._files)
         for path in self._paths:
             # Deleted by retention in the meantime: then nobody needs it durable.
             with contextlib.suppress(FileNotFoundError):
@@ -98,7 +105,10 @@ def capture_flush(contents: LogContents) -> Flush:
         directories,
         contents.truncation_count,
         EpochWrite(
-            epoch_file.path, None if epoch_file.is_current else epoch_file.epochs.encode(), epoch_file.change_count
+            epoch_file.path,
+            None if epoch_file.is_current else epoch_file.epochs.encode(),
+            epoch_file.change_count,
+            contents.availability,
         ),
     )
 
