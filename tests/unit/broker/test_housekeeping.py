@@ -22,7 +22,7 @@ from penstock.broker.runtimes.transaction_markers import MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
-from penstock.broker.upkeep.housekeeping import Chore, Housekeeping
+from penstock.broker.upkeep.housekeeping import FLUSHED_PER_TURN, Chore, Housekeeping
 from penstock.broker.upkeep.retention import SEGMENTS_PER_TURN
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore
@@ -113,6 +113,26 @@ def rig(tmp_path: Path) -> Rig:
 
 
 class TestChores:
+    def test_others_get_turns_when_many_logs_are_to_be_flushed_at_once(self, rig: Rig) -> None:
+        """4,000 logs held the loop for 310 ms."""
+
+        async def scenario() -> None:
+            topics = [f"t{number}" for number in range(3 * FLUSHED_PER_TURN)]
+            rig.host.settings |= dict.fromkeys(topics, LogSettings(flush_ms=1))
+            rig.host.apply(*map(topic_image, topics))
+            for topic in topics:
+                rig.fill(topic, 1)
+            rig.host.clock.advance(1_000)
+            flushing = asyncio.ensure_future(rig.chore("flush").run())
+            tasks = 0
+            while not flushing.done():
+                await asyncio.sleep(0)
+                tasks = max(tasks, len(asyncio.all_tasks()))
+            assert tasks <= FLUSHED_PER_TURN + 2
+            assert {rig.host.partition(topic).log.recovery_point for topic in topics} == {1}
+
+        rig.run(scenario)
+
     def test_others_get_turns_when_many_segments_are_too_old_at_once(self, rig: Rig) -> None:
         """1,000 segments held the loop for 140 ms."""
 
