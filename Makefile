@@ -45,6 +45,13 @@ check: $(STAMP) ## format, lint, types, import contracts, tidiness, generated fi
 		$(BIN)/python $$generator --check || exit 1; \
 	done
 
+.PHONY: generate
+generate: $(STAMP) ## write the generated files anew: message classes, reference pages, the map of modules
+	@for generator in tools/generate_*.py; do \
+		echo "$(BIN)/python $$generator"; \
+		$(BIN)/python $$generator || exit 1; \
+	done
+
 .PHONY: format
 format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff format $(CODE)

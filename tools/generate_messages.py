@@ -8,7 +8,8 @@ file; with `--check` nothing is written, and the exit code says whether every mo
 
 `--from` reads the definitions again from Kafka's jars (kafka-clients, kafka-group-coordinator,
 kafka-transaction-coordinator) before the modules are written. It is needed when a new Kafka release adds a version, and
-for a message that is new in `WANTED`. Read the difference afterwards. `make interop` compares with the jars.
+for a message that is new in `WANTED`. Nothing is written when the jars lack a wanted message. Read the difference
+afterwards. `make interop` compares with the jars.
 """
 
 from __future__ import annotations
@@ -344,13 +345,16 @@ def stale_files(files: dict[str, str]) -> list[str]:
     return sorted(name for name in files.keys() | present.keys() if files.get(name) != present.get(name))
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Writes the message classes from Kafka's definitions.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a module is not current")
     parser.add_argument("--from", dest="jars", nargs="+", metavar="JAR", help="read the definitions from Kafka's jars")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.jars:
-        DEFINITIONS.write_text(render_definitions(read_jars(options.jars)))
+        definitions = read_jars(options.jars)
+        if missing := sorted(WANTED - definitions.keys()):
+            parser.error(f"nothing is written: no jar of those given defines {', '.join(missing)}")
+        DEFINITIONS.write_text(render_definitions(definitions))
     files = render_package(read_definitions())
     stale = stale_files(files)
     if options.check:

@@ -1,15 +1,12 @@
-"""Counters, histograms, the table of metrics and the page made from it."""
+"""Counters, histograms and the table of metrics."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, TopicCounters
-from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Metric, MetricKind, render_reference
+from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Metric, MetricKind
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 COUNTED = [metric for metric in METRICS if metric.source and metric.source != PROCESS_SOURCE]
 
 
@@ -145,11 +142,6 @@ class TestTable:
         for labels, value in samples:
             assert len(labels) == len(metric.labels)
             assert isinstance(value, Histogram) == (metric.kind is MetricKind.HISTOGRAM)
-
-    def test_page_is_current_when_the_table_changes(self) -> None:
-        assert REFERENCE.read_text() == render_reference(), (
-            "run: python -m penstock.core.metrics.table > docs/reference/metrics.md"
-        )
 
 
 def filled_metrics() -> BrokerMetrics:

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
+import pytest
+
 import generate_messages
 
 
@@ -23,3 +28,15 @@ def test_definitions_are_of_the_wanted_messages_when_they_are_read() -> None:
 def test_definitions_are_the_same_when_they_are_written_and_read_again() -> None:
     definitions = generate_messages.read_definitions()
     assert generate_messages.render_definitions(definitions) == generate_messages.DEFINITIONS.read_text()
+
+
+def test_nothing_is_written_when_the_jars_lack_a_wanted_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = generate_messages.DEFINITIONS.read_text()
+    with zipfile.ZipFile(tmp_path / "some.jar", "w"):
+        pass
+    with pytest.raises(SystemExit):
+        generate_messages.main(["--check", "--from", str(tmp_path / "some.jar")])
+    assert "no jar of those given defines AddOffsetsToTxnRequest, " in capsys.readouterr().err
+    assert generate_messages.DEFINITIONS.read_text() == before

@@ -421,28 +421,3 @@ METRICS: tuple[Metric, ...] = (
 
 PROCESS_SOURCE = "process"
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
-
-
-def render_reference() -> str:
-    """docs/reference/metrics.md; a test compares the file with this text."""
-    lines = [
-        "# Metrics",
-        "",
-        "Generated from `src/penstock/core/metrics/table.py` by `python -m penstock.core.metrics.table`.",
-        "",
-        "Names that begin with `kafka_` are those that the Prometheus JMX exporter gives Kafka's own metrics; Kafka",
-        "has none for those that begin with `penstock_`. A histogram has the suffixes `_bucket`, `_sum` and `_count`",
-        "where Kafka's exporter shows quantiles and `_count`. The sample with an empty `topic` is the sum over all",
-        "topics, deleted ones included.",
-        "",
-        "| metric | kind | labels | unit | what it tells |",
-        "|---|---|---|---|---|",
-    ]
-    for metric in METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels)
-        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.doc} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(render_reference(), end="")
