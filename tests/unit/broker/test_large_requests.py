@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,18 +90,25 @@ def collecting_as_a_process_does() -> Iterator[None]:
 
 
 async def hold(served: Served, request: Message, version: int) -> float:
+    """In milliseconds, by one request."""
     frame = encode_frame(request, version)
     del request
+
+    async def answer() -> None:
+        reply = served.server.dispatcher.handle(served.session, frame)
+        if reply is not None and not isinstance(reply, list):
+            await asyncio.wait_for(reply, 100)
+
+    return await hold_during(answer)
+
+
+async def hold_during(work: Callable[[], Awaitable[None]]) -> float:
     watch = Watch()
     with collecting_as_a_process_does():
         watching = asyncio.ensure_future(watch.run())
         await asyncio.sleep(0)
-        try:
-            reply = served.server.dispatcher.handle(served.session, frame)
-            if reply is not None and not isinstance(reply, list):
-                await asyncio.wait_for(reply, 100)
-        except UnanswerableError:
-            pass
+        with suppress(UnanswerableError):
+            await work()
         await asyncio.sleep(0)
         watching.cancel()
     return watch.longest_ms

@@ -8,7 +8,7 @@ from functools import partial
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import OFFSETS_PER_TURN, collect, pieces
+from penstock.broker.slices import OFFSETS_PER_TURN, Work, collect, pieces
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups import requests, results
 from penstock.groups.operations.table import COMMIT_OFFSETS, DELETE_OFFSETS, FETCH_OFFSETS
@@ -157,10 +157,13 @@ async def offset_fetch(broker: Broker, context: RequestContext, request: OffsetF
     if request.topics is not None:
         topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
     single = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_single(await _fetch_group(broker, context, single, request.require_stable), context.api_version, single)
+    answer = await _fetch_group(broker, context, single, request.require_stable)
+    return await broker.slices.run(_as_single(answer, context.api_version, single))
 
 
-def _as_single(answer: OffsetFetchResponseGroup, version: int, asked: OffsetFetchRequestGroup) -> OffsetFetchResponse:
+def _as_single(
+    answer: OffsetFetchResponseGroup, version: int, asked: OffsetFetchRequestGroup
+) -> Work[OffsetFetchResponse]:
     """Versions below 8 ask for one group; below 2 there is no place for its error but each partition."""
     topics = answer.topics
     if answer.error_code and version < _FIRST_WITH_GROUP_ERROR:
@@ -170,25 +173,21 @@ def _as_single(answer: OffsetFetchResponseGroup, version: int, asked: OffsetFetc
             )
             for topic in asked.topics or ()
         ]
-    return OffsetFetchResponse(
-        error_code=answer.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=p.partition_index,
-                        committed_offset=p.committed_offset,
-                        committed_leader_epoch=p.committed_leader_epoch,
-                        metadata=p.metadata,
-                        error_code=p.error_code,
-                    )
-                    for p in topic.partitions
-                ],
+    response = OffsetFetchResponse(error_code=answer.error_code)
+    for topic in topics:
+        partitions = yield from collect(
+            OffsetFetchResponsePartition(
+                partition_index=partition.partition_index,
+                committed_offset=partition.committed_offset,
+                committed_leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.metadata,
+                error_code=partition.error_code,
             )
-            for topic in topics
-        ],
-    )
+            for partition in topic.partitions
+        )
+        response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+        yield
+    return response
 
 
 def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
