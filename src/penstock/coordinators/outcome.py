@@ -57,7 +57,7 @@ class Reply(Protocol):
     def failed(self, error: ErrorCode) -> Reply: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make each reply of each request 0.5 us dearer
 class _Reply(Generic[ResultType]):
     token: Token[ResultType]
     result: ResultType

@@ -53,6 +53,9 @@ class ShardKind(Generic[ShardType, OutcomeType, KeyType]):
     on_timer: Callable[[ShardType, KeyType, int], OutcomeType]
 
 
+_NOT_SETTLED = "the records of an earlier operation were neither replayed nor failed"
+
+
 class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     def __init__(
         self, kind: ShardKind[ShardType, OutcomeType, KeyType], settings: SettingsType, partition_count: int
@@ -125,13 +128,17 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         now_ms: int,
     ) -> OutcomeType:
         """What a client asks for. A request that is refused is answered at once."""
-        partition = self.partition_for(operation.key(request))
+        partition = partition_for(operation.key(request), self.partition_count)
         refusal = operation.check(request, self.settings) or self._refusal(partition)
         if refusal is None:
+            assert not self._unreplayed[partition], _NOT_SETTLED
             try:
-                return self.run(partition, lambda shard: operation.run(shard, token, request, now_ms))
+                outcome = operation.run(self._active[partition], token, request, now_ms)
             except ApiError as error:
                 refusal = Refusal(error.code)
+            else:
+                self._unreplayed[partition] += len(outcome.records)
+                return outcome
         outcome = self._kind.new_outcome(partition)
         outcome.reply(token, operation.refuse(request, refusal))
         return outcome
@@ -151,7 +158,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         shard = self._active.get(partition)
         if shard is None:
             return self._kind.new_outcome(partition)
-        assert not self._unreplayed[partition], "the records of an earlier operation were neither replayed nor failed"
+        assert not self._unreplayed[partition], _NOT_SETTLED
         outcome = operation(shard)
         self._unreplayed[partition] += len(outcome.records)
         return outcome

@@ -42,6 +42,8 @@ _FIRST_WITH_TOPIC_IDS = 10
 _FIRST_WITH_GROUPS = 8
 _FIRST_COMMIT_WITH_GROUP_NOT_FOUND = 9
 _FIRST_WITH_GROUP_ERROR = 2
+# Offsets of one topic that are committed without slices: some 0.5 ms.
+_FEW_OFFSETS = 50
 
 # What is said of a topic: its name (as far as it is known) and id, and the error that all its partitions get.
 _Topic = tuple[str, TopicId, ErrorCode]
@@ -72,6 +74,8 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
     instead of names.
     """
     allowed = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id)
+    if len(request.topics) == 1 and len(request.topics[0].partitions) <= _FEW_OFFSETS:
+        return await _commit_few(broker, context, request, request.topics[0], allowed)
     resolved = await broker.slices.run(
         collect(_resolve(broker, context, Operation.READ, topic.name, topic.topic_id) for topic in request.topics)
     )
@@ -81,9 +85,7 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
         offsets = [offset for offset in await broker.slices.run(looked_up) if offset is not None]
         if offsets or not request.topics:
             async for piece in broker.slices.each(pieces(offsets, OFFSETS_PER_TURN)):
-                result = await broker.groups.submit(COMMIT_OFFSETS, _commit_request(context, request, piece))
-                errors.update({(name, index): error for name, index, error in result.partitions})
-                broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
+                await _commit(broker, context, request, piece, errors)
     response = OffsetCommitResponse()
     # Outside, too: the inner loop alone would never give a turn where every topic has one partition.
     async for topic, (name, topic_id, refusal) in broker.slices.each(zip(request.topics, resolved, strict=True)):
@@ -96,6 +98,48 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
                 OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
             )
     return response
+
+
+async def _commit_few(
+    broker: Broker,
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    topic: OffsetCommitRequestTopic,
+    allowed: bool,
+) -> OffsetCommitResponse:
+    """What a consumer of one topic commits: too little to be done in slices, which would cost 10 us more."""
+    resolved = _resolve(broker, context, Operation.READ, topic.name, topic.topic_id)
+    name, topic_id, refusal = resolved
+    errors: dict[tuple[str, int], ErrorCode] = {}
+    if allowed:
+        looked_up = _offsets_to_commit(broker, (topic,), (resolved,), errors)
+        offsets = [offset for offset in looked_up if offset is not None]
+        if offsets:
+            await _commit(broker, context, request, offsets, errors)
+    else:
+        refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    answers = [
+        OffsetCommitResponsePartition(
+            partition_index=asked.partition_index, error_code=refusal or errors[name, asked.partition_index]
+        )
+        for asked in topic.partitions
+    ]
+    answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id, partitions=answers)
+    return OffsetCommitResponse(topics=[answer])
+
+
+async def _commit(
+    broker: Broker,
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    offsets: Sequence[requests.OffsetToCommit],
+    errors: dict[tuple[str, int], ErrorCode],
+) -> None:
+    """Records offsets, all in one batch, and notes what became of each."""
+    result = await broker.groups.submit(COMMIT_OFFSETS, _commit_request(context, request, offsets))
+    for name, index, error in result.partitions:
+        errors[name, index] = error
+        broker.groups.metrics.offset_commits += not error
 
 
 def _commit_request(

@@ -108,7 +108,27 @@ def metadata(
         missing = [topic.name for topic in topics if topic.name and _must_create(broker, context, topic)]
         if missing:
             return _create_and_answer(broker, context, request, missing)
-    return _metadata(broker, context, request, {})
+    return _metadata_of_one(broker, context, request) if len(topics) == 1 else _metadata(broker, context, request, {})
+
+
+def _metadata_of_one(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Work[MetadataResponse]:
+    """What producers and consumers ask most: about a topic that has few partitions, so that nothing is sliced."""
+    assert request.topics is not None
+    (asked,) = request.topics
+    image = broker.metadata.image
+    name, answer = _resolve(broker, context, image, asked, {})
+    if answer is None:
+        assert name is not None
+        topic = image.topics[name]
+        if len(topic.partitions) > _PARTITIONS_PER_STEP:
+            return _metadata(broker, context, request, {})
+        answer = _topic_without_partitions(broker, context, topic, request.include_topic_authorized_operations)
+        answer.partitions = _describe_partitions(broker, name, topic.partitions)
+    response = _begin_response(broker, context, request, image)
+    response.topics.append(answer)
+    return response
 
 
 async def _metadata_of_many(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -159,11 +179,7 @@ def _metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> Work[MetadataResponse]:
     image = broker.metadata.image
-    response = MetadataResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
-    response.brokers = [
-        MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
-        for node_id, host, port, rack in broker.endpoints(context.listener)
-    ]
+    response = _begin_response(broker, context, request, image)
     include_operations = request.include_topic_authorized_operations
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
@@ -183,6 +199,18 @@ def _metadata(
                 assert refusal is not None
                 response.topics.append(refusal)
             yield
+    return response
+
+
+def _begin_response(
+    broker: Broker, context: RequestContext, request: MetadataRequest, image: MetadataImage
+) -> MetadataResponse:
+    """All but the topics."""
+    response = MetadataResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
+    response.brokers = [
+        MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
+        for node_id, host, port, rack in broker.endpoints(context.session.listener)
+    ]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorized_operations(
             broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME
@@ -218,29 +246,41 @@ def _unknown(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
 def _metadata_topic(
     broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool
 ) -> Work[MetadataResponseTopic]:
-    described = MetadataResponseTopic(
+    described = _topic_without_partitions(broker, context, topic, include_operations)
+    for start in range(0, len(topic.partitions), _PARTITIONS_PER_STEP):
+        if start:
+            yield
+        states = topic.partitions[start : start + _PARTITIONS_PER_STEP]
+        described.partitions += _describe_partitions(broker, topic.name, states)
+    return described
+
+
+def _topic_without_partitions(
+    broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=broker.partitions.is_internal(topic.name),
         topic_authorized_operations=_topic_operations(broker, context, topic) if include_operations else NOT_ASKED,
     )
-    for start in range(0, len(topic.partitions), _PARTITIONS_PER_STEP):
-        if start:
-            yield
-        states = topic.partitions[start : start + _PARTITIONS_PER_STEP]
-        described.partitions += [
-            MetadataResponsePartition(
-                error_code=error_code,
-                partition_index=state.partition,
-                leader_id=leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-                offline_replicas=offline,
-            )
-            for state, error_code, leader, offline in _partition_states(broker, topic.name, states)
-        ]
-    return described
+
+
+def _describe_partitions(
+    broker: Broker, topic: str, states: Iterable[PartitionState]
+) -> list[MetadataResponsePartition]:
+    return [
+        MetadataResponsePartition(
+            error_code=error_code,
+            partition_index=state.partition,
+            leader_id=leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=list(state.replicas),
+            isr_nodes=list(state.isr),
+            offline_replicas=offline,
+        )
+        for state, error_code, leader, offline in _partition_states(broker, topic, states)
+    ]
 
 
 def _topic_operations(broker: Broker, context: RequestContext, topic: TopicImage) -> int:

@@ -70,7 +70,7 @@ class Partitions:
 
     def is_online(self, topic: str, partition: int) -> bool:
         found = self._partitions.get((topic, partition))
-        return found is not None and found.log.offline_reason is None
+        return found is not None and found.log.availability.offline_reason is None
 
     @staticmethod
     def is_internal(topic: str) -> bool:
