@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.coordinators.operations import Operation, Query, Refusal
 from penstock.coordinators.outcome import Outcome, Result, TimerKey, Token
@@ -43,8 +42,7 @@ class Shard(Protocol[OutcomeType, SettingsType]):
 ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class ShardKind(Generic[ShardType, OutcomeType, KeyType]):
+class ShardKind(NamedTuple, Generic[ShardType, OutcomeType, KeyType]):
     """What the shards of one coordinator are, and what happens to them of its own accord."""
 
     new_outcome: Callable[[int], OutcomeType]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.cluster.image import MetadataImage, TopicImage
@@ -13,8 +12,7 @@ from penstock.protocol.errors import ErrorCode
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[Item]):
+class Decision(NamedTuple, Generic[Item]):
     """The answer for each item of a request, the store's operations, and the image once they are written."""
 
     results: tuple[Item, ...]

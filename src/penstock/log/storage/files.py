@@ -8,9 +8,9 @@ process and every healthy partition with it; pread returns an error that takes o
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
+import functools
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -28,8 +28,11 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SYNC_FILE_RANGE_WRITE = 2
 
 
+@functools.cache
 def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Linux has it, and Python has no name for it."""
+    """Linux has it, and Python has no name for it. An embedded broker that takes few bytes does not import ctypes."""
+    import ctypes
+
     try:
         function = ctypes.CDLL(None).sync_file_range
     except (OSError, AttributeError):
@@ -38,9 +41,6 @@ def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
     function.restype = ctypes.c_int
     found: Callable[[int, int, int, int], int] = function
     return found
-
-
-_SYNC_FILE_RANGE = _find_sync_file_range()
 
 
 class OpenFile:
@@ -105,8 +105,9 @@ class OpenFile:
         Nothing is durable afterwards, and an error shows in the next fsync alone. Where the system has no such call,
         the kernel begins when it likes.
         """
-        if _SYNC_FILE_RANGE is not None:
-            _SYNC_FILE_RANGE(self._fd, position, size, _SYNC_FILE_RANGE_WRITE)
+        sync_file_range = _find_sync_file_range()
+        if sync_file_range is not None:
+            sync_file_range(self._fd, position, size, _SYNC_FILE_RANGE_WRITE)
 
     def is_shared(self) -> bool | None:
         """Whether another descriptor is open on the file, here or in another process; None when the system cannot say.

@@ -8,7 +8,7 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.broker.session import Reply, Session
 from penstock.core.clock import Clock
@@ -29,8 +29,7 @@ _BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the ker
 KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(NamedTuple):
     max_frame_size: int
     max_connections: int
     max_connections_per_address: int

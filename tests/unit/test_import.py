@@ -1,0 +1,15 @@
+"""What the first use of a broker costs the program around it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# Each takes milliseconds to import, and a broker in a test needs none of them.
+UNWANTED = ("ctypes", "sqlite3", "difflib", "unittest", "importlib.metadata", "multiprocessing")
+
+
+def test_modules_that_few_brokers_need_are_left_alone_when_a_broker_is_made() -> None:
+    code = f"import sys, penstock; penstock.Broker(); print([name for name in {UNWANTED} if name in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
