@@ -135,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print_table(comparisons)
                 if options.write:
                     write_document(comparisons, rounds)
+            if spark_names := [name for name in chosen if name in SPARK_NAMES]:
+                compare_in_spark(spark_names, options)
             if run.stalls.found:
                 print(
                     "bench: the event loop was held for more than 100 ms",
@@ -143,8 +145,6 @@ def main(arguments: list[str] | None = None) -> int:
                     file=sys.stderr,
                 )
                 return 1
-            if spark_names := [name for name in chosen if name in SPARK_NAMES]:
-                compare_in_spark(spark_names, options)
         except (BenchError, PeerUnavailableError, ServerProcessError) as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1

@@ -34,13 +34,22 @@ class Kept(Generic[Key, Value]):
     def get(self, key: Key, open_value: Callable[[], Value]) -> Value:
         """The value stays in the registry, which may close it when another key is opened. Use `get` for values that
         open themselves anew, or that are never more than `most` at a time."""
+        value = self._use(key)
+        if value is None:
+            opened = open_value()
+            value = self._use(key)
+            if value is None:
+                value = opened
+                self.give_back(key, value)
+            else:  # another thread was quicker, and its value is in use
+                self._close(opened)
+        return value
+
+    def _use(self, key: Key) -> Value | None:
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
-                return self._values[key]
-        value = open_value()
-        self.give_back(key, value)
-        return value
+            return self._values.get(key)
 
     def take(self, key: Key) -> Value | None:
         """Removes the value and returns it; None where there is none. The caller owns it until `give_back`."""

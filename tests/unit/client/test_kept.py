@@ -15,6 +15,18 @@ def test_the_same_value_is_given_when_its_key_comes_again() -> None:
     assert kept.get("a", lambda: [2]) is first
 
 
+def test_the_value_in_use_stays_open_when_two_threads_open_the_same_key() -> None:
+    closed: list[str] = []
+    kept: Kept[str, str] = Kept(2, closed.append)
+
+    def open_slowly() -> str:
+        assert kept.get("a", lambda: "quicker") == "quicker"  # as another thread would meanwhile
+        return "slower"
+
+    assert kept.get("a", open_slowly) == "quicker"
+    assert closed == ["slower"]
+
+
 def test_the_longest_unused_is_closed_when_there_are_too_many() -> None:
     closed: list[str] = []
     kept: Kept[str, str] = Kept(2, closed.append)
