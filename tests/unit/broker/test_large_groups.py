@@ -4,7 +4,6 @@ about all of them, nor behind a clean-up. `test_large_requests` does the same fo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from penstock.transactions.operations import ADD_PARTITIONS, INIT_PRODUCER_ID
 from penstock.transactions.requests import AddPartitionsRequest, InitProducerIdRequest
 from tests.unit.broker.harness import until
 from tests.unit.broker.served import Served, serving
-from tests.unit.broker.test_large_requests import ELEMENTS, MAX_HELD_MS, hold, hold_during
+from tests.unit.broker.test_large_requests import ELEMENTS, MAX_HELD_MS, hold, hold_during, smallest_hold
 
 RETENTION_MS = 7 * 24 * 60 * 60 * 1000
 NAMES = [f"name-{number}" for number in range(ELEMENTS)]
@@ -149,11 +148,10 @@ SCENARIOS: dict[str, tuple[Callable[[Served], Awaitable[None]], Step]] = {
 def test_loop_is_free_when_a_broker_has_much(
     tmp_path: Path, fill: Callable[[Served], Awaitable[None]], step: Step
 ) -> None:
-    async def run() -> float:
-        async with serving(tmp_path, CONFIG) as served:
+    async def run(directory: Path) -> float:
+        async with serving(directory, CONFIG) as served:
             await ready(served)
             await fill(served)
             return await step(served)
 
-    held_ms = asyncio.run(run())
-    assert held_ms < MAX_HELD_MS
+    assert smallest_hold(run, tmp_path) < MAX_HELD_MS
