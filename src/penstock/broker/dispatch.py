@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from types import CoroutineType
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.broker.broker import Broker
@@ -150,7 +151,9 @@ class Dispatcher:
             raise UnanswerableError("request", error.message) from error
         metrics.count_request(header.api_version, size)
         answer = api.handler(self._broker, context, request)
-        # Asked in this order because most answers are messages, and to ask for a generator takes 0.3 us.
+        # Asked in this order because most answers are messages or coroutines, and to ask for a generator takes 0.3 us.
+        if isinstance(answer, CoroutineType):
+            return answer
         if not isinstance(answer, Message) and isinstance(answer, Generator):
             answer = self._slices.begin(answer)
         if size > _LARGE_FRAME and isinstance(answer, Message) and header.api_key != ProduceRequest.API_KEY:

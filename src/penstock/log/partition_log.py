@@ -121,6 +121,11 @@ class PartitionLog:
         """Everything before it is durable."""
         return self._contents.recovery_point
 
+    def owes_flush(self) -> bool:
+        """Whether more is not yet durable than flush.messages allows to be lost."""
+        contents = self._contents
+        return contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages
+
     def advance_high_watermark(self, offset: int) -> None:
         """Never backwards, never past the end of the log."""
         contents = self._contents

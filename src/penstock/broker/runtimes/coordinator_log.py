@@ -65,8 +65,7 @@ class CoordinatorLog:
         partition = self._partitions.find(self.topic, index)
         if partition is None:
             return None
-        log = partition.log
-        return partition if log.log_end_offset - log.recovery_point >= log.settings.flush_messages else None
+        return partition if partition.log.owes_flush() else None
 
     async def flush(self, partitions: list[Partition]) -> list[int]:
         """The indexes of the partitions where that failed: their logs are offline now."""

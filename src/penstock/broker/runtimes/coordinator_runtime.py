@@ -79,7 +79,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
     ) -> ResultType:
         """The reply, at once or when the coordinator releases it."""
-        return await self.start(operation, request).wait()
+        ticket = self.start(operation, request)
+        return await ticket.wait() if ticket.result is None else ticket.result
 
     def is_durable(self, keys: Collection[str] | None) -> bool:
         """Whether everything that can be seen of these ids now (None: of all) is on disk, as far as flush.messages
