@@ -28,8 +28,8 @@ Work = Generator[None, None, Result]
 # What others may have to wait for: a fifth of the 10 ms that no request may exceed, because an element may be dear (a
 # search on the disk) and because decoding, handling and encoding may each use up one slice in the same turn.
 SLICE_SECONDS = 0.002
-# What a coordinator is asked to do in one turn. An offset takes some 5 us to look up and 10 us to commit or delete, a
-# member some 5 us to leave.
+# What a coordinator is asked to do in one turn, where the parts need not be one decision: expiry, and members that
+# leave. An offset takes some 10 us to delete, a member some 5 us to leave.
 OFFSETS_PER_TURN = 250
 # Work that is shorter than this is not held against the turn: a connection is served 64 requests in a turn, and to note
 # each of them would cost more than they take together.

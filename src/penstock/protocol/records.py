@@ -69,6 +69,8 @@ def encode_varint(value: int) -> bytes:
     rest &= 0xFFFFFFFFFFFFFFFF
     if rest < 0x80:
         return rest.to_bytes(1, "big")
+    if rest < 0x4000:
+        return bytes((rest & 0x7F | 0x80, rest >> 7))
     out = bytearray()
     while rest > 0x7F:
         out.append((rest & 0x7F) | 0x80)
@@ -98,9 +100,16 @@ def decode_varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
-    parts = [b"\x00", encode_varint(timestamp_delta), encode_varint(offset_delta)]
-    for field in (record.key, record.value):
-        parts += _sized(field)
+    key, value = record.key, record.value
+    parts = [
+        b"\x00",
+        encode_varint(timestamp_delta),
+        encode_varint(offset_delta),
+        b"\x01" if key is None else encode_varint(len(key)),
+        key or b"",
+        b"\x01" if value is None else encode_varint(len(value)),
+        value or b"",
+    ]
     parts.append(encode_varint(len(record.headers)))
     for name, value in record.headers:
         parts += _sized(name.encode("utf-8"))

@@ -8,7 +8,7 @@ from functools import partial
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import OFFSETS_PER_TURN, Work, collect, pieces
+from penstock.broker.slices import Work, collect
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups import requests, results
 from penstock.groups.operations.table import COMMIT_OFFSETS, DELETE_OFFSETS, FETCH_OFFSETS
@@ -67,7 +67,8 @@ def _resolve(broker: Broker, context: RequestContext, operation: Operation, name
 
 
 async def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Records how far a group has read. Many offsets are recorded one part after another, each in a batch of its own.
+    """Records how far a group has read. Topics are looked up in slices. The offsets, however many, are one decision of
+    the coordinator and one batch: all of them are recorded, or none.
 
     Versions from 5 on have no retention time, versions from 7 on may name a static member. From version 9 on a member
     of the consumer protocol may commit, and a group that does not exist is an error. From version 10 on topics have ids
@@ -84,8 +85,7 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
         looked_up = collect(_offsets_to_commit(broker, request.topics, resolved, errors))
         offsets = [offset for offset in await broker.slices.run(looked_up) if offset is not None]
         if offsets or not request.topics:
-            async for piece in broker.slices.each(pieces(offsets, OFFSETS_PER_TURN)):
-                await _commit(broker, context, request, piece, errors)
+            await _commit(broker, context, request, offsets, errors)
     response = OffsetCommitResponse()
     # Outside, too: the inner loop alone would never give a turn where every topic has one partition.
     async for topic, (name, topic_id, refusal) in broker.slices.each(zip(request.topics, resolved, strict=True)):
@@ -137,7 +137,12 @@ async def _commit(
 ) -> None:
     """Records offsets, all in one batch, and notes what became of each."""
     result = await broker.groups.submit(COMMIT_OFFSETS, _commit_request(context, request, offsets))
-    for name, index, error in result.partitions:
+    if len(result.partitions) <= _FEW_OFFSETS:
+        for name, index, error in result.partitions:
+            errors[name, index] = error
+            broker.groups.metrics.offset_commits += not error
+        return
+    async for name, index, error in broker.slices.each(result.partitions):
         errors[name, index] = error
         broker.groups.metrics.offset_commits += not error
 
@@ -255,13 +260,15 @@ async def _fetch_group(
         else:
             wanted += [TopicPartition(name, index) for index in topic.partition_indexes]
     topics: dict[str, OffsetFetchResponseTopics] = {}
-    async for piece in broker.slices.each([None] if asked.topics is None else pieces(wanted, OFFSETS_PER_TURN)):
-        fetched = await broker.groups.read([asked.group_id], partial(_look_up, broker, asked, piece, require_stable))
-        if fetched.error:
-            answer.error_code = fetched.error
-            return answer
-        async for offset in broker.slices.each(fetched.partitions):
-            _add_offset(broker, context, offset, topics)
+    # All offsets are of one moment: a commit is seen whole or not at all.
+    partitions_asked = None if asked.topics is None else wanted
+    look = partial(_look_up, broker, asked, partitions_asked, require_stable)
+    fetched = await broker.groups.read([asked.group_id], look)
+    if fetched.error:
+        answer.error_code = fetched.error
+        return answer
+    async for offset in broker.slices.each(fetched.partitions):
+        _add_offset(broker, context, offset, topics)
     answer.topics = [*topics.values(), *refused]
     return answer
 

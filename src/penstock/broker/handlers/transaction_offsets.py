@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import OFFSETS_PER_TURN, collect, pieces
+from penstock.broker.slices import collect
 from penstock.broker.transaction_admission import Admission, admit
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
@@ -37,7 +37,7 @@ _Errors = dict[tuple[str, int], ErrorCode]
 async def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """Records offsets of a group that count when the producer's transaction commits.
+    """Records offsets of a group that count when the producer's transaction commits. All of them are one batch.
 
     From version 3 on the member is checked (KIP-447). Version 4 is the first whose clients know TRANSACTION_ABORTABLE.
     From version 5 on the commit adds its partition to the transaction.
@@ -46,19 +46,20 @@ async def txn_offset_commit(
     errors: _Errors = {}
     looked_up = () if refusal else _offsets_to_commit(broker, context, request, errors)
     offsets = [offset for offset in await broker.slices.run(collect(looked_up)) if offset is not None]
-    async for piece in broker.slices.each(pieces(offsets, OFFSETS_PER_TURN) if offsets else ()):
+    if offsets:
         domain = requests.TransactionalCommitRequest(
             group_id=request.group_id,
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
-            offsets=piece,
+            offsets=offsets,
             member_id=request.member_id,
             generation_id=request.generation_id,
             group_instance_id=request.group_instance_id,
         )
         result = await _commit(broker, context, request.transactional_id, domain)
-        errors.update({(name, index): error for name, index, error in result.partitions})
-        broker.groups.metrics.offset_commits += sum(not entry.error for entry in result.partitions)
+        async for name, index, error in broker.slices.each(result.partitions):
+            errors[name, index] = error
+            broker.groups.metrics.offset_commits += not error
     if context.api_version < _FIRST_WITH_LOADING_ERROR:
         loading, other = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
         errors = {where: other if error is loading else error for where, error in errors.items()}

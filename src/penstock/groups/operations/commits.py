@@ -155,18 +155,15 @@ def _check_transactional_commit(group: Group | None, request: TransactionalCommi
 
 
 def _is_too_large(metadata: str, limit: int) -> bool:
+    if not metadata:
+        return False
     utf16_units = len(metadata) + sum(character > "\uffff" for character in metadata)
     return utf16_units > limit or len(metadata.encode("utf-8", "surrogatepass")) > _MAX_STRING_BYTES
 
 
 def _committed(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
     return CommittedOffset(
-        offset=offset.offset,
-        leader_epoch=offset.leader_epoch,
-        metadata=offset.metadata or "",
-        commit_timestamp_ms=now_ms,
-        expire_timestamp_ms=expire_timestamp_ms,
-        topic_id=offset.topic_id,
+        offset.offset, offset.leader_epoch, offset.metadata or "", now_ms, expire_timestamp_ms, offset.topic_id
     )
 
 
