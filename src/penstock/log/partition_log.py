@@ -32,7 +32,7 @@ from penstock.log.state.origin import Origin
 from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import FULL_DISK
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
-from penstock.log.upkeep.flush import Flushing
+from penstock.log.upkeep.flush import Flush, Flushing, capture_closing
 from penstock.log.upkeep.segment_deletion import DeletedSegment, apply_retention
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, EndMarker, build_end_marker
@@ -214,30 +214,23 @@ class PartitionLog:
             if error.errno not in FULL_DISK:
                 raise self.availability.fail("writing its indexes", error) from error
 
+    def prepare_close(self) -> Flush:
+        """What another thread may sync for a clean shutdown, captured here on the owner's. Nothing may be appended any
+        more. The names in the data directory are not part of it.
+        """
+        self.availability.check_online()
+        with self.availability.storage_errors("closing"):
+            return capture_closing(self._contents)
+
     def close(self, clean: bool) -> None:
         """`clean` leaves everything on disk that lets the next start trust it; otherwise the files are just let go."""
         try:
             if clean:
-                self.availability.check_online()
+                flush = self.prepare_close()
                 with self.availability.storage_errors("closing"):
-                    self._settle()
+                    flush.run()
+                    self._contents.files.sync_directory(self.directory.parent)
+                self.flushing.mark_flushed(flush)
         finally:
             self.segments.close()
             self._contents.aborted.close()
-
-    def _settle(self) -> None:
-        """Snapshot, transaction index and indexes are durable: nothing would notice their loss after a clean shutdown,
-        and part of an index cannot be told from all of it.
-        """
-        contents, active = self._contents, self._contents.segments.active
-        if contents.log_end_offset > 0:
-            contents.snapshots.write(contents.log_end_offset, contents.producers.entries.values())
-            contents.files.sync_file(contents.snapshots.path(contents.log_end_offset))
-        if not contents.epoch_file.is_current:
-            contents.epoch_file.write(contents.recovery_point)
-        self.flushing.flush()
-        contents.aborted.seal(active.base_offset, sync=True)
-        active.seal(trim=contents.settings.preallocate)
-        if contents.log_end_offset > 0:
-            active.indexes.sync()
-            contents.files.sync_directory(contents.directory)

@@ -163,7 +163,7 @@ class BrokerServer:
         await self.broker.transactions.close()
         await self.broker.groups.close()
         await self.broker.flusher.close()
-        self.broker.directories.close()
+        self.broker.directories.close(threads_per_directory=self.broker.config.upkeep.num_recovery_threads_per_data_dir)
         await self._store.close()
 
 

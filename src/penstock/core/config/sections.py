@@ -112,9 +112,10 @@ class TransactionSection(NamedTuple):
 
 
 class UpkeepSection(NamedTuple):
-    """How often the logs are looked after."""
+    """How often the logs are looked after, and by how many threads."""
 
     log_retention_check_interval_ms: int
+    num_recovery_threads_per_data_dir: int
     replica_high_watermark_checkpoint_interval_ms: int
 
 

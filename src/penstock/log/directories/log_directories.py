@@ -16,6 +16,7 @@ from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite
+from penstock.log.directories.closing import close_cleanly
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
@@ -296,13 +297,13 @@ class LogDirectories:
 
     # ---- close
 
-    def close(self, clean: bool = True) -> None:
+    def close(self, clean: bool = True, threads_per_directory: int = 1) -> None:
         """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
-        settled = {path: self._close_logs(logs, clean) for path, logs in self._logs_by_directory().items()}
+        unsettled = self._close_logs(clean, threads_per_directory)
         if clean:
             self.write_checkpoints()
         for path, directory in self.directories.items():
-            if clean and settled[path] and path not in self.offline:
+            if clean and path not in unsettled and path not in self.offline:
                 try:
                     directory.mark_clean()
                 except OSError as error:
@@ -311,12 +312,19 @@ class LogDirectories:
         self.logs = {}
         self.directories = {}
 
-    def _close_logs(self, logs: Iterable[PartitionLog], clean: bool) -> bool:
-        is_settled = True
-        for log in logs:
+    def _close_logs(self, clean: bool, threads_per_directory: int) -> set[Path]:
+        """The data directories where a log could not be closed as `clean` says."""
+        if not clean:
+            for log in self.logs.values():
+                log.close(clean=False)
+            return set()
+        by_directory = {path: logs for path, logs in self._logs_by_directory().items() if logs}
+        unsettled = close_cleanly(by_directory, threads_per_directory)
+        for path in by_directory:
+            if path in self.offline:
+                continue
             try:
-                log.close(clean)
-            except ApiError as error:
-                logger.warning("%s was not closed cleanly: %s", log.topic_partition, error.message)
-                is_settled = False
-        return is_settled
+                self._resources.files.sync_directory(path)
+            except OSError as error:
+                self.take_directory_offline(path, f"closing its logs failed: {error}")
+        return unsettled

@@ -58,6 +58,8 @@ def load_log(request: LoadRequest) -> LogContents:
     aborted = AbortedTransactions(request.resources, directory, indexed)
     log_end_offset = _open_clean(request, segments)
     is_clean = log_end_offset is not None
+    if is_clean:
+        snapshots.trust()
     if log_end_offset is None:
         first_checked = _find_first_unflushed(request, segments)
         # Snapshots and transaction indexes from here on may not have reached the disk; replay makes them anew.

@@ -84,25 +84,21 @@ class AbortedTransactions:
         self._resources.indexes.remove(segment)
         return True
 
-    def seal(self, base_offset: int, *, sync: bool = False) -> None:
-        """No marker is added to the segment any more. With `sync` the file is durable afterwards: nothing would notice
-        its loss after a clean shutdown.
-        """
+    def seal(self, base_offset: int) -> bool:
+        """No marker is added to the segment any more. True when a file was written, which is not durable yet."""
         segment = self._segments.get(base_offset)
         if segment is None or not segment.is_writable or segment.index is None:
-            return
-        self._write(base_offset, segment, segment.index, sync=sync)
+            return False
+        self._write(base_offset, segment, segment.index)
+        return True
 
     def seal_before(self, base_offset: int) -> None:
         """After replay: all but the active segment are as they stay."""
         for sealed in [known for known in self._segments if known < base_offset]:
             self.seal(sealed)
 
-    def _write(self, base_offset: int, segment: _SegmentIndex, index: TransactionIndex, *, sync: bool = False) -> None:
-        files = self._resources.files
-        files.write_file(self.path(base_offset), index.encode(), sync=sync)
-        if sync:
-            files.sync_directory(self._directory)
+    def _write(self, base_offset: int, segment: _SegmentIndex, index: TransactionIndex) -> None:
+        self._resources.files.write_file(self.path(base_offset), index.encode())
         segment.index, segment.is_writable = index, False
         self._resources.indexes.add(segment, TRANSACTION_ENTRY_SIZE * len(index))
 

@@ -16,13 +16,14 @@ logger = logging.getLogger(__name__)
 
 
 class Snapshots:
-    __slots__ = ("directory", "files", "offsets")
+    __slots__ = ("_durable", "directory", "files", "offsets")
 
     def __init__(self, files: Files, directory: str, listing: Iterable[str]) -> None:
         self.files = files
         self.directory = directory
         parsed = (names.parse_segment_file(name) for name in listing)
         self.offsets = sorted(entry[0] for entry in parsed if entry is not None and entry[1] == names.SNAPSHOT)
+        self._durable: set[int] = set()
 
     def path(self, offset: int) -> str:
         return f"{self.directory}/{names.segment_file(offset, names.SNAPSHOT)}"
@@ -33,6 +34,15 @@ class Snapshots:
             return
         self.files.write_file(self.path(offset), encode_snapshot(entries), sync=sync)
         insort(self.offsets, offset)
+        self._durable.discard(offset)
+
+    def trust(self) -> None:
+        """All were left by a clean shutdown, which syncs them."""
+        self._durable.update(self.offsets)
+
+    def unsynced_from(self, offset: int) -> list[int]:
+        """Those from `offset` on that may not be durable."""
+        return [taken for taken in self.offsets if taken >= offset and taken not in self._durable]
 
     def load_newest(self, limit: int | None = None) -> tuple[int, list[ProducerStateEntry]] | None:
         """The newest snapshot that can be read, not past `limit`; those that cannot be read are removed."""

@@ -37,8 +37,9 @@ class IndexFile:
         self._is_synced = True
 
     def note_empty(self) -> None:
-        """The file was made and holds nothing."""
+        """The file was made and holds nothing: its name is all that can be lost."""
         self._written = 0
+        self._is_synced = True
 
     def note_replaced(self) -> None:
         """The file no longer holds the beginning of the index."""
@@ -71,7 +72,7 @@ class IndexFile:
             file.close()
         return True
 
-    def sync(self) -> None:
-        if not self._is_synced:
-            self._files.sync_file(self._path)
-            self._is_synced = True
+    @property
+    def unsynced_path(self) -> str | None:
+        """None when the content of the file is durable."""
+        return None if self._is_synced else self._path

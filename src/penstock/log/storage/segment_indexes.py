@@ -245,10 +245,10 @@ class SegmentIndexes:
             self._time_file.write(self._time_index)
             self.has_unwritten = False
 
-    def sync(self) -> None:
-        """What was written is durable afterwards."""
-        self._offset_file.sync()
-        self._time_file.sync()
+    def unsynced_paths(self) -> list[str]:
+        """The files that were written and may not be durable yet."""
+        paths = (self._offset_file.unsynced_path, self._time_file.unsynced_path)
+        return [path for path in paths if path is not None]
 
     # ---- change hands
 

@@ -18,6 +18,7 @@ from penstock.log.formats import names
 from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
 from penstock.log.storage.files import Files, OpenFile
+from penstock.log.storage.segment import Segment
 
 
 class EpochWrite(NamedTuple):
@@ -78,18 +79,9 @@ def capture_flush(contents: LogContents) -> Flush:
     """Everything from the recovery point on: the data, and the files of sealed segments that recovery would not
     rebuild.
     """
-    segments, snapshots, recovery_point = contents.segments, contents.snapshots, contents.recovery_point
+    segments, recovery_point = contents.segments, contents.recovery_point
     unflushed = segments.from_offset(recovery_point)
-    paths: list[str] = []
-    # A segment that was flushed to its end and then sealed lies just before the recovery point: its indexes are new.
-    for segment in segments.from_offset(max(recovery_point - 1, segments.first.base_offset))[:-1]:
-        paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
-        if segment.base_offset in contents.aborted:
-            paths.append(contents.aborted.path(segment.base_offset))
-    paths += [snapshots.path(offset) for offset in snapshots.offsets if offset >= recovery_point]
-    epoch_file = contents.epoch_file
-    if epoch_file.is_current and not epoch_file.is_synced:
-        paths.append(epoch_file.path)
+    paths = _unsynced_paths(contents)
     # A file that is new since the last flush needs its directory entry durable as well, and so does the directory
     # itself as long as nothing in it has ever been flushed.
     directories: list[str] = []
@@ -97,6 +89,53 @@ def capture_flush(contents: LogContents) -> Flush:
         directories.append(contents.directory)
     if recovery_point <= segments.first.base_offset:
         directories.append(os.path.dirname(contents.directory))
+    return _capture(contents, unflushed, paths, directories)
+
+
+def capture_closing(contents: LogContents) -> Flush:
+    """Everything that a clean shutdown leaves: no batch comes after this. What the files lack is written here.
+
+    Snapshot, transaction index and indexes must be durable: nothing would notice their loss after a clean shutdown, and
+    part of an index cannot be told from all of it. The directory entry of the partition itself is left to the caller,
+    who closes many: one fsync of the data directory is enough for all of them.
+    """
+    active, log_end_offset = contents.segments.active, contents.log_end_offset
+    if log_end_offset > 0:
+        contents.snapshots.write(log_end_offset, contents.producers.entries.values())
+    has_transaction_index = contents.aborted.seal(active.base_offset)
+    active.seal(trim=contents.settings.preallocate)
+    is_flushed = contents.recovery_point >= log_end_offset
+    paths: list[str] = []
+    directories: list[str] = []
+    if log_end_offset > 0:
+        paths = _unsynced_paths(contents) + active.indexes.unsynced_paths()
+        if has_transaction_index:
+            paths.append(contents.aborted.path(active.base_offset))
+        directories.append(contents.directory)
+    unflushed = () if is_flushed else contents.segments.from_offset(contents.recovery_point)
+    return _capture(contents, unflushed, paths, directories)
+
+
+def _unsynced_paths(contents: LogContents) -> list[str]:
+    """The files beside the data from the recovery point on, but for the indexes of the active segment."""
+    segments, snapshots, recovery_point = contents.segments, contents.snapshots, contents.recovery_point
+    paths: list[str] = []
+    # A segment that was flushed to its end and then sealed lies just before the recovery point: its indexes are new.
+    for segment in segments.from_offset(max(recovery_point - 1, segments.first.base_offset))[:-1]:
+        paths += (segment.path(names.OFFSET_INDEX), segment.path(names.TIME_INDEX))
+        if segment.base_offset in contents.aborted:
+            paths.append(contents.aborted.path(segment.base_offset))
+    paths += [snapshots.path(offset) for offset in snapshots.unsynced_from(recovery_point)]
+    epoch_file = contents.epoch_file
+    if epoch_file.is_current and not epoch_file.is_synced:
+        paths.append(epoch_file.path)
+    return paths
+
+
+def _capture(
+    contents: LogContents, unflushed: Sequence[Segment], paths: Sequence[str], directories: Sequence[str]
+) -> Flush:
+    epoch_file = contents.epoch_file
     return Flush(
         contents.files,
         contents.log_end_offset,

@@ -33,6 +33,7 @@ _STORE_MS = (0.0, 0.0, 0.3, 4.0)
 # Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
 _CONFIG = {
     "log.dirs": _DATA,
+    "num.recovery.threads.per.data.dir": "1",  # a shutdown in threads would not be the same twice
     "listeners": "PLAINTEXT://broker:9092",
     "auto.create.topics.enable": "false",
     "penstock.cluster.id": "simulated",

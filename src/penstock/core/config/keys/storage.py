@@ -37,7 +37,7 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
         "num.recovery.threads.per.data.dir",
         ConfigKind.INT,
         2,
-        "Threads per data directory that recover logs after a crash.",
+        "Threads per data directory that make logs durable at a clean shutdown. Logs are loaded by one thread.",
         rule=Range(1),
         importance=_HIGH,
         mode=_DYNAMIC,

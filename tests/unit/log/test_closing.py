@@ -1,0 +1,112 @@
+"""What a clean shutdown syncs, and in which threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+
+from penstock.core.types import Buffer
+from penstock.log.formats import names
+from penstock.log.storage.files import Files, OpenFile, StrPath
+from tests.unit.log.support import SMALL, TOPIC_ID, append, batch, read_all
+from tests.unit.log.test_log_directories import filled, opened, partition
+
+
+class CountingFiles(Files):
+    """Counts the fsyncs of each path, and the threads that make them."""
+
+    def __init__(self) -> None:
+        self.synced: Counter[str] = Counter()
+        self.threads: set[int] = set()
+
+    def open(self, path: StrPath, *, create: bool = False) -> OpenFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return CountingFile(os.open(path, flags, 0o644), str(path), self)
+
+    def write_file(self, path: StrPath, data: Buffer, *, sync: bool = False) -> None:
+        super().write_file(path, data, sync=sync)
+        if sync:
+            self.count(path)
+
+    def sync_file(self, path: StrPath) -> None:
+        self.count(path)
+        super().sync_file(path)
+
+    def sync_directory(self, path: StrPath) -> None:
+        self.count(path)
+        super().sync_directory(path)
+
+    def count(self, path: StrPath) -> None:
+        self.synced[str(path)] += 1
+        self.threads.add(threading.get_ident())
+
+    def forget(self) -> None:
+        self.synced.clear()
+        self.threads.clear()
+
+    def inside(self, directory: Path) -> Counter[str]:
+        names_inside = {path: count for path, count in self.synced.items() if path.startswith(f"{directory}/")}
+        return Counter({path.removeprefix(f"{directory}/"): count for path, count in names_inside.items()})
+
+
+class CountingFile(OpenFile):
+    __slots__ = ("_files",)
+
+    def __init__(self, fd: int, path: str, files: CountingFiles) -> None:
+        super().__init__(fd, path)
+        self._files = files
+
+    def sync(self) -> None:
+        self._files.count(self.path)
+        super().sync()
+
+
+def test_each_changed_file_is_synced_once_when_a_log_is_closed(tmp_path: Path) -> None:
+    files = CountingFiles()
+    directories = opened(tmp_path, files=files)
+    for number in range(20):
+        append(directories.create(partition(number), TOPIC_ID, SMALL), batch("a record"))
+    files.forget()
+    directories.close()
+    for number in range(20):
+        directory = tmp_path / f"orders-{number}"
+        assert files.inside(directory) == {
+            names.segment_file(0, names.LOG): 1,
+            names.segment_file(0, names.TIME_INDEX): 1,
+            names.segment_file(1, names.SNAPSHOT): 1,
+            names.LEADER_EPOCHS: 1,
+        }
+        assert files.synced[str(directory)] == 1
+    # The names of all partitions together, and each file that the data directory itself gets.
+    assert files.synced[str(tmp_path)] <= 6
+
+
+def test_no_file_is_synced_when_a_log_is_closed_as_it_was_found(tmp_path: Path) -> None:
+    directories = opened(tmp_path)
+    filled(directories)
+    directories.close()
+    files = CountingFiles()
+    directories = opened(tmp_path, files=files)
+    files.forget()
+    directories.close()
+    assert [files.inside(tmp_path / f"orders-{number}") for number in range(3)] == [Counter()] * 3
+
+
+def test_logs_are_synced_in_several_threads_when_they_are_closed(tmp_path: Path) -> None:
+    files = CountingFiles()
+    directories = opened(tmp_path / "a", tmp_path / "b", files=files)
+    filled(directories, 200)
+    files.forget()
+    directories.close(threads_per_directory=2)
+    assert len(files.threads - {threading.get_ident()}) >= 2
+    directories = opened(tmp_path / "a", tmp_path / "b")
+    assert all(len(read_all(log)) == 20 for log in directories.logs.values())
+    directories.close()
+
+
+def test_shutdown_is_clean_when_there_is_no_log_to_close(tmp_path: Path) -> None:
+    directories = opened(tmp_path)
+    directories.close(threads_per_directory=2)
+    assert (tmp_path / names.CLEAN_SHUTDOWN).exists()
