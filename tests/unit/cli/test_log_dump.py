@@ -230,6 +230,15 @@ def test_command_fails_with_every_finding_when_verification_does(
     assert capsys.readouterr().out.count(": damaged (") == 1
 
 
+def test_file_is_skipped_when_it_goes_after_it_was_listed(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A link to nothing is listed and cannot be opened, like a segment that retention removes meanwhile."""
+    (partition / "00000000000000000003.log").symlink_to(partition / "gone")
+    dump_command([partition], verify=True)
+    printed = capsys.readouterr()
+    assert printed.out.count(": ok (") == 3
+    assert "00000000000000000003.log: skipped, the file was removed meanwhile" in printed.err
+
+
 def test_every_line_is_a_json_object_when_asked_for(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump_command([partition], records=True, as_json=True)
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

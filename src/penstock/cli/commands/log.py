@@ -47,17 +47,29 @@ def dump(
     options = DumpOptions(records or verify, not raw)
     paths = expand_paths(files)
     findings: list[Finding] = []
-    total = sum(path.stat().st_size for path in paths)
-    with progress("Verifying", total, enabled=verify, in_bytes=True) as advance:
-        for path in paths:
-            findings += _dump_file(path, options, verify=verify, as_json=as_json, is_only=len(paths) == 1)
-            advance(path.stat().st_size)
+    sizes = {path: _size_of(path) for path in paths}
+    with progress("Verifying", sum(sizes.values()), enabled=verify, in_bytes=True) as advance:
+        for path, size in sizes.items():
+            try:
+                findings += _dump_file(path, options, verify=verify, as_json=as_json, is_only=len(paths) == 1)
+            except FileNotFoundError:
+                # Retention and compaction of a running broker remove files after they were listed.
+                output.note(f"{path}: skipped, the file was removed meanwhile")
+            advance(size)
     if as_json:
         output.print_json_lines({"type": "finding", "file": str(path), "text": text} for path, text in findings)
     if findings:
         raise CliError(
             "\n".join(map(str, findings)), f"{plural(len(findings), 'finding')} in {plural(len(paths), 'file')}."
         )
+
+
+def _size_of(path: Path) -> int:
+    """0 when the file was removed since it was listed."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def expand_paths(given: list[Path]) -> list[Path]:
