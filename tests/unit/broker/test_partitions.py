@@ -59,6 +59,17 @@ class TestFollowingTheImage:
         assert host.partitions.topic_name(b"1" * 16) is None
         assert host.partitions.topic_name(b"2" * 16) == "orders"
 
+    def test_one_line_tells_of_all_stray_logs_when_a_crash_came_after_a_topic_was_deleted(
+        self, host: Host, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        host.apply(topic_image("orders", 3), topic_image("kept", 2))
+        caplog.clear()
+        host.partitions.remove_strays(image(topic_image("kept", 2)))
+        assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+            "deleting the logs of orders (partitions: 3): the topic does not have them any more"
+        ]
+        assert {topic_partition.topic for topic_partition in host.directories.logs} == {"kept"}
+
     def test_partitions_are_added_when_a_topic_grows(self, host: Host) -> None:
         host.apply(topic_image("orders", 1))
         first = host.partition("orders")

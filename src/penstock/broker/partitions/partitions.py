@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
@@ -84,10 +85,13 @@ class Partitions:
 
         A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are.
         """
-        for topic_partition in list(self._directories.logs):
-            if image.partition(*topic_partition) is None:
-                logger.warning("deleting %s: its topic does not exist any more", topic_partition)
-                self._directories.delete(topic_partition, self._clock.now_ms())
+        strays = [each for each in self._directories.logs if image.partition(*each) is None]
+        for topic, count in Counter(each.topic for each in strays).items():
+            logger.warning(
+                "deleting the logs of %s (partitions: %d): the topic does not have them any more", topic, count
+            )
+        for topic_partition in strays:
+            self._directories.delete(topic_partition, self._clock.now_ms())
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
         """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes
