@@ -7,13 +7,18 @@ import sys
 from pathlib import Path
 
 from penstock.broker.apis import APIS
+from penstock.protocol.codec import MAX_REQUEST_ELEMENTS
 
 PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
-HEAD = """# Served APIs
+HEAD = f"""# Served APIs
 
 Written by tools/generate_api_docs.py from the table in `broker/apis.py`. Versions are Kafka 4.3's; nothing is
 advertised that is not served, but for Produce, whose versions 0 to 2 are advertised for the sake of older librdkafka
 and refused.
+
+The arrays of a request may have {MAX_REQUEST_ELEMENTS:,} elements together (`MAX_REQUEST_ELEMENTS` in
+`protocol/codec.py`). A request with more is not answered: the broker logs the limit and closes the connection. Clients
+split such requests.
 
 | key | API | versions | advertised | flexible from |
 |---|---|---|---|---|

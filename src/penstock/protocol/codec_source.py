@@ -321,9 +321,10 @@ class DecoderSource(Source):
         self.null_or(count, target, nullable)
         self.add(f"total += {count}")
         # Every element takes at least one byte, so a count above what is left is a lie.
+        self.add(f"if {count} > end - pos: raise ValueError('an array is longer than its data')")
         self.add(
-            f"if {count} > end - pos or total > {self.max_elements}:"
-            " raise ValueError('an array is longer than its data')"
+            f"if total > {self.max_elements}:"
+            f" raise ValueError('its arrays have more than {self.max_elements:,} elements, the limit')"
         )
         if isinstance(element, str) and element in _FIXED:
             size = struct.calcsize(">" + _FIXED[element])
