@@ -3,6 +3,8 @@ r"""Regular expressions that pick topics and transactional ids, in RE2's syntax,
 A client's expression runs in the broker, so it must not be able to run for long: Python's own matcher backtracks and
 can be made to take years by thirty characters. As in RE2 there is therefore no backtracking and nothing that needs it
 (back references, look-around). An expression becomes a set of states and every character moves all of them at once.
+Which set follows a set by a character is remembered, so a character usually costs one look into a dict. What is
+remembered is bounded, and so is the work for sets that are not: an expression that needs more is refused.
 
     .  [a-z]  [^a-z]  [[:alpha:]]  \d \D \w \W \s \S  \pL \p{Lu} \PL  \.  \x41 \x{41}  \Q...\E
     x*  x+  x?  x{2}  x{2,}  x{2,4}, each with ? after it     xy  x|y
@@ -25,6 +27,11 @@ _MAX_EXPRESSION_LENGTH = 4_096
 _MAX_STATES = 10_000  # a few megabytes at the very most
 _MAX_DEPTH = 100  # of groups within groups: the parser calls itself once or twice for each
 _UNBOUNDED = -1
+# What one expression remembers, in states and transitions: a few megabytes at the very most.
+_MAX_REMEMBERED = 50_000
+# States that are visited for steps that were not remembered, by all names together: some 200 ms. An expression that
+# people write needs a few thousand; `(a|b)*a(a|b){500}` would need millions.
+_MAX_VISITS = 500_000
 
 Predicate = Callable[[str], bool]
 
@@ -311,8 +318,20 @@ class _State:
         self.is_end = False
 
 
+class _Place:
+    """Where names are that can go on in the same way: the states that the last character led to."""
+
+    __slots__ = ("before", "following", "is_end", "states")
+
+    def __init__(self, states: frozenset[int], before: str) -> None:
+        self.states = states
+        self.before = before  # the last character, as far as an assertion can tell: see _kind
+        self.following: dict[str, _Place] = {}
+        self.is_end: bool | None = None  # whether a name may end here; None: not known yet
+
+
 class NameExpression:
-    """ApiError(INVALID_REGULAR_EXPRESSION) if it cannot be used."""
+    """ApiError(INVALID_REGULAR_EXPRESSION) if it cannot be used: at once, or while it is matched if that takes long."""
 
     def __init__(self, expression: str) -> None:
         if len(expression) > _MAX_EXPRESSION_LENGTH:
@@ -322,33 +341,65 @@ class NameExpression:
         end = self._new_state()
         self._states[end].is_end = True
         self._start = self._build(_Parser(expression).parse(), end)
+        self._tells_words = any(state.assertion in ("b", "B") for state in self._states)
+        self._visits = 0
+        self._forget()
 
     def matches(self, name: str) -> bool:
-        states = self._closure({self._start}, name, 0)
-        for position, character in enumerate(name):
-            moved = {
-                following
-                for index in states
-                if (state := self._states[index]).predicate is not None and state.predicate(character)
-                for following in state.next
-            }
-            if not moved:
+        place = self._first
+        for character in name:
+            following = place.following.get(character)
+            place = self._follow(place, character) if following is None else following
+            if not place.states:
                 return False
-            states = self._closure(moved, name, position + 1)
-        return any(self._states[index].is_end for index in states)
+        if place.is_end is None:
+            reached = self._closure(place.states, place.before, _NOTHING_HERE)
+            place.is_end = any(self._states[index].is_end for index in reached)
+        return place.is_end
 
-    def _closure(self, states: set[int], name: str, position: int) -> set[int]:
+    def _forget(self) -> None:
+        self._first = _Place(frozenset((self._start,)), _NOTHING_HERE)
+        self._places: dict[tuple[frozenset[int], str], _Place] = {}
+        self._remembered = 0
+
+    def _follow(self, place: _Place, character: str) -> _Place:
+        """The place after `character`, remembered from now on."""
+        kind = self._kind(character)
+        moved = frozenset(
+            following
+            for index in self._closure(place.states, place.before, kind)
+            if (state := self._states[index]).predicate is not None and state.predicate(character)
+            for following in state.next
+        )
+        if self._remembered > _MAX_REMEMBERED:
+            self._forget()
+            return _Place(moved, kind)
+        reached = self._places.get((moved, kind))
+        if reached is None:
+            reached = self._places[moved, kind] = _Place(moved, kind)
+            self._remembered += len(moved)
+        place.following[character] = reached
+        self._remembered += 1
+        return reached
+
+    def _kind(self, character: str) -> str:
+        return _WORD if self._tells_words and _PERL["w"](character) else _OTHER
+
+    def _closure(self, states: frozenset[int], before: str, after: str) -> set[int]:
         """With all that is reached without a character."""
-        found = set(states)
+        reached = set(states)
         work = list(states)
         while work:
             state = self._states[work.pop()]
-            if state.predicate is None and _holds(state.assertion, name, position):
+            if state.predicate is None and _holds(state.assertion, before, after):
                 for following in state.next:
-                    if following not in found:
-                        found.add(following)
+                    if following not in reached:
+                        reached.add(following)
                         work.append(following)
-        return found
+        self._visits += len(reached)
+        if self._visits > _MAX_VISITS:
+            raise _refuse(self._expression[:100], "matching takes too long")
+        return reached
 
     # -------------------------------------------------------------------------------------- building
 
@@ -389,13 +440,17 @@ class NameExpression:
         return entry
 
 
-def _holds(assertion: str, name: str, position: int) -> bool:
+# What an assertion can tell of the character before or after a position.
+_NOTHING_HERE = ""  # the name begins or ends
+_WORD = "w"
+_OTHER = "other"
+
+
+def _holds(assertion: str, before: str, after: str) -> bool:
     if assertion == "^":
-        return position == 0
+        return before == _NOTHING_HERE
     if assertion == "$":
-        return position == len(name)
+        return after == _NOTHING_HERE
     if assertion in ("b", "B"):
-        before = position > 0 and _PERL["w"](name[position - 1])
-        after = position < len(name) and _PERL["w"](name[position])
-        return (before != after) is (assertion == "b")
+        return ((before == _WORD) != (after == _WORD)) is (assertion == "b")
     return True

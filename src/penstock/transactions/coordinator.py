@@ -54,7 +54,11 @@ class TransactionCoordinator:
         for transactional_id, transaction in [
             each for shard in self.shards.active() for each in shard.transactions.items()
         ]:
-            if wanted.accepts(transactional_id, transaction, now_ms):
+            try:
+                is_wanted = wanted.accepts(transactional_id, transaction, now_ms)
+            except ApiError as error:  # the pattern takes too long
+                return ListTransactionsResult(error.code)
+            if is_wanted:
                 listed.append(administration.show_listed(transactional_id, transaction))
             yield
         return ListTransactionsResult(ErrorCode.NONE, tuple(listed), administration.unknown_states(request))
