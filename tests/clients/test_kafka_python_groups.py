@@ -145,7 +145,7 @@ class TestMembers:
                 servers,
                 group_id=group,
                 group_instance_id=instance,
-                # On a busy machine, closing one consumer and making the next took longer than 20 seconds.
+                # Closing one consumer and making the next must fit in here, on a busy machine too.
                 session_timeout_ms=120_000,
                 heartbeat_interval_ms=200,
             )
