@@ -27,6 +27,7 @@ GENERATED = "src/penstock/protocol/messages/"
 FILE_LINES, FUNCTION_LINES, CLASS_LINES = 500, 60, 300
 METHODS, PARAMETERS = 25, 7
 FOLDER_MODULES = 20
+PROSE_COLUMNS = 120
 MAX_EXCEPTIONS = 20
 
 
@@ -214,6 +215,24 @@ def find_full_folders(sources: list[Source]) -> list[Finding]:
     ]
 
 
+def find_long_prose(path: str, text: str) -> Iterator[Finding]:
+    """Lines of a page that a person reads. Tables, code, headings and generated parts have their own width."""
+    is_exempt = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith(("```", "<!-- map", "<!-- end")):
+            is_exempt = not is_exempt
+        elif not is_exempt and len(line) > PROSE_COLUMNS and not line.lstrip().startswith(("|", "#")):
+            yield Finding(path, number, f"{len(line)} columns, the limit is {PROSE_COLUMNS}")
+
+
+def read_pages(root: Path = REPOSITORY) -> Iterator[tuple[str, str]]:
+    """The pages that people write; those of docs/reference are generated."""
+    for file in sorted((*root.glob("*.md"), *root.glob("docs/**/*.md"))):
+        path = file.relative_to(root).as_posix()
+        if not path.startswith("docs/reference/"):
+            yield path, file.read_text()
+
+
 def find_import_cycles(sources: list[Source]) -> list[Finding]:
     """Modules of the package that import each other in a circle, at the top or inside of functions."""
     modules = {_module_name(source.path): source for source in sources if source.path.startswith("src/")}
@@ -264,6 +283,7 @@ def main() -> int:
     sources = list(read_sources())
     findings = [finding for source in sources for finding in check(source)]
     findings += find_slack(sources) + find_full_folders(sources) + find_import_cycles(sources)
+    findings += [finding for path, text in read_pages() for finding in find_long_prose(path, text)]
     for finding in findings:
         print(finding)
     print(f"tidy: {len(sources)} files, {len(findings)} findings")

@@ -93,6 +93,12 @@ def test_cycle_is_found_when_modules_import_each_other() -> None:
     assert tidy.find_import_cycles(parsed(a=a, b="")) == []
 
 
+def test_long_line_is_found_when_a_page_has_one_outside_of_tables_and_code() -> None:
+    long = "word " * 30
+    assert [each.line for each in tidy.find_long_prose("README.md", f"short\n{long}\n")] == [2]
+    assert list(tidy.find_long_prose("README.md", f"| {long} |\n```\n{long}\n```\n# {long}\n")) == []
+
+
 def test_exception_is_found_when_its_place_has_shrunk_below_it() -> None:
     place = "tests/properties/test_transactions.py"
     shrunk = [tidy.Source.parse(place, "class TransactionMachine: ...\n")]

@@ -164,7 +164,7 @@ def test_a_pipeline_runs_on_the_connector_when_its_engine_is_jvm(
     run = Run(spark, pipeline, once=True)
     run.start()
     run.wait()
-    assert "at least once" in sink.describe()
+    assert "at least once" in sink.describe(settings)
     assert committed_values(broker.bootstrap_servers, copy) == sorted(str(number) for number in range(100))
 
 
