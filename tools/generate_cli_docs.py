@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from generated_page import write_or_check
 from penstock.cli.app import command
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
@@ -66,17 +67,5 @@ def render() -> str:
     return HEAD + rows + "\n" + "".join(describe(words, found) for words, found in commands).rstrip() + "\n"
 
 
-def main() -> int:
-    text = render()
-    if "--check" in sys.argv[1:]:
-        is_current = TARGET.exists() and TARGET.read_text("utf-8") == text
-        if not is_current:
-            print(f"{TARGET.name} is out of date: run {Path(__file__).name}", file=sys.stderr)
-        return 0 if is_current else 1
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(text, "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(TARGET, render()))

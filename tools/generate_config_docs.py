@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from generated_page import write_or_check
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.table import BROKER_SECTIONS, IGNORED
@@ -95,19 +95,5 @@ def _update(key: ConfigKey) -> str:
     return UpdateMode(key.mode).value
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail when the page is stale instead of writing it")
-    wanted = render()
-    if not parser.parse_args().check:
-        TARGET.parent.mkdir(parents=True, exist_ok=True)
-        TARGET.write_text(wanted, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == wanted:
-        return 0
-    print(f"{TARGET.name} is stale: run python tools/{Path(__file__).name}", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(TARGET, render()))

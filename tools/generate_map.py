@@ -5,11 +5,12 @@ A package's line is the first line of its docstring and the names of its modules
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 import textwrap
 from pathlib import Path
+
+from generated_page import write_or_check
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "src/penstock"
@@ -55,25 +56,14 @@ def _purpose(package: Path) -> str:
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when the map is stale")
-    is_check = parser.parse_args().check
-    page, map_text = PAGE.read_text(), render()
+def place_in_page(map_text: str) -> str:
+    """The page with this map between its marks."""
     if map_text.count("\n") > MAX_LINES:
-        print(f"the map has {map_text.count(chr(10))} lines, the limit is {MAX_LINES}", file=sys.stderr)
-        return 1
-    before, _, rest = page.partition(BEGIN)
+        raise SystemExit(f"the map has {map_text.count(chr(10))} lines, the limit is {MAX_LINES}")
+    before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    fresh = f"{before}{BEGIN}{map_text}{END}{after}"
-    if not is_check:
-        PAGE.write_text(fresh)
-        return 0
-    if page == fresh:
-        return 0
-    print(f"the map of {PAGE.name} is stale: run tools/generate_map.py", file=sys.stderr)
-    return 1
+    return f"{before}{BEGIN}{map_text}{END}{after}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, place_in_page(render())))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
+from generated_page import write_or_check
 from penstock.core.metrics.table import METRICS
 
 PAGE = Path(__file__).parent.parent / "docs/reference/metrics.md"
@@ -31,17 +31,5 @@ def render() -> str:
     return HEAD + "".join(rows)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when the page is stale")
-    if not parser.parse_args().check:
-        PAGE.write_text(render())
-        return 0
-    if PAGE.exists() and PAGE.read_text() == render():
-        return 0
-    print(f"{PAGE.name} is stale: run tools/generate_metrics_docs.py", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, render()))
