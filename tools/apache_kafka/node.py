@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from penstock.testing.processes import ServerProcess, find_free_port
 
 CLUSTER_ID = "cGVuc3RvY2stcGVlci0wMA"
 START_TIMEOUT_S = 120.0
+# The last line of Kafka's start. Kafka accepts connections before it, and a SIGTERM that comes in between ends the
+# process with 143 without closing a log.
+STARTED = "Kafka Server started"
+POLL_INTERVAL_S = 0.02
 
 # What a single node needs; everything else is left to Kafka's defaults.
 SINGLE_NODE = {
@@ -34,6 +39,7 @@ class ApacheKafkaNode(ServerProcess):
         self.directory = directory
         self.data_dir = directory / "data"
         self.properties_path = directory / "server.properties"
+        self._earlier_log_size = 0
         chosen_port = find_free_port() if port is None else port
         controller_port = find_free_port()
         self.properties = {
@@ -70,4 +76,14 @@ class ApacheKafkaNode(ServerProcess):
     def spawn(self) -> None:
         if not self.data_dir.exists():
             self.format()
+        self._earlier_log_size = len(self.read_log())
         super().spawn()
+
+    def wait_until_ready(self) -> None:
+        """Return once a client can connect and SIGTERM stops the node cleanly."""
+        super().wait_until_ready()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while STARTED not in self.read_log()[self._earlier_log_size :]:
+            if not self.is_running or time.monotonic() > deadline:
+                raise PeerUnavailableError(self.describe(f"did not log {STARTED!r} within {START_TIMEOUT_S} s"))
+            time.sleep(POLL_INTERVAL_S)
