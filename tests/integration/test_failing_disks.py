@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, ResourceType
 
 from penstock.client.connection import BlockingConnection
 from penstock.log.formats import names
@@ -106,6 +110,62 @@ class TestFullDisk:
         (small_disk / "ballast").unlink()
         broker.start()
         assert len(read_topic(servers, topic, accepted)) == accepted
+
+    def test_changes_are_refused_one_by_one_and_nothing_is_half_made_when_the_only_disk_is_full(
+        self, start_broker: StartBroker, small_disk: Path
+    ) -> None:
+        broker = start_broker(small_disk / "data")
+        servers = broker.bootstrap_servers
+        kept = create_topic(servers)
+        admin = admin_of(servers)
+        fill_to_the_last_byte(small_disk / "ballast")
+        # The store's own file may have room for a few more changes. What counts is that the disk refuses in the end,
+        # and that each answer is true.
+        answers = {name: refusal(admin.create_topics([NewTopic(name, 2)])) for name in (f"new-{n}" for n in range(40))}
+        assert set(answers.values()) <= {None, KafkaError.KAFKA_STORAGE_ERROR}
+        assert KafkaError.KAFKA_STORAGE_ERROR in answers.values()
+        made = {name for name, code in answers.items() if code is None}
+        assert set(admin.list_topics(timeout=20).topics) == {kept} | made
+        directories = {path.name for path in (small_disk / "data").iterdir() if path.is_dir()}
+        assert directories == {f"{kept}-0"} | {f"{name}-{index}" for name in made for index in (0, 1)}
+        refusals = [refusal(admin.delete_topics([name])) for name in (kept, "missing")]
+        assert refusals[0] == KafkaError.KAFKA_STORAGE_ERROR
+        assert refusals[1] == KafkaError.UNKNOWN_TOPIC_OR_PART
+        assert refusal(admin.create_partitions([NewPartitions(kept, 3)])) == KafkaError.KAFKA_STORAGE_ERROR
+        change = [ConfigResource(ResourceType.TOPIC, kept, incremental_configs=[entry("retention.ms", "77")])]
+        assert refusal(admin.incremental_alter_configs(change)) == KafkaError.KAFKA_STORAGE_ERROR
+        # The broker serves as before, and all of it works once there is room.
+        assert produce_raw(servers, f"{kept}-missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        (small_disk / "ballast").unlink()
+        assert refusal(admin.create_topics([NewTopic("late", 2)])) is None
+        assert refusal(admin.create_partitions([NewPartitions(kept, 3)])) is None
+        assert refusal(admin.incremental_alter_configs(change)) is None
+        assert produce_raw(servers, kept) == ErrorCode.NONE
+        assert refusal(admin.delete_topics([kept])) is None
+        assert "goes offline" not in broker.read_log()
+
+
+def fill_to_the_last_byte(path: Path) -> None:
+    with path.open("wb", buffering=0) as ballast:
+        for size in (65_536, 4_096, 1):
+            with contextlib.suppress(OSError):
+                while ballast.write(b"\0" * size):
+                    pass
+
+
+def entry(name: str, value: str) -> ConfigEntry:
+    return ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+
+
+def refusal(answers: dict[Any, Future[Any]]) -> int | None:
+    """The error code of the one thing that was asked for."""
+    (answer,) = answers.values()
+    try:
+        answer.result(30)
+    except KafkaException as error:
+        code: int = error.args[0].code()
+        return code
+    return None
 
 
 def topics_on_both(servers: str, small: Path, large: Path) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 Rules:
 - A new image takes effect in one turn of the loop, so no request sees half of it.
-- What takes long is done before and after that turn, in steps. Before the image takes effect, threads make the
-  directories of new partitions, and the loop makes their logs. After that the loop closes the logs of deleted
-  partitions, and threads rename their directories. Only then comes the next change.
+- What takes long is done before and after that turn, in steps. Before the image is written to the store, threads make
+  the directories of new partitions, and the loop makes their logs. If the disk or the store refuses, all of them go.
+  After the image has taken effect the loop closes the logs of deleted partitions, and threads rename their
+  directories. Only then comes the next change.
 - Partitions come first: the coordinators load from them. A coordinator knows the topics before it loads.
 - Groups load before transactions: a transaction that ended before the start may have committed offsets of a group.
 """
@@ -34,7 +35,8 @@ class Following:
         image = broker.metadata.image
         broker.partitions.remove_strays(image)
         self.apply(MetadataImage(image.cluster_id), image)
-        broker.metadata.subscribe(self.apply, broker.partitions.prepare, broker.partitions.settle)
+        partitions = broker.partitions
+        broker.metadata.subscribe(self.apply, partitions.prepare, partitions.settle, partitions.abandon)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         broker = self._broker

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.cluster.decisions.decision import NewTopic, TopicSelector
+from penstock.cluster.decisions.decision import CreateTopicResult, NewTopic, TopicSelector
 from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
-from penstock.cluster.metadata import Metadata
+from penstock.cluster.metadata import Metadata, answer_each
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
@@ -19,7 +19,10 @@ class TopicCreation:
 
     async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Errors by name; a topic that somebody else created meanwhile is no error."""
-        results = await self._metadata.create_topics([self._plan(name) for name in names])
+        results = await answer_each(
+            self._metadata.create_topics([self._plan(name) for name in names]),
+            lambda code, message: (CreateTopicResult(name, code, message) for name in names),
+        )
         errors = {result.name: result.code for result in results}
         return {
             name: ErrorCode.NONE if error is ErrorCode.TOPIC_ALREADY_EXISTS else error for name, error in errors.items()

@@ -1,14 +1,16 @@
 """The cluster's metadata at one broker: loaded, changed one request at a time, and told to those who listen.
 
-A change is decided on the current image, written to the store in one transaction, and only then becomes the image that
-the broker serves. So what a client was told is durable, and a crash leaves either all of a change or nothing.
+A change is decided on the current image, prepared by the broker (which makes the files of new partitions), written to
+the store in one transaction, and only then becomes the image that the broker serves. So what a client was told is
+durable, and a crash leaves either all of a change or nothing. A change that cannot be prepared or written leaves
+nothing, and its request fails as a whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import SystemRandom
 from typing import NamedTuple, TypeVar
 
@@ -51,12 +53,14 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 Listener = Callable[[MetadataImage, MetadataImage], None]
+Preparation = Callable[[MetadataImage, MetadataImage], Awaitable[str | None]]
 
 
 class Subscription(NamedTuple):
     listener: Listener
-    prepare: Callable[[MetadataImage, MetadataImage], Awaitable[None]] | None
+    prepare: Preparation | None
     settle: Callable[[], Awaitable[None]] | None
+    abandon: Callable[[], Awaitable[None]] | None
 
 
 # What a client is told when the store refuses a change; anything else is a fault on our side.
@@ -118,16 +122,18 @@ class Metadata:
     def subscribe(
         self,
         listener: Listener,
-        prepare: Callable[[MetadataImage, MetadataImage], Awaitable[None]] | None = None,
+        prepare: Preparation | None = None,
         settle: Callable[[], Awaitable[None]] | None = None,
+        abandon: Callable[[], Awaitable[None]] | None = None,
     ) -> Callable[[], None]:
         """Calls `listener(old, new)` after every change, in the event loop, before the change's request is answered.
 
-        `image` and `config` are the new ones by then. `prepare(old, new)` runs before that, when the change is durable,
-        and `settle()` after; both may take their time, and the next change waits for them. Returns what ends the
-        subscription.
+        `image` and `config` are the new ones by then. `prepare(old, new)` runs before the change is written, and
+        `settle()` after it was published; both may take their time, and the next change waits for them. `prepare`
+        returns a reason if the change cannot be made. `abandon()` undoes what was prepared for a change that was not
+        made. Returns what ends the subscription.
         """
-        subscription = Subscription(listener, prepare, settle)
+        subscription = Subscription(listener, prepare, settle, abandon)
         self._subscriptions.append(subscription)
         return lambda: self._subscriptions.remove(subscription)
 
@@ -199,22 +205,27 @@ class Metadata:
             # In a thread: a request may name 10,000 partitions, and a decision takes some 10 us for each.
             decision = await asyncio.to_thread(decide)
             if decision.operations:
-                operations: list[Operation] = [self._registration.fence, *decision.operations]
-                await self._store.transaction(operations)
-                await self._take_effect(decision.image)
+                subscriptions = list(self._subscriptions)
+                try:
+                    await self._prepare(subscriptions, decision.image)
+                    operations: list[Operation] = [self._registration.fence, *decision.operations]
+                    await self._store.transaction(operations)
+                except Exception:
+                    for subscription in subscriptions:
+                        if subscription.abandon is not None:
+                            await subscription.abandon()
+                    raise
+                self._publish(decision.image)
+                for subscription in subscriptions:
+                    if subscription.settle is not None:
+                        await subscription.settle()
             return decision.results
 
-    async def _take_effect(self, image: MetadataImage) -> None:
-        subscriptions = list(self._subscriptions)
-        try:
-            for subscription in subscriptions:
-                if subscription.prepare is not None:
-                    await subscription.prepare(self.image, image)
-        finally:  # the change is in the store already
-            self._publish(image)
+    async def _prepare(self, subscriptions: Iterable[Subscription], image: MetadataImage) -> None:
         for subscription in subscriptions:
-            if subscription.settle is not None:
-                await subscription.settle()
+            reason = None if subscription.prepare is None else await subscription.prepare(self.image, image)
+            if reason is not None:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def _publish(self, image: MetadataImage) -> None:
         old, self.image = self.image, image
@@ -242,6 +253,18 @@ def effective_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig
                 default.pop(error.key or "", None)
             else:
                 default, own = {}, {}
+
+
+async def answer_each(
+    change: Awaitable[tuple[Item, ...]], refuse: Callable[[ErrorCode, str | None], Iterable[Item]]
+) -> tuple[Item, ...]:
+    """The results of a change. If the change as a whole failed, each of its items gets the error, as in Kafka: the
+    responses have no error code of their own.
+    """
+    try:
+        return await change
+    except ApiError as error:
+        return tuple(refuse(error.code, error.message))
 
 
 async def _settled(work: asyncio.Future[tuple[Item, ...]]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.broker.broker import Broker
 from penstock.broker.session import Reply, Session
 from penstock.broker.topic_creation import create_topic
+from penstock.cluster.store.interface import Store
 from penstock.cluster.store.memory import MemoryStore
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
@@ -71,12 +72,16 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    directory: Path, properties: Mapping[str, str] | None = None, files: Files | None = None
+    directory: Path,
+    properties: Mapping[str, str] | None = None,
+    files: Files | None = None,
+    store: Store | None = None,
 ) -> AsyncIterator[Served]:
     config = BrokerConfig.parse({"log.dirs": str(directory), **(properties or {})})
     clock = ManualClock()
     around = Surroundings(clock, files or Files(), random.Random(1))
-    server = await BrokerServer.compose(config, MemoryStore(), around, BrokerMetrics(lambda code: ErrorCode(code).name))
+    metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
+    server = await BrokerServer.compose(config, store or MemoryStore(), around, metrics)
     try:
         yield Served(server, clock)
     finally:

@@ -7,7 +7,7 @@ whose levels are gone with it. Client metrics are a resource in Kafka only: ther
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -18,6 +18,7 @@ from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.configs import ConfigResourceType, parse_changes, parse_own_broker_id
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.topic_names import check_topic_name
+from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -163,7 +164,9 @@ async def alter_configs(
         for each in request.resources
     )
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
-    results = await broker.metadata.alter_configs(allowed, validate_only=request.validate_only)
+    results = await answer_each(
+        broker.metadata.alter_configs(allowed, validate_only=request.validate_only), _refuse_each(allowed)
+    )
     return full_messages.AlterConfigsResponse(
         responses=[
             full_messages.AlterConfigsResourceResponse(
@@ -192,7 +195,9 @@ async def incremental_alter_configs(
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
     loggers = [change for change in allowed if change.resource_type == ConfigResourceType.BROKER_LOGGER]
     stored = [change for change in allowed if change.resource_type != ConfigResourceType.BROKER_LOGGER]
-    results = await broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only)
+    results = await answer_each(
+        broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only), _refuse_each(stored)
+    )
     levels = _alter_levels(broker, context, loggers, validate_only=request.validate_only)
     return incremental_messages.IncrementalAlterConfigsResponse(
         responses=[
@@ -202,6 +207,13 @@ async def incremental_alter_configs(
             for resource_type, name, code, message in (*results, *levels, *refused)
         ]
     )
+
+
+def _refuse_each(
+    changes: Iterable[FullChange | IncrementalChange],
+) -> Callable[[ErrorCode, str | None], Iterable[AlterConfigsResult]]:
+    resources = dict.fromkeys((change.resource_type, change.resource_name) for change in changes)
+    return lambda code, message: (AlterConfigsResult(*resource, code, message) for resource in resources)
 
 
 def _alter_levels(

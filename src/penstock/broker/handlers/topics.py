@@ -6,12 +6,14 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.cluster.decisions.decision import (
+    CreatePartitionsResult,
     CreateTopicResult,
     DeleteTopicResult,
     NewPartitions,
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import describe_topic
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
@@ -54,7 +56,12 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
             wanted.append(_new_topic(topic))
         else:
             refused.append(topic.name)
-    results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
+    results = await answer_each(
+        broker.metadata.create_topics(wanted, validate_only=request.validate_only),
+        lambda code, message: (
+            CreateTopicResult(name, code, message) for name in dict.fromkeys(topic.name for topic in wanted)
+        ),
+    )
     response = CreateTopicsResponse()
     async for result in broker.slices.each(results):
         response.topics.append(_created(broker, result))
@@ -112,7 +119,12 @@ async def create_partitions(
             wanted.append(_new_partitions(topic))
         else:
             refused.append(topic.name)
-    results = await broker.metadata.create_partitions(wanted, validate_only=request.validate_only)
+    results = await answer_each(
+        broker.metadata.create_partitions(wanted, validate_only=request.validate_only),
+        lambda code, message: (
+            CreatePartitionsResult(name, code, message) for name in dict.fromkeys(topic.name for topic in wanted)
+        ),
+    )
     response = CreatePartitionsResponse()
     async for result in broker.slices.each(results):
         response.results.append(
@@ -145,7 +157,10 @@ async def delete_topics(broker: Broker, context: RequestContext, request: Delete
     refused: list[TopicSelector] = []
     async for selector in broker.slices.each(selectors):
         (wanted if _may_delete(broker, context, selector) else refused).append(selector)
-    results = await broker.metadata.delete_topics(wanted)
+    results = await answer_each(
+        broker.metadata.delete_topics(wanted),
+        lambda code, message: (DeleteTopicResult(*selector, code, message) for selector in dict.fromkeys(wanted)),
+    )
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     refusals = [DeleteTopicResult(each.name, each.topic_id, code, None) for each in refused]
     response = DeleteTopicsResponse()

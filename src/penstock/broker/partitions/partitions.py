@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.slices import pieces
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, TopicImage
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import INTERNAL_TOPICS
@@ -93,9 +94,11 @@ class Partitions:
         for topic_partition in strays:
             self._directories.delete(topic_partition, self._clock.now_ms())
 
-    async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
+    async def prepare(self, old: MetadataImage, new: MetadataImage) -> str | None:
         """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes
         the directories. The loop makes the logs, which asks nothing of the disk.
+
+        Returns why the disk refuses a partition, as soon as it does. `abandon` or `apply` must follow.
         """
         settings = self._prepared_settings
         created = self._created(ImageDelta.between(old, new), new)
@@ -103,6 +106,7 @@ class Partitions:
             for topic, _ in step:
                 if topic.name not in settings:
                     settings[topic.name] = self._settings_for(topic)
+            reason: str | None = None
             creation = self._directories.prepare_creation(
                 NewPartition.of(TopicPartition(topic.name, state.partition), topic.topic_id, settings[topic.name])
                 for topic, state in step
@@ -110,10 +114,30 @@ class Partitions:
             if creation is not None:
                 await asyncio.to_thread(creation.run)
                 self._directories.settle_creation(creation)
+                reason = next(iter(creation.refused.values()), None)
             for topic, state in step:
                 topic_partition = TopicPartition(topic.name, state.partition)
                 self._prepared[topic_partition] = self._open(topic, state, settings[topic.name], is_fresh=True)
+            if reason is not None:
+                return reason
         self._prepared_image = new
+        return None
+
+    async def abandon(self) -> None:
+        """After `prepare`, instead of `apply`: the change is not made, and the partitions made for it go."""
+        partitions = [partition for partition in self._prepared.values() if partition is not None]
+        for topic in {partition.topic_partition.topic for partition in partitions} - set(self._names.values()):
+            self._metrics.remove(topic)
+            self._settings.pop(topic, None)
+        self._forget_prepared()
+        for piece in pieces(partitions, _CREATED_PER_STEP):
+            logs = [partition.log for partition in piece]
+            await asyncio.to_thread(self._directories.drop(logs).run)
+
+    def _forget_prepared(self) -> None:
+        self._prepared = {}
+        self._prepared_settings = {}
+        self._prepared_image = None
 
     def _created(self, delta: ImageDelta, new: MetadataImage) -> Iterator[tuple[TopicImage, PartitionState]]:
         """Partitions that this broker gets. A partition that is made anew under its old name is left to `apply`: its
@@ -155,9 +179,7 @@ class Partitions:
             first_fresh = len(topic.partitions) if is_start else _partition_count(old, topic)
             settings = None if delta.broker_configs_changed else self._prepared_settings.get(name)
             self._update_topic(topic, settings or self._settings_for(topic), first_fresh)
-        self._prepared = {}
-        self._prepared_settings = {}
-        self._prepared_image = None
+        self._forget_prepared()
         return delta
 
     def _take_over(self, created: Iterable[TopicImage]) -> None:

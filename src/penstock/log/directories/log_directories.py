@@ -20,6 +20,7 @@ from penstock.log.directories.closing import close_cleanly
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
+    DirectoryRemoval,
     DirectoryRenames,
     NewPartition,
     Retired,
@@ -181,6 +182,16 @@ class LogDirectories:
         if path in self.offline:  # since the directory of the partition was made
             log.go_offline(f"its data directory is offline: {self.offline[path]}")
         return log
+
+    def drop(self, logs: Iterable[PartitionLog]) -> DirectoryRemoval:
+        """What another thread may remove at once: logs that were created and that nobody has used."""
+        dropped = list(logs)
+        for log in dropped:
+            del self.logs[log.topic_partition]
+            log.availability.mark_removed()
+            log.close(clean=False)
+            self._log_counts[log.directory.parent] -= 1
+        return DirectoryRemoval(self._resources.files, [log.directory for log in dropped])
 
     def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and

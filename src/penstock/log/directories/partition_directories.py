@@ -54,6 +54,20 @@ class DirectoryRenames:
                 self.failures[parent] = f"deleting partitions failed: {error}"
 
 
+class DirectoryRemoval:
+    """Removes the directories of partitions that were made for a change that was not made. One that a failing disk
+    keeps is removed by the next start, whose metadata does not know the partition.
+    """
+
+    def __init__(self, files: Files, directories: Sequence[Path]) -> None:
+        self._files = files
+        self._directories = directories
+
+    def run(self) -> None:
+        for directory in self._directories:
+            remove_quietly(self._files, str(directory))
+
+
 class NewPartition(NamedTuple):
     topic_partition: TopicPartition
     topic_id: TopicId
