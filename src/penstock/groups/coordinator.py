@@ -6,7 +6,7 @@ Clients' requests go to `shards` with a line of `operations.table`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 
 from penstock.coordinators.routing import ShardKind, Shards
 from penstock.groups.classic.group import GroupState
@@ -72,7 +72,7 @@ class GroupCoordinator:
             return ListGroupsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         wanted = administration.compile_filter(states, types)
         listed = []
-        for group in list(self._groups()):
+        for group in self.all_groups():
             if wanted.accepts(group):
                 listed.append(administration.show_listed(group))
             yield
@@ -80,14 +80,14 @@ class GroupCoordinator:
 
     # ---------------------------------------------------------------------------------------- figures
 
+    def all_groups(self) -> list[Group]:
+        return [group for shard in self.shards.active() for group in shard.groups.values()]
+
     def group_counts(self) -> Counter[GroupState]:
-        return Counter(group.state for group in self._groups())
+        return Counter(group.state for group in self.all_groups())
 
     def consumer_group_counts(self) -> Counter[GroupState]:
-        return Counter(group.state for group in self._groups() if isinstance(group, ConsumerGroup))
-
-    def _groups(self) -> Iterable[Group]:
-        return (group for shard in self.shards.active() for group in shard.groups.values())
+        return Counter(group.state for group in self.all_groups() if isinstance(group, ConsumerGroup))
 
     def consumer_progress(self, partition: int, group_id: str) -> ConsumerProgress | None:
         """How far a KIP-848 group is; None for any other."""

@@ -96,7 +96,7 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     host, _, port = config.process.penstock_metrics_listen.rpartition(":")
     if int(port) > _MAX_PORT:  # the event loop would take the remainder
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
-    exposition = Exposition(server.broker.metrics, version("penstock"))
+    exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
     monitoring = MonitoringServer(exposition.render_metrics, server.health)
     await monitoring.start(host.strip("[]"), int(port))
     return monitoring

@@ -17,7 +17,7 @@ from penstock.transactions.requests import ListTransactionsRequest
 from penstock.transactions.results import ListTransactionsResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.shard import TransactionShard
-from penstock.transactions.state import TransactionState
+from penstock.transactions.state import Transaction, TransactionState
 
 TransactionShards = Shards[TransactionShard, TransactionOutcome, TimerKey, TransactionSettings]
 
@@ -71,7 +71,8 @@ class TransactionCoordinator:
             partition, lambda shard: administration.expire_transactional_ids(shard, now_ms, candidates)
         )
 
+    def all_transactions(self) -> list[Transaction]:
+        return [transaction for shard in self.shards.active() for transaction in shard.transactions.values()]
+
     def transaction_counts(self) -> Counter[TransactionState]:
-        return Counter(
-            transaction.state for shard in self.shards.active() for transaction in shard.transactions.values()
-        )
+        return Counter(transaction.state for transaction in self.all_transactions())

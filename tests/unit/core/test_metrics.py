@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import TypeVar
+
 import pytest
 
-from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, TopicCounters
+from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, Survey, TopicCounters
 from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Metric, MetricKind
 
 COUNTED = [metric for metric in METRICS if metric.source and metric.source != PROCESS_SOURCE]
+
+
+Result = TypeVar("Result")
+
+
+def drain(work: Generator[None, None, Result]) -> Result:
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+
+def read_gauge(metrics: BrokerMetrics, name: str) -> list[Sample]:
+    return drain(metrics.read_gauges()).get(name, [])
 
 
 def numbers(samples: list[Sample]) -> dict[tuple[str, ...], object]:
@@ -48,6 +67,17 @@ class TestTopicCounters:
         counters.remove("a")
         counters.get("a").bytes_in += 1
         assert list(counters.samples("bytes_in")) == [(("",), 8), (("a",), 1)]
+
+    def test_topic_is_counted_once_when_it_is_removed_while_it_is_read(self) -> None:
+        counters = TopicCounters()
+        for topic in ("a", "b"):
+            counters.get(topic).bytes_in += 7
+        reading = counters.read()
+        next(reading)
+        counters.remove("a")
+        counters.remove("b")
+        assert drain(reading)["bytes_in"] == [(("",), 14), (("a",), 7), (("b",), 7)]
+        assert list(counters.samples("bytes_in")) == [(("",), 14)]
 
     def test_removal_does_nothing_when_the_topic_never_counted(self) -> None:
         counters = TopicCounters()
@@ -98,24 +128,45 @@ class TestRequestMetrics:
 
 class TestBrokerMetrics:
     def test_gauge_has_no_samples_when_nobody_registered_it(self) -> None:
-        assert BrokerMetrics().read_gauge("kafka_log_log_size") == []
+        assert read_gauge(BrokerMetrics(), "kafka_log_log_size") == []
 
     def test_gauge_is_read_anew_when_asked_again(self) -> None:
         metrics, values = BrokerMetrics(), [1, 2]
         metrics.register_gauge("kafka_server_replicamanager_leadercount", lambda: values.pop(0))
         name = "kafka_server_replicamanager_leadercount"
-        assert [metrics.read_gauge(name), metrics.read_gauge(name)] == [[((), 1)], [((), 2)]]
+        assert [read_gauge(metrics, name), read_gauge(metrics, name)] == [[((), 1)], [((), 2)]]
 
     def test_gauge_has_one_sample_per_label_when_its_source_gives_many(self) -> None:
         metrics = BrokerMetrics()
         metrics.register_gauge("kafka_log_log_size", lambda: ((("t", str(n)), n * 10) for n in range(2)))
-        assert metrics.read_gauge("kafka_log_log_size") == [(("t", "0"), 0), (("t", "1"), 10)]
+        assert read_gauge(metrics, "kafka_log_log_size") == [(("t", "0"), 0), (("t", "1"), 10)]
 
     def test_gauge_is_refused_when_it_has_a_source_already(self) -> None:
         metrics = BrokerMetrics()
         metrics.register_gauge("kafka_log_log_size", lambda: 1)
         with pytest.raises(ValueError, match="kafka_log_log_size"):
             metrics.register_gauge("kafka_log_log_size", lambda: 2)
+
+    def test_one_survey_answers_several_gauges_when_they_are_read(self) -> None:
+        metrics, passes = BrokerMetrics(), []
+
+        def survey() -> Survey:
+            passes.append(1)
+            yield
+            return {"kafka_log_log_size": [(("t", "0"), 5)], "kafka_server_replicamanager_leadercount": 1}
+
+        metrics.register_survey(["kafka_log_log_size", "kafka_server_replicamanager_leadercount"], survey)
+        assert drain(metrics.read_gauges()) == {
+            "kafka_log_log_size": [(("t", "0"), 5)],
+            "kafka_server_replicamanager_leadercount": [((), 1)],
+        }
+        assert len(passes) == 1
+
+    def test_survey_is_refused_when_one_of_its_gauges_has_a_source_already(self) -> None:
+        metrics = BrokerMetrics()
+        metrics.register_gauge("kafka_log_log_size", lambda: 1)
+        with pytest.raises(ValueError, match="kafka_log_log_size"):
+            metrics.register_survey(["kafka_log_log_size"], lambda: iter(()))  # type: ignore[arg-type, return-value]
 
     def test_reasons_are_counted_apart_when_requests_are_malformed(self) -> None:
         metrics = BrokerMetrics()

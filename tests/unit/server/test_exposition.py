@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,8 +11,11 @@ from collections.abc import Mapping
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.core.metrics.counters import BrokerMetrics
-from penstock.server.monitoring.exposition import Exposition
+from penstock.broker.slices import Slices
+from penstock.core.metrics.counters import BrokerMetrics, Survey
+from penstock.core.metrics.table import METRICS
+from penstock.server.monitoring.exposition import Exposition, render_text
+from tests.unit.core.test_metrics import drain
 
 
 def scrape(metrics: BrokerMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -75,14 +79,103 @@ def test_snapshot_does_not_move_when_the_broker_counts_on() -> None:
     api = metrics.requests.register("Fetch", 18)
     api.total_time_ms.observe(1)
     exposition = Exposition(metrics, "1.2.3")
-    snapshot = exposition.take_snapshot()
-    before = exposition.render(snapshot)
+    snapshot = drain(exposition.take_snapshot())
+    before = drain(render_text(snapshot))
     api.total_time_ms.observe(1)
     metrics.topics.get("new").bytes_in += 1
-    after = exposition.render(snapshot)
+    after = drain(render_text(snapshot))
     assert [line for line in before.splitlines() if line.startswith(b"kafka")] == [
         line for line in after.splitlines() if line.startswith(b"kafka")
     ]
+
+
+def test_each_family_is_described_once_when_scraped() -> None:
+    metrics = BrokerMetrics()
+    metrics.register_gauge("kafka_log_log_size", lambda: [(("a", str(n)), n) for n in range(300)])
+    lines = asyncio.run(Exposition(metrics, "1.2.3").render_metrics()).decode().splitlines()
+    described = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(described) == len(set(described))
+    assert set(described) <= {metric.name for metric in METRICS}
+    assert sum(line.startswith("kafka_log_log_size{") for line in lines) == 300
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2**60 + 1, "1152921504606846977"), (0.25, "0.25"), (float("inf"), "+Inf"), (float("nan"), "NaN"), (True, "1.0")],
+)
+def test_number_is_written_as_prometheus_reads_it_when_scraped(value: float, text: str) -> None:
+    metrics = BrokerMetrics()
+    metrics.register_gauge("kafka_server_replicamanager_leadercount", lambda: value)
+    shown = asyncio.run(Exposition(metrics, "1.2.3").render_metrics()).decode()
+    assert f"\nkafka_server_replicamanager_leadercount {text}\n" in shown
+
+
+class SlowBroker:
+    """Metrics whose one survey takes many slices, and counts the passes that began and ended."""
+
+    def __init__(self) -> None:
+        self.metrics = BrokerMetrics()
+        self.metrics.register_survey(["kafka_log_log_size"], self._survey)
+        self.begun = self.ended = 0
+
+    def _survey(self) -> Survey:
+        self.begun += 1
+        for _ in range(20):
+            yield
+        self.ended += 1
+        return {"kafka_log_log_size": [(("t", "0"), self.begun)]}
+
+    def exposition(self) -> Exposition:
+        hours = itertools.count()
+        return Exposition(self.metrics, "1.2.3", Slices(lambda: next(hours) * 3600.0))  # each step takes a slice
+
+
+def test_scrapes_share_one_pass_when_they_come_at_once() -> None:
+    broker = SlowBroker()
+
+    async def run() -> list[bytes]:
+        exposition = broker.exposition()
+        together = await asyncio.gather(*(exposition.render_metrics() for _ in range(5)))
+        return [*together, await exposition.render_metrics()]
+
+    *together, alone = asyncio.run(run())
+    assert len(set(together)) == 1
+    assert (broker.begun, broker.ended) == (2, 2)
+    assert alone != together[0]
+
+
+def test_scrape_is_given_up_when_the_last_scraper_leaves() -> None:
+    broker = SlowBroker()
+
+    async def run() -> None:
+        exposition = broker.exposition()
+        scrapes = [asyncio.ensure_future(exposition.render_metrics()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for scrape in scrapes:
+            scrape.cancel()
+        await asyncio.wait(scrapes)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert (broker.begun, broker.ended) == (1, 0)
+        await exposition.render_metrics()
+
+    asyncio.run(run())
+    assert (broker.begun, broker.ended) == (2, 1)
+
+
+def test_scrape_goes_on_when_one_of_two_scrapers_leaves() -> None:
+    broker = SlowBroker()
+
+    async def run() -> bytes:
+        exposition = broker.exposition()
+        leaver, stayer = (asyncio.ensure_future(exposition.render_metrics()) for _ in range(2))
+        await asyncio.sleep(0)
+        leaver.cancel()
+        return await stayer
+
+    assert b'kafka_log_log_size{topic="t",partition="0"} 1\n' in asyncio.run(run())
+    assert (broker.begun, broker.ended) == (1, 1)
 
 
 def test_gauge_is_refused_when_the_table_does_not_have_it() -> None:

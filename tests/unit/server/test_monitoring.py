@@ -62,6 +62,28 @@ def test_metrics_are_served_when_rendered_by_a_coroutine() -> None:
     assert with_server(lambda server: get(server.port, "/metrics"), render).body == "up 2\n"
 
 
+def test_rendering_is_given_up_when_the_scraper_closes_its_connection() -> None:
+    begun, given_up = asyncio.Event(), asyncio.Event()
+
+    async def render() -> bytes:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        raise AssertionError
+
+    async def leave(server: MonitoringServer) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await begun.wait()
+        writer.close()
+        await asyncio.wait_for(given_up.wait(), 10)
+
+    with_server(leave, render)
+
+
 def test_health_is_200_when_the_broker_serves() -> None:
     answer = with_server(lambda server: get(server.port, "/healthz"))
     assert answer.status == 200

@@ -9,12 +9,15 @@ time: the composition root registers a callable that reads them at scrape time.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from operator import add, attrgetter
 
 Labels = tuple[str, ...]
 Number = int | float
 # What a gauge's callable answers: one number, or one number for each tuple of label values.
 Reading = Number | Iterable[tuple[Labels, Number]]
+# One pass over many things for several gauges, by their names. Each `yield` means that something else may have a turn.
+Survey = Generator[None, None, Mapping[str, Reading]]
 
 # A histogram of milliseconds from half a millisecond (a small produce) to half a minute (the longest common poll).
 MILLISECONDS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
@@ -108,6 +111,9 @@ class TopicMetrics:
             setattr(self, attribute, getattr(self, attribute) + getattr(other, attribute))
 
 
+_ALL_COUNTS: Callable[[TopicMetrics], tuple[int, ...]] = attrgetter(*TopicMetrics.__slots__)
+
+
 class TopicCounters(CounterSet):
     """Per-topic counters and their sum.
 
@@ -141,12 +147,33 @@ class TopicCounters(CounterSet):
         return len(self._topics)
 
     def samples(self, attribute: str) -> Iterator[Sample]:
-        """First the sum under an empty topic label, which is where Kafka's exporter puts it, then each topic."""
-        by_topic = [(topic, getattr(counters, attribute)) for topic, counters in self._topics.items()]
-        rest = getattr(self.retired, attribute) + getattr(self.overflow, attribute)
-        yield ("",), rest + sum(number for _, number in by_topic)
-        for topic, number in by_topic:
-            yield (topic,), number
+        reading = self.read()
+        while True:
+            try:
+                next(reading)
+            except StopIteration as stop:
+                samples: dict[str, list[Sample]] = stop.value
+                return iter(samples[attribute])
+
+    def read(self) -> Generator[None, None, dict[str, list[Sample]]]:
+        """All attributes, one step for each topic. First comes the sum under an empty topic label, which is where
+        Kafka's exporter puts it, then each topic.
+
+        The topics and what is retired are taken in the first step. A topic that is deleted later is still read, and its
+        counts are not in `retired` yet: no sum is too large, so none falls in the next scrape.
+        """
+        topics = list(self._topics.items())
+        sums = list(map(add, _ALL_COUNTS(self.retired), _ALL_COUNTS(self.overflow)))
+        columns: list[list[Sample]] = [[(("",), 0)] for _ in sums]
+        for topic, counters in topics:
+            labels, counts = (topic,), _ALL_COUNTS(counters)
+            sums = list(map(add, sums, counts))
+            for column, count in zip(columns, counts, strict=True):
+                column.append((labels, count))
+            yield
+        for column, total in zip(columns, sums, strict=True):
+            column[0] = ("",), total
+        return dict(zip(TopicMetrics.__slots__, columns, strict=True))
 
 
 class ApiMetrics:
@@ -339,7 +366,9 @@ class BrokerMetrics:
 
     __slots__ = (
         "_gauges",
+        "_surveys",
         "cleaner",
+        "gauge_names",
         "groups",
         "logs",
         "loop",
@@ -360,24 +389,45 @@ class BrokerMetrics:
         self.replicas = ReplicaMetrics()
         self.purgatory = PurgatoryMetrics()
         self.groups = GroupMetrics()
+        self.gauge_names: set[str] = set()
         self._gauges: dict[str, Callable[[], Reading]] = {}
+        self._surveys: list[tuple[Callable[[], Survey], frozenset[str]]] = []
 
     def register_gauge(self, name: str, read: Callable[[], Reading]) -> None:
-        """`read` runs on the broker's own thread at each scrape and must not block."""
-        if name in self._gauges:
-            raise ValueError(f"the gauge {name} has a source already")
+        """`read` runs on the broker's own thread at each scrape and must not block. A gauge that looks at every
+        partition, group or transaction belongs into a survey.
+        """
+        self._claim(name)
         self._gauges[name] = read
 
-    @property
-    def gauge_names(self) -> frozenset[str]:
-        return frozenset(self._gauges)
+    def register_survey(self, names: Iterable[str], survey: Callable[[], Survey]) -> None:
+        """`survey` runs on the broker's own thread at each scrape, in slices, and answers the gauges `names`."""
+        answered = frozenset(names)
+        for name in answered:
+            self._claim(name)
+        self._surveys.append((survey, answered))
 
-    def read_gauge(self, name: str) -> list[Sample]:
-        """No samples where no source is registered: an absent metric is honest, a zero would not be."""
-        read = self._gauges.get(name)
-        if read is None:
-            return []
-        reading = read()
-        if isinstance(reading, int | float):
-            return [((), reading)]
-        return list(reading)
+    def _claim(self, name: str) -> None:
+        if name in self.gauge_names:
+            raise ValueError(f"the gauge {name} has a source already")
+        self.gauge_names.add(name)
+
+    def read_gauges(self) -> Generator[None, None, dict[str, list[Sample]]]:
+        """Those that have a source: an absent metric is honest, a zero would not be."""
+        samples: dict[str, list[Sample]] = {}
+        for survey, names in self._surveys:
+            readings = yield from survey()
+            assert readings.keys() == names, f"a survey answered {sorted(readings)}, not {sorted(names)}"
+            for name, reading in readings.items():
+                samples[name] = _samples_of(reading)
+                yield
+        for name, read in self._gauges.items():
+            samples[name] = _samples_of(read())
+            yield
+        return samples
+
+
+def _samples_of(reading: Reading) -> list[Sample]:
+    if isinstance(reading, int | float):
+        return [((), reading)]
+    return reading if isinstance(reading, list) else list(reading)

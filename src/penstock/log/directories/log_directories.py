@@ -292,9 +292,9 @@ class LogDirectories:
     def offline_logs(self) -> dict[TopicPartition, str]:
         """For the metric and for whoever asks why."""
         return {
-            topic_partition: log.offline_reason
+            topic_partition: reason
             for topic_partition, log in self.logs.items()
-            if log.offline_reason is not None
+            if (reason := log.availability.offline_reason) is not None
         }
 
     def take_directory_offline(self, path: Path, reason: str) -> None:

@@ -117,9 +117,9 @@ def build_application(render_metrics: RenderMetrics, health: Callable[[], Health
     async def get_index(_: Request) -> Response:
         return HTMLResponse(_INDEX)
 
-    async def get_metrics(_: Request) -> Response:
+    async def get_metrics(request: Request) -> Response:
         rendered = render_metrics()
-        text = await rendered if inspect.isawaitable(rendered) else rendered
+        text = await _finish_unless_gone(rendered, request) if inspect.isawaitable(rendered) else rendered
         return Response(text, headers={"content-type": METRICS_CONTENT_TYPE})
 
     async def get_health(_: Request) -> Response:
@@ -128,3 +128,20 @@ def build_application(render_metrics: RenderMetrics, health: Callable[[], Health
         return JSONResponse(body, status_code=200 if state.is_serving else 503)
 
     return Starlette(routes=[Route("/", get_index), Route("/metrics", get_metrics), Route("/healthz", get_health)])
+
+
+async def _finish_unless_gone(rendering: Awaitable[bytes], request: Request) -> bytes:
+    """The text. A scraper that closes its connection meanwhile gets nothing, and the rendering is given up."""
+    rendered = asyncio.ensure_future(rendering)
+    gone = asyncio.ensure_future(_wait_until_gone(request))
+    try:
+        await asyncio.wait((rendered, gone), return_when=asyncio.FIRST_COMPLETED)
+        return rendered.result() if rendered.done() else b""
+    finally:
+        rendered.cancel()
+        gone.cancel()
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
