@@ -14,6 +14,8 @@ _CLASS_OF = {
     "lost-write": LOST,
     "unseen": LOST,
     "lost-commit": LOST,
+    "lost-key": LOST,
+    "stale-key": LOST,
     "duplicate": DUPLICATED,
     "reordered": REORDERED,
     "nonmonotonic-send": REORDERED,

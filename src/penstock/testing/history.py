@@ -38,12 +38,18 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One record sent. The value is unique in its partition; a send that was not acknowledged has no offset."""
+    """One record sent. The value is unique in its partition; a send that was not acknowledged has no offset.
+
+    A record of a compacted topic has a key. A tombstone has no value of its own in Kafka: here its value is a name that
+    its readers can tell, for example from a header.
+    """
 
     topic: str
     partition: int
     value: Hashable
     offset: int | None = None
+    key: Hashable = None
+    is_tombstone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +185,10 @@ def _encode_operation(operation: Operation) -> dict[str, Any]:
 
 def _encode_action(action: Action) -> list[Any]:
     match action:
-        case Send(topic, partition, value, offset):
+        case Send(topic, partition, value, offset, None):
             return ["send", topic, partition, value, offset]
+        case Send(topic, partition, value, offset, key, is_tombstone):
+            return ["send", topic, partition, value, offset, key, is_tombstone]
         case Poll(topic, partition, records):
             return ["poll", topic, partition, records]
         case Assign(partitions):
@@ -206,6 +214,8 @@ def _decode_action(kind: str, *fields: Any) -> Action:
     match kind, fields:
         case "send", (topic, partition, value, offset):
             return Send(topic, partition, value, offset)
+        case "send", (topic, partition, value, offset, key, is_tombstone):
+            return Send(topic, partition, value, offset, key, is_tombstone)
         case "poll", (topic, partition, records):
             return Poll(topic, partition, tuple((offset, value) for offset, value in records))
         case "assign", (partitions,):

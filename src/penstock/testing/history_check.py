@@ -17,6 +17,7 @@ plain ones, and those of a transaction that was committed or of which a reader o
 - precommitted-read: a record was read as committed before its transaction asked for the commit
 - G1c: transactions that read each other's records in a circle
 - garbage-read: a value that nobody sent
+- lost-key, stale-key: the latest record of a key is not left in a compacted partition; see `history_keys`
 - lost-commit, garbage-commit: the offset that a group finds is older than one that must be there, or nobody's; see
   `history_commits`
 
@@ -53,6 +54,7 @@ from penstock.testing.history import (
 )
 from penstock.testing.history_commits import check_commits
 from penstock.testing.history_cycles import find_cycles
+from penstock.testing.history_keys import KeyedSend, check_keys
 
 FINAL_PROCESS = -1
 # An anomaly's text names a few of many.
@@ -63,7 +65,8 @@ _FEW = 5
 class Expectations:
     """What is promised beyond the general rules, and what is not.
 
-    - `compacted`: topics whose records may go away. There, nothing is reported as skipped, lost or unseen.
+    - `compacted`: topics whose records may go away. There, nothing is reported as skipped, lost or unseen; of sends
+      with a key the latest must be left.
     - `starts`: the first offset that is left of a partition, where records are deleted. What stood before may be gone.
     - `gapless`: topics in which every offset holds a record.
     - `ordered`: processes whose sends stand in the order in which they were sent, and whose commits replace each other.
@@ -140,8 +143,15 @@ class _Log:
     def must_be_visible(self) -> Iterator[Hashable]:
         yield from self.promised
         for value in self.seen:
-            if value not in self.promised and (value in self.seen_as_committed or self._is_plain(value)):
+            if value not in self.promised and self._is_seen_for_good(value):
                 yield value
+
+    def is_visible(self, value: Hashable) -> bool:
+        """One of `must_be_visible`."""
+        return value in self.promised or (value in self.seen and self._is_seen_for_good(value))
+
+    def _is_seen_for_good(self, value: Hashable) -> bool:
+        return value in self.seen_as_committed or self._is_plain(value)
 
     def _is_plain(self, value: Hashable) -> bool:
         writer = self.writers.get(value)
@@ -187,6 +197,7 @@ class _Checker:
         for where, log in self.logs.items():
             if where[0] not in self._expected.compacted:
                 self._judge_presence(where, log)
+        self._judge_keys()
         self._judge_order()
         self._judge_cycles()
 
@@ -269,6 +280,28 @@ class _Checker:
         text = f"{value!r} at offset {log.offsets[value]} {fate}, offset {log.highest_read} was read"
         writer = log.writers.get(value)
         self._add("lost-write", where, text, *([writer] if writer else []), value=value)
+
+    def _judge_keys(self) -> None:
+        """The latest record of each key, where the end of a compacted partition is known."""
+        keyed: dict[Where, list[KeyedSend]] = {}
+        for operation in self._history:
+            if self._is_in_force(operation) is False:
+                continue
+            for send in operation.actions:
+                if isinstance(send, Send) and send.key is not None and send.topic in self._expected.compacted:
+                    where = (send.topic, send.partition)
+                    log = self.logs[where]
+                    keyed.setdefault(where, []).append(
+                        KeyedSend(
+                            send,
+                            operation,
+                            log.offsets.get(send.value, send.offset),
+                            must_be_visible=log.is_visible(send.value),
+                        )
+                    )
+        for where, sends in keyed.items():
+            if where in self._final:
+                self.anomalies += check_keys(where, sends, self._final[where], self._ordered)
 
     # ------------------------------------------------------------------------------------------ each process
 
@@ -392,12 +425,15 @@ class _Checker:
         """Whether what the operation did counts; None if nobody knows. The records of a transaction show its fate."""
         if operation.outcome is not Outcome.UNKNOWN:
             return operation.outcome is Outcome.OK
-        sends = [action for action in operation.actions if isinstance(action, Send)]
-        if not operation.transaction or not sends:
+        if not operation.transaction:
             return None
+        sends = [action for action in operation.actions if isinstance(action, Send)]
         if any(send.value in self.logs[send.topic, send.partition].seen_as_committed for send in sends):
             return True
-        return False if all((send.topic, send.partition) in self._final for send in sends) else None
+        lasting = [send for send in sends if send.topic not in self._expected.compacted]
+        if not lasting or not all((send.topic, send.partition) in self._final for send in lasting):
+            return None
+        return False
 
     def _judge_cycles(self) -> None:
         for cycle in find_cycles(self._reads_from):

@@ -102,3 +102,29 @@ def test_transaction_is_whole_or_invisible_when_a_disk_has_failed(
     history = History(transactions=[Transaction("transactional", records, outcome, Commit(GROUP, *HERE, 7))])
     final = [(number, value(number, "transactional")) for number in range(visible)]
     assert kinds(history, final, offset=offset) == expected
+
+
+@pytest.mark.parametrize(
+    ("final", "expected"),
+    [
+        pytest.param([(0, b"a=0"), (1, b"b=1"), (2, b"a=2")], [], id="everything"),
+        pytest.param([(1, b"b=1"), (2, b"a=2")], [], id="the latest"),
+        pytest.param([(1, b"b=1"), (3, b"a=3")], [], id="a later one of unknown outcome"),
+        pytest.param([(0, b"a=0"), (1, b"b=1")], ["stale-key"], id="an older one"),
+        pytest.param([(1, b"b=1")], ["lost-key"], id="none"),
+        pytest.param([(1, b"b=1"), (2, b"a=2"), (5, b"a=2")], ["duplicate"], id="twice the same"),
+        pytest.param([(1, b"b=1"), (2, b"a=2"), (5, b"b=3")], ["garbage-read"], id="one that nobody wrote"),
+    ],
+)
+def test_compacted_partition_is_judged_by_the_latest_record_when_a_disk_has_failed(
+    final: list[tuple[int, bytes]], expected: list[str]
+) -> None:
+    history = History(
+        sent=[
+            Sent("plain", COMPACTED, b"0", b"a", Outcome.OK, 0),
+            Sent("plain", COMPACTED, b"1", b"b", Outcome.OK, 1),
+            Sent("plain", COMPACTED, b"2", b"a", Outcome.OK, 2),
+            Sent("plain", COMPACTED, b"3", b"a", Outcome.UNKNOWN),
+        ]
+    )
+    assert kinds(history, final, where=COMPACTED) == expected

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from penstock.proof.disk.clients import PLAIN_GROUP, History, TransactionalProducer, Wire
-from penstock.proof.promises import check_keys, check_last_commit, check_topics
+from penstock.proof.disk.clients import PLAIN_GROUP, History, TransactionalProducer, Wire, name_value
+from penstock.proof.promises import check_last_commit, check_topics
 from penstock.proof.verdict import sort_anomalies
 from penstock.protocol.batch import is_crc_valid, iterate_batches
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -114,7 +114,7 @@ def _take(view: PartitionView, answer: Any, position: int, note: Callable[[str],
 
 def note_served(view: PartitionView, history: History) -> None:
     """What stands at an offset never changes, and is what was acknowledged with it."""
-    poll = Poll(*view.where, tuple((record.offset, record.value or b"") for record in view.records))
+    poll = Poll(*view.where, tuple((record.offset, name_value(record.key, record.value)) for record in view.records))
     process = _FIRST_READER + len(history.polls)  # each from the start, like a new one
     history.polls.append(Operation(process, Outcome.OK, (poll,), isolation=Isolation.READ_UNCOMMITTED))
 
@@ -166,7 +166,6 @@ class DiskCheck:
             self._check_start(self._views[where])
             note_served(self._views[where], self._history)
         self._check_history(transactional)
-        self._check_compacted()
         self._check_topics()
 
     def _note(self, text: str) -> None:
@@ -196,11 +195,11 @@ class DiskCheck:
             self._note(f"{view.where} begins at {view.log_start}, and nobody deleted anything")
 
     def _check_history(self, transactional: Sequence[TransactionalProducer]) -> None:
-        """By the rules of all rounds. What retention deleted may be gone, and what compaction removed."""
+        """By the rules of all rounds. What retention deleted may be gone, and what a newer record replaced."""
         final = {}
         for where in self._targets:
             records = self._read(where, is_committed=True).records
-            final[where] = [(record.offset, record.value or b"") for record in records]
+            final[where] = [(record.offset, name_value(record.key, record.value)) for record in records]
         offset_place = min(where for where in self._targets if where[0] == self._transacted)
         committed = {
             (producer.group, offset_place): self._committed_offset(producer.group, self._targets)
@@ -214,19 +213,6 @@ class DiskCheck:
         for name, texts in sort_anomalies(anomalies).items():
             for text in texts:
                 self._note(f"{name}: {text[:_MOST_TEXT]}")
-
-    def _check_compacted(self) -> None:
-        sent = [each for each in self._history.sent if each.where == self._compacted]
-        order = {each.value: index for index, each in enumerate(sent)}
-        keys = {each.key for each in sent if each.key is not None}
-        attempted = {key: max(order[each.value] for each in sent if each.key == key) for key in keys}
-        acknowledged = {
-            each.key: order[each.value] for each in sent if each.outcome is Outcome.OK and each.key is not None
-        }
-        records = self._views[self._compacted].records
-        numbers = [(record.key or b"", order.get(record.value or b"", -1)) for record in records]
-        for problem in check_keys(acknowledged, attempted, numbers):
-            self._note(f"lost: {problem}")
 
     def _committed_offset(self, group: str, targets: Iterable[Where]) -> int:
         topics = [

@@ -93,7 +93,12 @@ class Sent:
     offset: int | None = None  # of the acknowledgement; one of a copy has none
 
     def action(self) -> Send:
-        return Send(*self.where, self.value, self.offset)
+        return Send(*self.where, name_value(self.key, self.value), self.offset, self.key)
+
+
+def name_value(key: bytes | None, value: bytes | None) -> bytes:
+    """How a record is known in the history: one with another key is another one."""
+    return value or b"" if key is None else b"%b=%b" % (key, value or b"")
 
 
 @dataclass

@@ -30,7 +30,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from penstock.testing.history import Outcome
+from penstock.testing.history import Commit, Outcome
 
 SESSION_TIMEOUT_MS = 6_000
 _HEARTBEAT_MS = 700.0
@@ -54,8 +54,9 @@ class GroupClient(Client):
     def commit(self, where: Partition) -> Steps:
         """A new offset each time, so that it is known which commit is found again."""
         self._next_offset += 1
-        attempt = self.notebook.begin_commit(self.group, where, self._next_offset)
-        partition = OffsetCommitRequestPartition(partition_index=where[1], committed_offset=attempt.offset)
+        offset = self._next_offset
+        attempt = self.notebook.begin(self.number, Commit(self.group, *where, offset))
+        partition = OffsetCommitRequestPartition(partition_index=where[1], committed_offset=offset)
         request = OffsetCommitRequest(
             group_id=self.group,
             generation_id_or_member_epoch=self.generation,
@@ -64,9 +65,9 @@ class GroupClient(Client):
         )
         response = yield from ask(Call(request, self.commit_version), OffsetCommitResponse)
         code = None if response is None else response.topics[0].partitions[0].error_code
-        self.note(f"commits {attempt.offset} of {where[1]}: {None if code is None else ErrorCode(code).name}")
+        self.note(f"commits {offset} of {where[1]}: {None if code is None else ErrorCode(code).name}")
         outcome = Outcome.UNKNOWN if code is None or code in UNCERTAIN else Outcome.FAILED
-        self.notebook.end_commit(attempt, Outcome.OK if code == 0 else outcome)
+        self.notebook.end(attempt, Outcome.OK if code == 0 else outcome)
 
 
 class Committer(GroupClient):

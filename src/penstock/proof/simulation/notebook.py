@@ -6,46 +6,33 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 from penstock.proof.simulation.world import World
-from penstock.testing.history import Action, Assign, Commit, Isolation, Operation, Outcome, Send
+from penstock.testing.history import Action, Assign, Commit, GroupPartition, Isolation, Operation, Outcome, Send
 
 Partition = tuple[str, int]
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A client's attempt to change something, from the moment of the request until it knows the outcome."""
+    """What a client asks for in one go (records, offsets to commit, both in a transaction), and what it knows of it."""
 
+    process: int
     invoked: int
-    completed: int = 0
-    outcome: Outcome = Outcome.UNKNOWN
-
-
-@dataclass(slots=True)
-class SendAttempt(Attempt):
-    process: int = 0
-    sends: list[Send] = field(default_factory=list)
-    keyed: list[KeyedSend] = field(default_factory=list)
-    commits: list[CommitAttempt] = field(default_factory=list)
     transaction: bool = False
+    actions: list[Send | Commit] = field(default_factory=list)
+    outcome: Outcome = Outcome.UNKNOWN
+    completed: int = 0
     committing: int | None = None
 
+    @property
+    def sends(self) -> list[Send]:
+        return [action for action in self.actions if isinstance(action, Send)]
 
-@dataclass(slots=True)
-class KeyedSend:
-    """A record for the compacted topic; a tombstone has no value."""
-
-    partition: Partition
-    key: str
-    value: str | None
-    offset: int | None
-    outcome: Outcome = Outcome.UNKNOWN
-
-
-@dataclass(slots=True)
-class CommitAttempt(Attempt):
-    group: str = ""
-    partition: Partition = ("", 0)
-    offset: int = 0
+    def number_sends(self, count: int, offset: int) -> None:
+        """The last `count` actions are sends that were acknowledged from `offset` on."""
+        for place in range(-count, 0):
+            send = self.actions[place]
+            assert isinstance(send, Send)
+            self.actions[place] = replace(send, offset=offset + count + place)
 
 
 @dataclass(slots=True)
@@ -65,11 +52,10 @@ class Notebook:
         self.trace: list[str] = []
         self.failures: list[str] = []
         self.polls: list[Operation] = []
-        self.attempts: list[SendAttempt] = []
-        self.commits: list[CommitAttempt] = []
+        self.attempts: list[Attempt] = []
         self.generations: dict[tuple[str, int], dict[Partition, str]] = {}
         self.holdings: dict[tuple[str, Partition], Holding] = {}
-        self.found_offsets: dict[tuple[str, Partition], int] = {}
+        self.committed_offsets: dict[GroupPartition, int] = {}
         self.power_cuts = 0
         self.requests = 0
         self.crashes = 0
@@ -90,20 +76,15 @@ class Notebook:
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
 
-    # ---- sends and polls
+    # ---- the history
 
-    def begin_send(self, process: int, *, transaction: bool = False) -> SendAttempt:
-        attempt = SendAttempt(self.position(), process=process, transaction=transaction)
+    def begin(self, process: int, *actions: Send | Commit, transaction: bool = False) -> Attempt:
+        attempt = Attempt(process, self.position(), transaction, list(actions))
         self.attempts.append(attempt)
         return attempt
 
-    def end_send(self, attempt: SendAttempt, outcome: Outcome) -> None:
-        attempt.outcome = outcome
-        attempt.completed = self.position()
-        for keyed in attempt.keyed:
-            keyed.outcome = outcome
-        for commit in attempt.commits:
-            commit.outcome, commit.completed = outcome, attempt.completed
+    def end(self, attempt: Attempt, outcome: Outcome) -> None:
+        attempt.outcome, attempt.completed = outcome, self.position()
 
     def polled(self, process: int, isolation: Isolation, invoked: int, actions: tuple[Action, ...]) -> None:
         self.polls.append(
@@ -138,30 +119,36 @@ class Notebook:
         ]
 
     def history(self) -> list[Operation]:
-        sends = [
+        """What clients asked for, what they were told, what they read."""
+        asked = [
             Operation(
                 attempt.process,
                 attempt.outcome,
-                tuple(attempt.sends),
+                tuple(attempt.actions),
                 attempt.transaction,
                 invoked=attempt.invoked,
                 completed=attempt.completed or self.position(),
                 committing=attempt.committing,
             )
             for attempt in self.attempts
-            if attempt.sends
+            if attempt.actions
         ]
-        return sorted([*sends, *self.polls], key=lambda operation: operation.completed)
+        return sorted([*asked, *self.polls], key=lambda operation: operation.completed)
+
+    def unpromised_history(self) -> list[Operation]:
+        """The sends alone, as if nothing had been promised about any of them."""
+        return [
+            Operation(attempt.process, Outcome.UNKNOWN, (replace(send, offset=None),))
+            for attempt in self.attempts
+            for send in attempt.sends
+        ]
+
+    def committed_places(self) -> list[GroupPartition]:
+        """Every group and partition for which anybody tried to commit an offset."""
+        actions = (action for attempt in self.attempts for action in attempt.actions)
+        return list(dict.fromkeys(action.place for action in actions if isinstance(action, Commit)))
 
     # ---- groups
-
-    def begin_commit(self, group: str, partition: Partition, offset: int) -> CommitAttempt:
-        commit = CommitAttempt(self.position(), group=group, partition=partition, offset=offset)
-        self.commits.append(commit)
-        return commit
-
-    def end_commit(self, commit: CommitAttempt, outcome: Outcome) -> None:
-        commit.outcome, commit.completed = outcome, self.position()
 
     def assigned(self, group: str, generation: int, member: str, partitions: list[Partition]) -> None:
         """A classic member was told what it owns in a generation."""

@@ -16,8 +16,16 @@ from penstock.proof.simulation.client import (
     Setting,
     ask,
 )
-from penstock.proof.simulation.notebook import CommitAttempt, KeyedSend, Partition, SendAttempt
-from penstock.proof.simulation.topics import BRIEF, KEYED, KEYS, RECORDS, RECORDS_PARTITIONS
+from penstock.proof.simulation.notebook import Attempt, Partition
+from penstock.proof.simulation.topics import (
+    BRIEF,
+    KEYED,
+    KEYS,
+    RECORDS,
+    RECORDS_PARTITIONS,
+    build_record,
+    name_value,
+)
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from penstock.protocol.messages.add_partitions_to_txn import (
@@ -41,7 +49,7 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from penstock.protocol.records import Record, build_batch
-from penstock.testing.history import Outcome, Send
+from penstock.testing.history import Commit, Outcome, Send
 
 _RETRY_MS = 30.0
 _MOST_TRIES = 12
@@ -132,32 +140,25 @@ class Producer(Client):
             yield _RETRY_MS * 3
         return False
 
-    def some_records(self, where: Partition, attempt: SendAttempt) -> list[Record]:
+    def some_records(self, where: Partition, attempt: Attempt) -> list[Record]:
         """One to three new records; the attempt is told of them."""
         records = []
         for _ in range(self.chance.randint(1, 3)):
             value = self.unique()
-            if where[0] == KEYED:
-                key = self.chance.choice(KEYS)
-                is_tombstone = self.chance.random() < 0.2
-                attempt.keyed.append(KeyedSend(where, key, None if is_tombstone else value, None))
-                content = None if is_tombstone else value.encode()
-                records.append(Record(key.encode(), content, timestamp=self.now_ms()))
-            else:
-                attempt.sends.append(Send(*where, value))
-                records.append(Record(None, value.encode(), timestamp=self.now_ms()))
+            is_keyed = where[0] == KEYED
+            key = self.chance.choice(KEYS) if is_keyed else None
+            is_tombstone = is_keyed and self.chance.random() < 0.2
+            attempt.actions.append(Send(*where, name_value(key, value), key=key, is_tombstone=is_tombstone))
+            records.append(build_record(key, value, self.now_ms(), is_tombstone=is_tombstone))
         return records
 
-    def number_records(self, attempt: SendAttempt, where: Partition, count: int, offset: int | None) -> None:
-        """The last `count` records of the attempt were acknowledged from `offset` on."""
-        if offset is None or offset < 0:
-            return
-        if where[0] == KEYED:
-            for index, keyed in enumerate(attempt.keyed[-count:]):
-                keyed.offset = offset + index
-        else:
-            for index, send in enumerate(attempt.sends[-count:], -count):
-                attempt.sends[index] = Send(*where, send.value, offset + index + count)
+    def write(self, where: Partition, attempt: Attempt) -> Generator[Call | float, Any, Outcome]:
+        """Some new records; the attempt is told of them, and of their offsets."""
+        records = self.some_records(where, attempt)
+        written = yield from self.produce(where, records)
+        if attempt.actions and written.offset is not None and written.offset >= 0:
+            attempt.number_sends(len(records), written.offset)
+        return written.outcome
 
 
 class SimpleProducer(Producer):
@@ -172,12 +173,10 @@ class SimpleProducer(Producer):
             if self.is_idempotent and self.producer_id < 0 and not (yield from self.initialise()):
                 return
             where = self.choose_partition()
-            attempt = self.notebook.begin_send(self.number)
-            records = self.some_records(where, attempt)
-            written = yield from self.produce(where, records)
-            self.number_records(attempt, where, len(records), written.offset)
-            self.notebook.end_send(attempt, written.outcome)
-            if written.outcome is not Outcome.OK:
+            attempt = self.notebook.begin(self.number)
+            outcome = yield from self.write(where, attempt)
+            self.notebook.end(attempt, outcome)
+            if outcome is not Outcome.OK:
                 self.producer_id = -1  # what has become of the sequence is not known
             yield self.pause()
 
@@ -202,7 +201,7 @@ class BriefProducer(SimpleProducer):
     def choose_partition(self) -> Partition:
         return (BRIEF, 0)
 
-    def some_records(self, where: Partition, attempt: SendAttempt) -> list[Record]:
+    def some_records(self, where: Partition, attempt: Attempt) -> list[Record]:
         return [Record(None, self.unique().encode(), timestamp=self.now_ms())]
 
 
@@ -226,9 +225,9 @@ class TransactionalProducer(Producer):
             if self.producer_id < 0 and not (yield from self.initialise()):
                 return
             lost_before = self.lost_answers
-            attempt = self.notebook.begin_send(self.number, transaction=True)
+            attempt = self.notebook.begin(self.number, transaction=True)
             outcome = yield from self._transaction(attempt)
-            self.notebook.end_send(attempt, outcome)
+            self.notebook.end(attempt, outcome)
             self.note(f"transaction {outcome.value}")
             if self.adds_partitions and self.lost_answers > lost_before:
                 # A request that is still under way could end up in the next transaction: the hole in the older protocol
@@ -236,16 +235,13 @@ class TransactionalProducer(Producer):
                 self.producer_id = -1
             yield self.pause()
 
-    def _transaction(self, attempt: SendAttempt) -> Generator[Call | float, Any, Outcome]:
+    def _transaction(self, attempt: Attempt) -> Generator[Call | float, Any, Outcome]:
         everywhere: list[Partition] = [(RECORDS, index) for index in range(RECORDS_PARTITIONS)]
         targets = self.chance.sample([*everywhere, (KEYED, 0)], self.chance.randint(1, 3))
         if self.adds_partitions and not (yield from self._add_partitions(targets)):
             return self._start_over()
         for where in targets:
-            records = self.some_records(where, attempt)
-            written = yield from self.produce(where, records)
-            self.number_records(attempt, where, len(records), written.offset)
-            if written.outcome is not Outcome.OK:
+            if (yield from self.write(where, attempt)) is not Outcome.OK:
                 return self._start_over()
             if self.chance.random() < 0.2:
                 yield self.pause()
@@ -289,7 +285,7 @@ class TransactionalProducer(Producer):
             yield _RETRY_MS
         return False
 
-    def _commit_offset(self, attempt: SendAttempt) -> Steps:
+    def _commit_offset(self, attempt: Attempt) -> Steps:
         group = f"group-of-{self.name}"
         if not self._committed:
             yield from self.find_coordinator(group, FOR_GROUP)
@@ -303,11 +299,11 @@ class TransactionalProducer(Producer):
             if not (yield from self._insist(Call(add, 3), AddOffsetsToTxnResponse)):
                 return False
         self._committed += 1
-        commit = self.notebook.begin_commit(group, (RECORDS, 0), self._committed)
-        attempt.commits.append(commit)
+        commit = Commit(group, RECORDS, 0, self._committed)
+        attempt.actions.append(commit)
         return (yield from self._send_commit(group, commit))
 
-    def _send_commit(self, group: str, commit: CommitAttempt) -> Steps:
+    def _send_commit(self, group: str, commit: Commit) -> Steps:
         partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=commit.offset)
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id or "",
@@ -338,7 +334,7 @@ class TransactionalProducer(Producer):
             yield _RETRY_MS
         return False
 
-    def _end(self, attempt: SendAttempt, is_commit: bool) -> Generator[Call | float, Any, Outcome]:
+    def _end(self, attempt: Attempt, is_commit: bool) -> Generator[Call | float, Any, Outcome]:
         request = EndTxnRequest(
             transactional_id=self.transactional_id or "",
             producer_id=self.producer_id,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from penstock.proof.simulation.client import TRANSIENT, Call, Client, Script, ask
 from penstock.proof.simulation.notebook import Partition
-from penstock.proof.simulation.topics import KEYED, RECORDS, RECORDS_PARTITIONS
+from penstock.proof.simulation.topics import KEYED, RECORDS, RECORDS_PARTITIONS, name_record
 from penstock.protocol.batch import HEADER_SIZE, is_crc_valid, read_header
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Buffer
@@ -91,9 +91,7 @@ class Reader(Client):
         if found.is_damaged:
             self.notebook.fail(f"{self.name} was served a damaged batch of {where}")
         positions[where] = found.next_offset
-        seen = tuple(
-            (record.offset, record.value.decode("utf-8", "replace")) for record in found.records if record.value
-        )
+        seen = tuple((record.offset, name_record(record)) for record in found.records)
         if seen:
             self.note(f"{where[0]}-{where[1]}: {seen[0][0]} to {seen[-1][0]}")
             yield Poll(*where, seen)

@@ -242,8 +242,8 @@ class Auditor(Client):
 
     def run(self) -> Script:
         places: dict[str, set[Partition]] = {}
-        for commit in self.notebook.commits:
-            places.setdefault(commit.group, set()).add(commit.partition)
+        for group, partition in self.notebook.committed_places():
+            places.setdefault(group, set()).add(partition)
         for group, partitions in places.items():
             yield from self.find_coordinator(group, FOR_GROUP)
             yield from self._ask(group, sorted(partitions))
@@ -256,10 +256,10 @@ class Auditor(Client):
         while True:
             response = yield from ask(Call(request, 8), OffsetFetchResponse)
             if response is not None and not response.groups[0].error_code:
-                found = [(each.name, row) for each in response.groups[0].topics for row in each.partitions]
-                if not any(row.error_code for _, row in found):
-                    for name, row in found:
-                        self.notebook.found_offsets[group, (name, row.partition_index)] = row.committed_offset
+                rows = [(each.name, row) for each in response.groups[0].topics for row in each.partitions]
+                if not any(row.error_code for _, row in rows):
+                    for name, row in rows:
+                        self.notebook.committed_offsets[group, (name, row.partition_index)] = row.committed_offset
                     return
             yield 100.0
 
