@@ -1,25 +1,52 @@
-"""What may be asked of a coordinator. Each coordinator has a table of these; `Shards` performs them."""
+"""What may be asked of a coordinator. Each coordinator has a table of these; `Shards` performs them.
+
+A decision, its append and its replay are one turn of the event loop. For thousands of records the turn would be too
+long, so everything that needs no decision is done before, in slices: the records are encoded, and what replay puts in
+memory is built. `Prepared.decide` then looks at the state again, because other requests had their turns meanwhile. If
+the state asks for other records than those prepared, the decision is not made, and the runtime prepares anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from penstock.coordinators.outcome import Result, Token
+from penstock.coordinators.outcome import CoordinatorRecord, Outcome, Result, Token
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import EncodedRecords, Record, encode_record
 
 ShardType = TypeVar("ShardType")  # the shard
-OutcomeType = TypeVar("OutcomeType")  # the outcome
+OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])  # the outcome
 SettingsType = TypeVar("SettingsType")  # the settings
 RequestType = TypeVar("RequestType")  # the request
 ResultType = TypeVar("ResultType", bound=Result)  # its result, which may have to wait
 AnswerType = TypeVar("AnswerType")  # what a query finds
 
+Shard_contra = TypeVar("Shard_contra", contravariant=True)
+Outcome_co = TypeVar("Outcome_co", bound=Outcome[Any], covariant=True)
+Result_co = TypeVar("Result_co", bound=Result, covariant=True)  # of a token, which takes it
+
 
 class Refusal(NamedTuple):
     error: ErrorCode
     message: str | None = None
+
+
+class Prepared(Protocol[Shard_contra, Outcome_co, Result_co]):
+    """A request with everything that was made ready for it."""
+
+    def decide(self, shard: Shard_contra, token: Token[Result_co], now_ms: int) -> Outcome_co | None:
+        """None if the state has changed so that other records are needed. ApiError refuses the request."""
+
+
+def encode_records(records: Iterable[CoordinatorRecord], now_ms: int) -> Generator[None, None, EncodedRecords]:
+    """The records of a prepared batch. One step for each of them."""
+    encoded = []
+    for index, (key, value) in enumerate(records):
+        encoded.append(encode_record(Record(key, value), index, 0))
+        yield
+    return EncodedRecords(b"".join(encoded), len(encoded), now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +59,14 @@ class Operation(Generic[ShardType, OutcomeType, SettingsType, RequestType, Resul
         [ShardType, Token[ResultType], RequestType, int], OutcomeType
     ]  # ... at that time; ApiError refuses the request
     refuse: Callable[[RequestType, Refusal], ResultType]
+    # For a request that may be about thousands of things: makes ready what `run` would do, in steps. None: the decision
+    # is always a small one.
+    prepare: (
+        Callable[
+            [ShardType, RequestType, int], Generator[None, None, Prepared[ShardType, OutcomeType, ResultType] | None]
+        ]
+        | None
+    ) = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,37 @@
 """What an operation of a coordinator wants to happen: records to append, replies to release, timers to set, lines to
 log.
 
-The runtime appends `records` to the coordinator's partition, hands each to `Shards.replay`, and releases `replies`
-when the records are durable. Between an operation and the replay of its records nothing else may happen to that
-partition's shard. Later operations see what was replayed before it is durable, so their replies wait as well. If the
-append fails the runtime calls `Shards.on_append_failed` instead, whose outcome has the replies. Timer changes concern
-memory alone and apply in any case. Clients can cause as many notices as they like, so the runtime limits their rate.
+The runtime appends `records` to the coordinator's partition, hands each to `Shards.replay`, and releases `replies` when
+the records are durable. Many records may be `prepared` instead (`operations`). Between an operation and the replay of
+its records nothing else may happen to that partition's shard. Later operations see what was replayed before it is
+durable, so their replies wait as well. If the append fails the runtime calls `Shards.on_append_failed` instead, whose
+outcome has the replies. Timer changes concern memory alone and apply in any case. Clients can cause as many notices as
+they like, so the runtime limits their rate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from penstock.coordinators.errors import coordinator_error
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import EncodedRecords
 
 
 class CoordinatorRecord(NamedTuple):
     key: bytes
     value: bytes | None  # None: a tombstone
+
+
+class PreparedBatch(NamedTuple):
+    """Many records of one decision, encoded before the decision was made."""
+
+    records: EncodedRecords
+    # Takes the offset of the first record and the producer id. Changes memory exactly as the records would if they were
+    # replayed one by one.
+    replay: Callable[[int, int], None]
 
 
 # ---------------------------------------------------------------------------------------------------- replies
@@ -111,6 +123,7 @@ class Outcome(Generic[KeyType]):
     replies: list[Reply] = field(default_factory=list)
     timers: list[TimerChange[KeyType]] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    prepared: PreparedBatch | None = None  # in place of `records`
     # False: the records may be spread over several batches (a clean-up may write more than one batch can hold).
     is_atomic: bool = True
 
@@ -118,6 +131,10 @@ class Outcome(Generic[KeyType]):
     def has_consequences(self) -> bool:
         """Whether anybody learns of it."""
         return bool(self.replies)
+
+    @property
+    def record_count(self) -> int:
+        return len(self.records) if self.prepared is None else self.prepared.records.record_count
 
     def reply(self, token: Token[ResultType], result: ResultType) -> None:
         reply: _Reply[ResultType] = _Reply(token, result)

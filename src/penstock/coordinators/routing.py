@@ -12,11 +12,11 @@ were replayed, or their append was reported as failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from penstock.coordinators.operations import Operation, Query, Refusal
-from penstock.coordinators.outcome import Outcome, Result, TimerKey, Token
+from penstock.coordinators.operations import Operation, Prepared, Query, Refusal
+from penstock.coordinators.outcome import Outcome, PreparedBatch, Result, TimerKey, Token
 from penstock.coordinators.partitioning import partition_for
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -105,6 +105,11 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         if self._unreplayed[partition]:
             self._unreplayed[partition] -= 1
 
+    def replay_prepared(self, partition: int, batch: PreparedBatch, base_offset: int, producer_id: int) -> None:
+        """All records of a prepared batch at once."""
+        batch.replay(base_offset, producer_id)
+        self._unreplayed[partition] -= batch.records.record_count
+
     def on_append_failed(self, outcome: OutcomeType, append_error: ErrorCode, now_ms: int) -> OutcomeType:
         """Instead of replaying: none of `outcome.records` is in the log. What of a clean-up was written before, in
         batches of its own, was replayed and is no longer among them. The result is to be treated as any outcome.
@@ -126,20 +131,55 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         now_ms: int,
     ) -> OutcomeType:
         """What a client asks for. A request that is refused is answered at once."""
+        outcome = self._perform(operation, token, request, lambda shard: operation.run(shard, token, request, now_ms))
+        assert outcome is not None
+        return outcome
+
+    def prepare(
+        self,
+        operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
+        request: RequestType,
+        now_ms: int,
+    ) -> Generator[None, None, Prepared[ShardType, OutcomeType, ResultType] | None]:
+        """What can be made ready for a large request; None where there is nothing to be made ready."""
+        partition = self.partition_for(operation.key(request))
+        if operation.prepare is None or operation.check(request, self.settings) or partition not in self._active:
+            return None
+        return (yield from operation.prepare(self._active[partition], request, now_ms))
+
+    def perform_prepared(
+        self,
+        operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
+        token: Token[ResultType],
+        request: RequestType,
+        prepared: Prepared[ShardType, OutcomeType, ResultType],
+        now_ms: int,
+    ) -> OutcomeType | None:
+        """None if `prepared` is no longer what the request needs."""
+        return self._perform(operation, token, request, lambda shard: prepared.decide(shard, token, now_ms))
+
+    def _perform(
+        self,
+        operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
+        token: Token[ResultType],
+        request: RequestType,
+        decide: Callable[[ShardType], OutcomeType | None],
+    ) -> OutcomeType | None:
         partition = partition_for(operation.key(request), self.partition_count)
         refusal = operation.check(request, self.settings) or self._refusal(partition)
         if refusal is None:
             assert not self._unreplayed[partition], _NOT_SETTLED
             try:
-                outcome = operation.run(self._active[partition], token, request, now_ms)
+                outcome = decide(self._active[partition])
             except ApiError as error:
                 refusal = Refusal(error.code)
             else:
-                self._unreplayed[partition] += len(outcome.records)
+                if outcome is not None:
+                    self._unreplayed[partition] += outcome.record_count
                 return outcome
-        outcome = self._kind.new_outcome(partition)
-        outcome.reply(token, operation.refuse(request, refusal))
-        return outcome
+        refused = self._kind.new_outcome(partition)
+        refused.reply(token, operation.refuse(request, refusal))
+        return refused
 
     def read(self, query: Query[ShardType, RequestType, AnswerType], request: RequestType) -> AnswerType:
         partition = self.partition_for(query.key(request))
@@ -158,7 +198,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
             return self._kind.new_outcome(partition)
         assert not self._unreplayed[partition], _NOT_SETTLED
         outcome = operation(shard)
-        self._unreplayed[partition] += len(outcome.records)
+        self._unreplayed[partition] += outcome.record_count
         return outcome
 
     def on_timer(self, key: KeyType, now_ms: int) -> OutcomeType:

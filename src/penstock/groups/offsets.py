@@ -1,14 +1,16 @@
-"""The offsets that groups have committed, and those that open transactions will commit. Changed by replay alone."""
+"""The offsets that groups have committed, and those that open transactions will commit. Changed by replay alone.
+
+What one commit or deletion does to thousands of offsets is also replayed in one go (`replay_commits`,
+`replay_deletes`, `replay_group_delete`), with the same result as record by record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from penstock.core.types import NO_PRODUCER_ID, TopicPartition
 from penstock.groups.records.consumer_offsets import CommittedOffset
-
-V = TypeVar("V")
 
 OffsetsByPartition = dict[TopicPartition, CommittedOffset]
 
@@ -17,8 +19,8 @@ class OffsetStore:
     def __init__(self) -> None:
         self._committed: dict[str, OffsetsByPartition] = {}  # by group
         self._pending: dict[int, dict[str, OffsetsByPartition]] = {}  # by producer id, by group
-        # The same, the other way round: which producers have an open transaction on a partition of a group.
-        self._open_transactions: dict[str, dict[TopicPartition, set[int]]] = {}
+        # The same, the other way round: by group, by producer id. The innermost dictionaries are those of `_pending`.
+        self._open_transactions: dict[str, dict[int, OffsetsByPartition]] = {}
 
     def of_group(self, group_id: str) -> OffsetsByPartition:
         return self._committed.get(group_id, {})
@@ -30,25 +32,39 @@ class OffsetStore:
         return sum(map(len, self._committed.values()))
 
     def has_open_transaction(self, group_id: str, partition: TopicPartition | None = None) -> bool:
-        open_partitions = self._open_transactions.get(group_id, {})
-        return bool(open_partitions) if partition is None else partition in open_partitions
+        transactions = self._open_transactions.get(group_id)
+        if not transactions:
+            return False
+        return partition is None or any(partition in pending for pending in transactions.values())
 
-    def partitions_with_open_transaction(self, group_id: str) -> list[TopicPartition]:
-        return list(self._open_transactions.get(group_id, ()))
+    def partitions_with_open_transaction(self, group_id: str) -> frozenset[TopicPartition]:
+        return frozenset().union(*self._open_transactions.get(group_id, {}).values())
 
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
         """With an offset, or with one that a transaction may yet commit."""
-        return list(dict.fromkeys([*self.of_group(group_id), *self._open_transactions.get(group_id, ())]))
+        partitions = dict.fromkeys(self.of_group(group_id))
+        for pending in self._open_transactions.get(group_id, {}).values():
+            partitions.update(dict.fromkeys(pending))
+        return list(partitions)
+
+    def has_others(self, group_id: str, partitions: AbstractSet[TopicPartition]) -> bool:
+        """Whether the group has offsets, committed or pending, besides those of `partitions`."""
+        pending = self._open_transactions.get(group_id, {}).values()
+        return not all(offsets.keys() <= partitions for offsets in (self.of_group(group_id), *pending))
+
+    def has_any(self, group_id: str, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether the group has an offset, committed or pending, of any of `partitions`."""
+        pending = self._open_transactions.get(group_id, {}).values()
+        return not all(offsets.keys().isdisjoint(partitions) for offsets in (self.of_group(group_id), *pending))
 
     def versions(self, group_id: str, partition: TopicPartition) -> Iterator[CommittedOffset]:
         """The offset that counts, and those that open transactions may commit."""
         committed = self.get(group_id, partition)
         if committed is not None:
             yield committed
-        for producer_id in self._open_transactions.get(group_id, {}).get(partition, ()):
-            pending = self._pending.get(producer_id, {}).get(group_id, {}).get(partition)
-            if pending is not None:
-                yield pending
+        for pending in self._open_transactions.get(group_id, {}).values():
+            if partition in pending:
+                yield pending[partition]
 
     def groups(self) -> list[str]:
         return list(self._committed.keys() | self._open_transactions.keys())
@@ -58,40 +74,66 @@ class OffsetStore:
     def replay_commit(
         self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int
     ) -> None:
+        self._offsets_to_change(group_id, producer_id)[partition] = committed
+
+    def replay_commits(self, group_id: str, committed: OffsetsByPartition, producer_id: int) -> None:
+        if committed:
+            self._offsets_to_change(group_id, producer_id).update(committed)
+
+    def _offsets_to_change(self, group_id: str, producer_id: int) -> OffsetsByPartition:
         if producer_id == NO_PRODUCER_ID:
-            self._committed.setdefault(group_id, {})[partition] = committed
-            return
-        self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = committed
-        self._open_transactions.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
+            return self._committed.setdefault(group_id, {})
+        pending = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
+        self._open_transactions.setdefault(group_id, {})[producer_id] = pending
+        return pending
 
     def replay_delete(self, group_id: str, partition: TopicPartition) -> None:
-        _discard(self._committed, group_id, partition)
+        self.replay_deletes(group_id, (partition,))
+
+    def replay_deletes(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        committed = self._committed.get(group_id)
+        if committed is not None:
+            _remove(committed, partitions)
+            if not committed:
+                del self._committed[group_id]
         # A deleted offset does not come back when a transaction ends.
-        for producer_id in self._open_transactions.get(group_id, {}).get(partition, ()):
-            _discard(self._pending.get(producer_id, {}), group_id, partition)
-        _discard(self._open_transactions, group_id, partition)
+        for producer_id, pending in list(self._open_transactions.get(group_id, {}).items()):
+            _remove(pending, partitions)
+            if not pending:
+                self._pending[producer_id].pop(group_id)
+                self._close_transaction(group_id, producer_id)
+
+    def replay_group_delete(self, group_id: str) -> None:
+        self._committed.pop(group_id, None)
+        for producer_id in self._open_transactions.pop(group_id, {}):
+            self._pending[producer_id].pop(group_id)
 
     def replay_transaction_end(self, producer_id: int, is_committed: bool) -> None:
         for group_id, offsets in self._pending.pop(producer_id, {}).items():
-            for partition, pending in offsets.items():
-                self._close_transaction(group_id, partition, producer_id)
-                current = self.get(group_id, partition)
-                # A plain commit written after the transaction's wins. The position in the log decides, because
-                # compaction may have removed either of the two since.
-                if is_committed and (current is None or pending.record_offset > current.record_offset):
-                    self._committed.setdefault(group_id, {})[partition] = pending
+            self._close_transaction(group_id, producer_id)
+            if is_committed:
+                self._commit_pending(group_id, offsets)
 
-    def _close_transaction(self, group_id: str, partition: TopicPartition, producer_id: int) -> None:
-        producers = self._open_transactions.get(group_id, {}).get(partition)
-        if producers is not None:
-            producers.discard(producer_id)
-            if not producers:
-                _discard(self._open_transactions, group_id, partition)
+    def _commit_pending(self, group_id: str, offsets: OffsetsByPartition) -> None:
+        """A plain commit written after the transaction's wins. The place in the log decides, because compaction may
+        have removed either of the two since.
+        """
+        committed = self._committed.get(group_id)
+        if committed is None:
+            self._committed[group_id] = offsets
+            return
+        for partition, pending in offsets.items():
+            current = committed.get(partition)
+            if current is None or pending.log_offset > current.log_offset:
+                committed[partition] = pending
+
+    def _close_transaction(self, group_id: str, producer_id: int) -> None:
+        transactions = self._open_transactions[group_id]
+        del transactions[producer_id]
+        if not transactions:
+            del self._open_transactions[group_id]
 
 
-def _discard(by_group: dict[str, dict[TopicPartition, V]], group_id: str, partition: TopicPartition) -> None:
-    of_group = by_group.get(group_id)
-    if of_group is not None:
-        of_group.pop(partition, None)
-        if not of_group:
-            del by_group[group_id]
+def _remove(offsets: OffsetsByPartition, partitions: Iterable[TopicPartition]) -> None:
+    for partition in partitions:
+        offsets.pop(partition, None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.core.translated import Translated
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET
 from penstock.groups.requests import NO_GENERATION, NO_MEMBER_ID
 from penstock.groups.topics import TopicIdPartition
@@ -79,10 +80,10 @@ class PartitionError(NamedTuple):
 class OffsetCommitResult(NamedTuple):
     """One entry per offset of the request, in its order."""
 
-    partitions: tuple[PartitionError, ...]
+    partitions: Sequence[PartitionError]
 
     def failed(self, error: ErrorCode) -> OffsetCommitResult:
-        return OffsetCommitResult(tuple(entry._replace(error=error) for entry in self.partitions))
+        return OffsetCommitResult(Translated(self.partitions, lambda entry: entry._replace(error=error)))
 
 
 class FetchedOffset(NamedTuple):
@@ -101,7 +102,7 @@ class OffsetFetchResult(NamedTuple):
 
 class OffsetDeleteResult(NamedTuple):
     error: ErrorCode
-    partitions: tuple[PartitionError, ...] = ()
+    partitions: Sequence[PartitionError] = ()
 
     def failed(self, error: ErrorCode) -> OffsetDeleteResult:
         return OffsetDeleteResult(error)

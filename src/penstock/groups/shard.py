@@ -24,7 +24,7 @@ from penstock.groups.classic.rebalance import Rebalance
 from penstock.groups.consumer.group import ConsumerGroup, Group
 from penstock.groups.consumer.replay import is_tombstone, replay_change
 from penstock.groups.consumer.step import ConsumerStep
-from penstock.groups.offsets import OffsetStore
+from penstock.groups.offsets import OffsetsByPartition, OffsetStore
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import ConsumerChange
 from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, decode_record
@@ -107,11 +107,20 @@ class GroupShard:
         if change.committed is None:
             self.offsets.replay_delete(change.group_id, partition)
             return
-        if change.group_id not in self.groups:
-            # A consumer that assigns its own partitions commits without joining: a "simple" group, classic and
-            # without protocol type.
-            self.groups[change.group_id] = ClassicGroup(change.group_id, NO_TIMESTAMP)
+        self._ensure_group(change.group_id)
         self.offsets.replay_commit(change.group_id, partition, change.committed, producer_id)
+
+    def replay_commits(self, group_id: str, committed: OffsetsByPartition, producer_id: int) -> None:
+        """All offsets of one prepared commit."""
+        self._ensure_group(group_id)
+        self.offsets.replay_commits(group_id, committed, producer_id)
+
+    def _ensure_group(self, group_id: str) -> None:
+        """A consumer that assigns its own partitions commits without joining: a "simple" group, classic and without
+        protocol type.
+        """
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id, NO_TIMESTAMP)
 
     def _replay_group(self, change: GroupChange) -> None:
         group = self.groups.get(change.group_id)

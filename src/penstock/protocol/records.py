@@ -41,6 +41,14 @@ class Record(NamedTuple):
     offset: int = 0  # ignored by build_batch, which numbers records in order
 
 
+class EncodedRecords(NamedTuple):
+    """The records of one batch, all of one time, numbered from 0 and encoded: what is left is the header."""
+
+    section: bytes
+    record_count: int
+    timestamp_ms: int
+
+
 class EndMarker(NamedTuple):
     """The one record of a control batch that ends a transaction."""
 
@@ -146,7 +154,7 @@ def build_batch(
     if log_append_time_ms is not None:
         attributes |= batches.LOG_APPEND_TIME_FLAG
         max_timestamp = log_append_time_ms
-    body = b"".join(
+    section = b"".join(
         encode_record(record, delta, record.timestamp - base_timestamp) for delta, record in enumerate(records)
     )
     header = BatchHeader(
@@ -164,7 +172,34 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return batches.build(header, compress(codec, body))
+    return batches.build(header, compress(codec, section))
+
+
+def build_encoded_batch(
+    records: EncodedRecords,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+) -> bytes:
+    """The same batch that `build_batch` makes of these records: one pass of CRC, however many they are."""
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        leader_epoch=NO_PARTITION_LEADER_EPOCH,
+        magic=batches.MAGIC,
+        crc=0,
+        attributes=batches.TRANSACTIONAL_FLAG if is_transactional else 0,
+        last_offset_delta=max(records.record_count - 1, 0),
+        base_timestamp=records.timestamp_ms,
+        max_timestamp=records.timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=records.record_count,
+    )
+    return batches.build(header, records.section)
 
 
 def build_end_marker(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from penstock.coordinators.outcome import CoordinatorRecord, Notice, Result
+from penstock.coordinators.outcome import CoordinatorRecord, Notice, PreparedBatch, Result
+from penstock.core.types import NO_PRODUCER_ID
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.table import (
     COMMIT_OFFSETS,
@@ -16,7 +17,7 @@ from penstock.groups.operations.table import (
     LEAVE_GROUP,
     SYNC_GROUP,
 )
-from penstock.groups.outcome import GroupOutcome, TimerKey
+from penstock.groups.outcome import GroupOutcome, TimerKey, TransactionalProducer
 from penstock.groups.requests import (
     DescribeGroupRequest,
     HeartbeatRequest,
@@ -40,9 +41,11 @@ from penstock.groups.settings import GroupSettings
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from penstock.protocol.records import build_encoded_batch, iterate_records
 from tests.unit.coordinators.tokens import Receipt
 
 R = TypeVar("R", bound=Result)
+W = TypeVar("W")
 
 GROUP = "g"
 
@@ -60,6 +63,16 @@ def subscribed(*topics: str) -> Protocol:
 
 
 RANGE = subscribed("orders")
+
+
+def exhaust(work: Generator[None, None, W]) -> W:
+    """What work in steps comes to."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            value: W = stop.value
+            return value
 
 
 class Runtime:
@@ -93,16 +106,46 @@ class Runtime:
             else:
                 self.timers[change.key] = self.now_ms + change.delay_ms
         error = self.fail_next_append_with or self.fail_appends_with
-        if outcome.records and error is not None:
+        if outcome.record_count and error is not None:
             self.fail_next_append_with = None
             self.run(self.groups.shards.on_append_failed(outcome, error, self.now_ms))
             return
         for record in outcome.records:
             self.log.append(record)
             self.groups.shards.replay(outcome.partition, *record, len(self.log) - 1)
+        if outcome.prepared is not None:
+            self._append_prepared(outcome.partition, outcome.prepared, outcome.producer)
         self.notices += outcome.notices
         for reply in outcome.replies:
             reply.release()
+
+    def _append_prepared(self, partition: int, batch: PreparedBatch, producer: TransactionalProducer | None) -> None:
+        base_offset = len(self.log)
+        for record in iterate_records(build_encoded_batch(batch.records)):
+            assert record.key is not None
+            self.log.append(CoordinatorRecord(record.key, record.value))
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        self.groups.shards.replay_prepared(partition, batch, base_offset, producer_id)
+
+    def perform_prepared(
+        self, operation: Any, request: Any, meanwhile: Callable[[], object] = lambda: None, steps: int = 2
+    ) -> Any:
+        """The result of a large request, with something else in the middle of its preparation; None if the preparation
+        was in vain.
+        """
+        shards = self.groups.shards
+        preparing = shards.prepare(operation, request, self.now_ms)
+        for _ in range(steps):
+            next(preparing)
+        meanwhile()
+        prepared = exhaust(preparing)
+        assert prepared is not None
+        token = self.token()
+        outcome = shards.perform_prepared(operation, token, request, prepared, self.now_ms)
+        if outcome is None:
+            return None
+        self.run(outcome)
+        return self.replies[token]
 
     def advance(self, milliseconds: int) -> None:
         end_ms = self.now_ms + milliseconds

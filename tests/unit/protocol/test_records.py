@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.protocol import batch as batches
@@ -8,12 +10,15 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import (
     CONTROL_ABORT,
     CONTROL_COMMIT,
+    EncodedRecords,
     EndMarker,
     Record,
     build_batch,
+    build_encoded_batch,
     build_end_marker,
     decode_end_marker,
     decode_varint,
+    encode_record,
     encode_varint,
     iterate_outlines,
     iterate_records,
@@ -106,3 +111,14 @@ def test_the_limit_holds_when_a_compressed_batch_grows() -> None:
     data = build_batch([Record(b"k", bytes(100_000))], codec=Codec.ZSTD)
     with pytest.raises(ApiError, match="limit"):
         list(iterate_records(data, 50_000))
+
+
+@pytest.mark.parametrize("producer", [{}, {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0}])
+def test_the_batch_is_the_same_when_its_records_were_encoded_before(producer: dict[str, Any]) -> None:
+    records = [Record(b"k%d" % index, b"v" * index or None, timestamp=5) for index in range(200)]
+    section = b"".join(encode_record(record, index, 0) for index, record in enumerate(records))
+    is_transactional = bool(producer)
+    encoded = EncodedRecords(section, len(records), 5)
+    assert build_encoded_batch(encoded, **producer, is_transactional=is_transactional) == build_batch(
+        records, **producer, is_transactional=is_transactional
+    )

@@ -136,12 +136,14 @@ async def _commit(
     errors: dict[tuple[str, int], ErrorCode],
 ) -> None:
     """Records offsets, all in one batch, and notes what became of each."""
-    result = await broker.groups.submit(COMMIT_OFFSETS, _commit_request(context, request, offsets))
-    if len(result.partitions) <= _FEW_OFFSETS:
+    commit = _commit_request(context, request, offsets)
+    if len(offsets) <= _FEW_OFFSETS:
+        result = await broker.groups.submit(COMMIT_OFFSETS, commit)
         for name, index, error in result.partitions:
             errors[name, index] = error
             broker.groups.metrics.offset_commits += not error
         return
+    result = await broker.groups.submit_in_slices(COMMIT_OFFSETS, commit)
     async for name, index, error in broker.slices.each(result.partitions):
         errors[name, index] = error
         broker.groups.metrics.offset_commits += not error

@@ -9,6 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import collect
 from penstock.broker.transaction_admission import Admission, admit
+from penstock.coordinators.operations import Refusal
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
 from penstock.groups import requests, results
@@ -30,6 +31,10 @@ _RETRY_ERRORS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
+
+# Offsets that are committed without slices: some 0.5 ms.
+_FEW_OFFSETS = 50
+_PREPARATIONS = 5
 
 _Errors = dict[tuple[str, int], ErrorCode]
 
@@ -62,7 +67,8 @@ async def txn_offset_commit(
             broker.groups.metrics.offset_commits += not error
     if context.api_version < _FIRST_WITH_LOADING_ERROR:
         loading, other = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
-        errors = {where: other if error is loading else error for where, error in errors.items()}
+        async for partition, error in broker.slices.each(list(errors.items())):
+            errors[partition] = other if error is loading else error
     response = TxnOffsetCommitResponse()
     async for topic in broker.slices.each(request.topics):
         partitions = await broker.slices.run(
@@ -114,6 +120,24 @@ def _offsets_to_commit(
 async def _commit(
     broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
 ) -> results.OffsetCommitResult:
+    """The transaction is asked in the turn of the commit, so all that takes long comes before."""
+    for _ in range(_PREPARATIONS):
+        prepared = None
+        if len(domain.offsets) > _FEW_OFFSETS:
+            prepared = await broker.groups.prepare(COMMIT_IN_TRANSACTION, domain)
+        refused = await _admit(broker, context, transactional_id, domain)
+        if refused is not None:
+            return refused
+        ticket = broker.groups.start_prepared(COMMIT_IN_TRANSACTION, domain, prepared)
+        if ticket is not None:
+            return await ticket.wait()
+    return await broker.groups.submit(COMMIT_IN_TRANSACTION, domain)
+
+
+async def _admit(
+    broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
+) -> results.OffsetCommitResult | None:
+    """The answer, if the transaction is not one that may take offsets."""
     shards = broker.groups.shards
     offsets_partition = TopicPartition(CONSUMER_OFFSETS, shards.partition_for(domain.group_id))
     if domain.group_id and shards.is_active(offsets_partition.partition):
@@ -129,8 +153,5 @@ async def _commit(
         refusals = refusals if isinstance(refusals, dict) else await refusals
         if offsets_partition in refusals:
             refusal = refusals[offsets_partition]
-            failed = _RETRY_ERRORS.get(refusal, refusal)
-            return results.OffsetCommitResult(
-                tuple(results.PartitionError(offset.topic, offset.partition, failed) for offset in domain.offsets)
-            )
-    return await broker.groups.submit(COMMIT_IN_TRANSACTION, domain)
+            return COMMIT_IN_TRANSACTION.refuse(domain, Refusal(_RETRY_ERRORS.get(refusal, refusal)))
+    return None

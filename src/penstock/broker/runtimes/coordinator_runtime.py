@@ -20,7 +20,7 @@ from penstock.broker.runtimes.coordinator_log import CoordinatorLog, split_recor
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket
 from penstock.broker.slices import Slices, Work
-from penstock.coordinators.operations import Operation
+from penstock.coordinators.operations import Operation, Prepared
 from penstock.coordinators.outcome import Outcome, Result, TimerKey
 from penstock.coordinators.routing import Shard, Shards
 from penstock.core.clock import Clock
@@ -28,13 +28,17 @@ from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import NO_PRODUCER_ID
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.records import Record, build_batch, iterate_records
+from penstock.protocol.records import EncodedRecords, Record, build_batch, build_encoded_batch, iterate_records
 
 logger = logging.getLogger("penstock.broker.coordinators")
 
 # Ten lines of a kind in ten seconds show an operator which clients are in trouble; a thousand would show no more.
 _NOTICE_INTERVAL_MS = 10_000
 _NOTICE_BURST = 10
+
+# How often a large request is prepared while others change what its preparation looks at. After that the request is
+# decided in one long turn, so that it comes to an end.
+_PREPARATIONS = 5
 
 # Long ids take long to be hashed: for more than these, all partitions are looked at.
 _FEW_KEYS = 4
@@ -82,6 +86,39 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         ticket = self.start(operation, request)
         return await ticket.wait() if ticket.result is None else ticket.result
 
+    async def submit_in_slices(
+        self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
+    ) -> ResultType:
+        """The same for a request about many things: prepared in slices, decided in one turn."""
+        for _ in range(_PREPARATIONS):
+            prepared = await self.prepare(operation, request)
+            ticket = self.start_prepared(operation, request, prepared)
+            if ticket is not None:
+                return await ticket.wait()
+        return await self.submit(operation, request)
+
+    async def prepare(
+        self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
+    ) -> Prepared[ShardType, OutcomeType, ResultType] | None:
+        """For `start_prepared`, where something has to be asked in the turn of the decision."""
+        return await self._slices.run(self.shards.prepare(operation, request, self._clock.now_ms()))
+
+    def start_prepared(
+        self,
+        operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
+        request: RequestType,
+        prepared: Prepared[ShardType, OutcomeType, ResultType] | None,
+    ) -> Ticket[ResultType] | None:
+        """None if nothing has happened, because `prepared` is out of date."""
+        if prepared is None:
+            return self.start(operation, request)
+        ticket: Ticket[ResultType] = Ticket()
+        outcome = self.shards.perform_prepared(operation, ticket, request, prepared, self._clock.now_ms())
+        if outcome is None:
+            return None
+        self._perform(outcome)
+        return ticket
+
     def is_durable(self, keys: Collection[str] | None) -> bool:
         """Whether everything that can be seen of these ids now (None: of all) is on disk, as far as flush.messages
         asks for it.
@@ -122,7 +159,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
     # -------------------------------------------------------------------------------------------- outcomes
 
     def _perform(self, outcome: OutcomeType) -> None:
-        if outcome.records:
+        if outcome.records or outcome.prepared is not None:
             try:
                 self._append(outcome)
             except ApiError as error:
@@ -149,6 +186,11 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         """Appends and replays. After an error `outcome.records` are those that are not in the log: all of them, or of
         a clean-up that needs several batches those that were left.
         """
+        if outcome.prepared is not None:
+            batch, producer_id = self._batch(outcome, outcome.prepared.records)
+            base_offset = self._log.append(outcome.partition, batch)
+            self.shards.replay_prepared(outcome.partition, outcome.prepared, base_offset, producer_id)
+            return
         written = 0
         try:
             for records in split_records(outcome.records, outcome.is_atomic):
@@ -163,7 +205,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             outcome.records = outcome.records[written:]
 
     def _note_failed_append(self, outcome: OutcomeType, error: ApiError) -> None:
-        fields = {"topic": self._log.topic, "partition": outcome.partition, "records": len(outcome.records)}
+        fields = {"topic": self._log.topic, "partition": outcome.partition, "records": outcome.record_count}
         fields["reason"] = error.message
         self._notices.once_per("append", logging.ERROR, "a coordinator's records cannot be written", fields)
 
@@ -238,8 +280,10 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
 
     # -------------------------------------------------------------------------------------------- what differs
 
-    def _batch(self, _outcome: OutcomeType, records: Sequence[Record]) -> tuple[bytes, int]:
+    def _batch(self, _outcome: OutcomeType, records: Sequence[Record] | EncodedRecords) -> tuple[bytes, int]:
         """(the batch, the producer whose transaction it belongs to)"""
+        if isinstance(records, EncodedRecords):
+            return build_encoded_batch(records), NO_PRODUCER_ID
         return build_batch(records), NO_PRODUCER_ID
 
     def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> Work[None]:

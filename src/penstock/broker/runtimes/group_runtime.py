@@ -26,7 +26,15 @@ from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.groups.topics import Topic, Topics
 from penstock.protocol.batch import BatchHeader
-from penstock.protocol.records import CONTROL_COMMIT, Record, build_batch, decode_end_marker, iterate_records
+from penstock.protocol.records import (
+    CONTROL_COMMIT,
+    EncodedRecords,
+    Record,
+    build_batch,
+    build_encoded_batch,
+    decode_end_marker,
+    iterate_records,
+)
 
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
@@ -71,12 +79,16 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
 
     # -------------------------------------------------------------------------------------------- transactions
 
-    def _batch(self, outcome: GroupOutcome, records: Sequence[Record]) -> tuple[bytes, int]:
-        if outcome.producer is None:
-            return build_batch(records), NO_PRODUCER_ID
+    def _batch(self, outcome: GroupOutcome, records: Sequence[Record] | EncodedRecords) -> tuple[bytes, int]:
+        producer = outcome.producer
+        if producer is None:
+            return super()._batch(outcome, records)
         # Sequence 0 in every batch, as Kafka writes it: nobody retries these, so nobody compares them.
-        batch = build_batch(records, **outcome.producer._asdict(), base_sequence=0, is_transactional=True)
-        return batch, outcome.producer.producer_id
+        if isinstance(records, EncodedRecords):
+            batch = build_encoded_batch(records, **producer._asdict(), base_sequence=0, is_transactional=True)
+        else:
+            batch = build_batch(records, **producer._asdict(), base_sequence=0, is_transactional=True)
+        return batch, producer.producer_id
 
     def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> Work[None]:
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID

@@ -230,7 +230,7 @@ class Removal(NamedTuple):
     def concerns(self, partition: TopicPartition, committed: CommittedOffset) -> bool:
         deleted_id = self.topic_ids[partition.topic]
         is_same = ZERO_TOPIC_ID in (committed.topic_id, deleted_id) or committed.topic_id == deleted_id
-        return is_same and committed.record_offset < self.end_offset
+        return is_same and committed.log_offset < self.end_offset
 
 
 def remove_topics(shard: GroupShard, removal: Removal, candidates: Candidates | None = None) -> GroupOutcome:

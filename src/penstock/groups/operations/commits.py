@@ -1,4 +1,7 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: who may touch which offsets, and what is written."""
+"""OffsetCommit, OffsetFetch and OffsetDelete: who may touch which offsets, and what is written.
+
+A request about many offsets is prepared first (`prepared_commits`, `prepared_deletions`).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ from penstock.groups.results import (
     PartitionError,
 )
 from penstock.groups.shard import GroupShard
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode
+
+CommitRequest = OffsetCommitRequest | TransactionalCommitRequest
 
 # The record's string field holds no more, whatever offset.metadata.max.bytes allows.
 _MAX_STRING_BYTES = 32_767
@@ -43,52 +48,64 @@ _MAX_TIMESTAMP = 2**63 - 1
 def commit_offsets(
     shard: GroupShard, token: Token[OffsetCommitResult], request: OffsetCommitRequest, now_ms: int
 ) -> GroupOutcome:
+    """ApiError if the request is refused."""
     outcome = shard.outcome()
+    admit_commit(shard, outcome, request, now_ms)
+    outcome.reply(token, _write_offsets(shard, outcome, request, now_ms))
+    return outcome
+
+
+def admit_commit(shard: GroupShard, outcome: GroupOutcome, request: OffsetCommitRequest, now_ms: int) -> None:
+    """ApiError if the request is refused."""
     group = shard.groups.get(request.group_id)
     error = _check_commit(group, request)
     if error is not ErrorCode.NONE:
-        outcome.reply(token, refuse_commit(request, Refusal(error)))
-        return outcome
+        raise ApiError(error)
     member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
     if isinstance(group, ClassicGroup) and member is not None:
         # Committing is a sign of life.
         shard.rebalance(group, outcome, now_ms).expect_heartbeat(member)
-    expire_timestamp_ms = NO_TIMESTAMP
-    if request.retention_time_ms != DEFAULT_RETENTION:
-        expire_timestamp_ms = min(now_ms + request.retention_time_ms, _MAX_TIMESTAMP)
-    outcome.reply(token, _write_offsets(shard, outcome, request, now_ms, expire_timestamp_ms))
-    return outcome
 
 
-def _write_offsets(
-    shard: GroupShard,
-    outcome: GroupOutcome,
-    request: OffsetCommitRequest | TransactionalCommitRequest,
-    now_ms: int,
-    expire_timestamp_ms: int = NO_TIMESTAMP,
-) -> OffsetCommitResult:
+def _write_offsets(shard: GroupShard, outcome: GroupOutcome, request: CommitRequest, now_ms: int) -> OffsetCommitResult:
+    expire_timestamp_ms = expiry_of(request, now_ms)
     results = []
     group = shard.groups.get(request.group_id)
     for offset in request.offsets:
-        error = ErrorCode.NONE
-        if isinstance(group, ConsumerGroup):
-            error = consumer_commits.check_partition(group, request, offset, shard.topics)
-        if error is not ErrorCode.NONE:
-            results.append(PartitionError(offset.topic, offset.partition, error))
-            continue
-        if _is_too_large(offset.metadata or "", shard.settings.offset_metadata_max_bytes):
-            results.append(PartitionError(offset.topic, offset.partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-            continue
-        committed = _committed(offset, now_ms, expire_timestamp_ms)
-        outcome.records.append(encode_offset(request.group_id, offset.topic, offset.partition, committed))
-        results.append(PartitionError(offset.topic, offset.partition, ErrorCode.NONE))
+        error = check_offset(shard, group, request, offset)
+        if error is ErrorCode.NONE:
+            committed = committed_offset(offset, now_ms, expire_timestamp_ms)
+            outcome.records.append(encode_offset(request.group_id, offset.topic, offset.partition, committed))
+        results.append(PartitionError(offset.topic, offset.partition, error))
     return OffsetCommitResult(tuple(results))
 
 
-def refuse_commit(request: OffsetCommitRequest | TransactionalCommitRequest, refusal: Refusal) -> OffsetCommitResult:
-    return OffsetCommitResult(
-        tuple(PartitionError(offset.topic, offset.partition, refusal.error) for offset in request.offsets)
-    )
+def expiry_of(request: CommitRequest, now_ms: int) -> int:
+    """When offsets of this commit expire, where an old client says so."""
+    if isinstance(request, TransactionalCommitRequest) or request.retention_time_ms == DEFAULT_RETENTION:
+        return NO_TIMESTAMP
+    return min(now_ms + request.retention_time_ms, _MAX_TIMESTAMP)
+
+
+def check_offset(shard: GroupShard, group: Group | None, request: CommitRequest, offset: OffsetToCommit) -> ErrorCode:
+    """Whether one offset of a commit can be recorded. Depends on what the group's member has, and on nothing else of
+    the group.
+    """
+    if isinstance(group, ConsumerGroup):
+        error = consumer_commits.check_partition(group, request, offset, shard.topics)
+        if error is not ErrorCode.NONE:
+            return error
+    if _is_too_large(offset.metadata or "", shard.settings.offset_metadata_max_bytes):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def refuse_commit(request: CommitRequest, refusal: Refusal) -> OffsetCommitResult:
+    return OffsetCommitResult(Translated(request.offsets, partial(_refused, refusal.error)))
+
+
+def _refused(error: ErrorCode, offset: OffsetToCommit) -> PartitionError:
+    return PartitionError(offset.topic, offset.partition, error)
 
 
 def _check_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCode:
@@ -126,13 +143,17 @@ def commit_in_transaction(
     producer may write at all is for the log and the transaction's coordinator to say.
     """
     outcome = shard.outcome()
-    error = _check_transactional_commit(shard.groups.get(request.group_id), request)
-    if error is not ErrorCode.NONE:
-        outcome.reply(token, refuse_commit(request, Refusal(error)))
-        return outcome
-    outcome.producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+    admit_transactional_commit(shard, outcome, request)
     outcome.reply(token, _write_offsets(shard, outcome, request, now_ms))
     return outcome
+
+
+def admit_transactional_commit(shard: GroupShard, outcome: GroupOutcome, request: TransactionalCommitRequest) -> None:
+    """ApiError if the request is refused."""
+    error = _check_transactional_commit(shard.groups.get(request.group_id), request)
+    if error is not ErrorCode.NONE:
+        raise ApiError(error)
+    outcome.producer = TransactionalProducer(request.producer_id, request.producer_epoch)
 
 
 def _check_transactional_commit(group: Group | None, request: TransactionalCommitRequest) -> ErrorCode:
@@ -161,7 +182,7 @@ def _is_too_large(metadata: str, limit: int) -> bool:
     return utf16_units > limit or len(metadata.encode("utf-8", "surrogatepass")) > _MAX_STRING_BYTES
 
 
-def _committed(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
+def committed_offset(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
     return CommittedOffset(
         offset.offset, offset.leader_epoch, offset.metadata or "", now_ms, expire_timestamp_ms, offset.topic_id
     )
@@ -181,7 +202,7 @@ def fetch_offsets(shard: GroupShard, request: OffsetFetchRequest) -> OffsetFetch
     committed = [(partition, offsets.get(partition)) for partition in partitions]
     unstable: Collection[TopicPartition] = ()
     if request.require_stable:
-        unstable = frozenset(shard.offsets.partitions_with_open_transaction(request.group_id))
+        unstable = shard.offsets.partitions_with_open_transaction(request.group_id)
     return OffsetFetchResult(ErrorCode.NONE, Translated(committed, partial(_fetched, request, unstable)))
 
 
@@ -208,24 +229,27 @@ def _is_same_topic(committed_for: TopicId, asked_for: TopicId) -> bool:
 def delete_offsets(
     shard: GroupShard, token: Token[OffsetDeleteResult], request: OffsetDeleteRequest, _now_ms: int
 ) -> GroupOutcome:
+    """ApiError if the request is refused."""
     outcome = shard.outcome()
-    group = shard.groups.get(request.group_id)
-    if group is None:
-        outcome.reply(token, OffsetDeleteResult(ErrorCode.GROUP_ID_NOT_FOUND))
-        return outcome
-    if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.uses_consumer_protocol():
-        # What an opaque protocol's members read is not known, so they may read anything.
-        outcome.reply(token, OffsetDeleteResult(ErrorCode.NON_EMPTY_GROUP))
-        return outcome
+    group = find_deletable(shard, request)
     results = []
     for partition in request.partitions:
         if group.is_subscribed_to(partition.topic):
             results.append(PartitionError(*partition, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
             continue
         results.append(PartitionError(*partition, ErrorCode.NONE))
-        if shard.offsets.get(request.group_id, partition) or shard.offsets.has_open_transaction(
-            request.group_id, partition
-        ):
+        if shard.offsets.has_any(request.group_id, (partition,)):
             outcome.records.append(encode_offset(request.group_id, *partition, None))
     outcome.reply(token, OffsetDeleteResult(ErrorCode.NONE, tuple(results)))
     return outcome
+
+
+def find_deletable(shard: GroupShard, request: OffsetDeleteRequest) -> Group:
+    """The group, if offsets of it may be deleted. ApiError otherwise."""
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.uses_consumer_protocol():
+        # What an opaque protocol's members read is not known, so they may read anything.
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    return group

@@ -7,13 +7,19 @@ and to delete a group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Protocol, TypeVar
 
-from penstock.coordinators.operations import Operation, Query, Refusal
+from penstock.coordinators.operations import Operation, Prepared, Query, Refusal
 from penstock.coordinators.outcome import Result, Token
 from penstock.core.types import NO_PRODUCER_ID
-from penstock.groups.operations import administration, classic_membership, commits, consumer_membership
+from penstock.groups.operations import (
+    administration,
+    classic_membership,
+    commits,
+    consumer_membership,
+)
+from penstock.groups.operations.prepared_commits import prepare_commit
 from penstock.groups.outcome import GroupOutcome
 from penstock.groups.requests import HeartbeatRequest, JoinRequest, TransactionalCommitRequest
 from penstock.groups.results import (
@@ -42,6 +48,9 @@ RequestType = TypeVar("RequestType", bound=GroupRequest)
 ResultType = TypeVar("ResultType", bound=Result)
 AnswerType = TypeVar("AnswerType")
 
+Preparation = Callable[
+    [GroupShard, RequestType, int], Generator[None, None, Prepared[GroupShard, GroupOutcome, ResultType] | None]
+]
 GroupOperation = Operation[GroupShard, GroupOutcome, GroupSettings, RequestType, ResultType]
 GroupQuery = Query[GroupShard, RequestType, AnswerType]
 
@@ -54,8 +63,9 @@ def _operation(
     run: Callable[[GroupShard, Token[ResultType], RequestType, int], GroupOutcome],
     refuse: Callable[[RequestType, Refusal], ResultType],
     check: Callable[[RequestType, GroupSettings], Refusal | None],
+    prepare: Preparation[RequestType, ResultType] | None = None,
 ) -> GroupOperation[RequestType, ResultType]:
-    return Operation(_group_id, check, run, refuse)
+    return Operation(_group_id, check, run, refuse, prepare)
 
 
 def _query(
@@ -111,8 +121,10 @@ CONSUMER_HEARTBEAT = _operation(
     lambda _, refusal: ConsumerHeartbeatResult(refusal.error, refusal.message),
     consumer_membership.check_request,
 )
-COMMIT_OFFSETS = _operation(commits.commit_offsets, commits.refuse_commit, _any)
-COMMIT_IN_TRANSACTION = _operation(commits.commit_in_transaction, commits.refuse_commit, _check_transactional_commit)
+COMMIT_OFFSETS = _operation(commits.commit_offsets, commits.refuse_commit, _any, prepare_commit)
+COMMIT_IN_TRANSACTION = _operation(
+    commits.commit_in_transaction, commits.refuse_commit, _check_transactional_commit, prepare_commit
+)
 DELETE_OFFSETS = _operation(commits.delete_offsets, lambda _, refusal: OffsetDeleteResult(refusal.error), _named)
 DELETE_GROUP = _operation(
     administration.delete_group, lambda request, refusal: DeleteGroupResult(refusal.error, request.group_id), _any

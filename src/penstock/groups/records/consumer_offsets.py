@@ -39,6 +39,17 @@ _KIND_SIZE = _INT16.size
 _NAME_START = _KIND_SIZE + _INT16.size
 
 
+class BatchPlace:
+    """Where a batch of `__consumer_offsets` begins. Offsets of a large commit are made before their batch is written,
+    so they share one place, which is filled in by replay.
+    """
+
+    __slots__ = ("base_offset",)
+
+    def __init__(self) -> None:
+        self.base_offset = NO_OFFSET
+
+
 class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -46,8 +57,14 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int = NO_TIMESTAMP
     expire_timestamp_ms: int = NO_TIMESTAMP  # only where the committing client set a retention time
     topic_id: TopicId = ZERO_TOPIC_ID
-    # Where in `__consumer_offsets` it was written: decides between a transaction's commit and a later plain one.
+    # Of the record in `__consumer_offsets`: counted from the beginning of the batch where `batch` is given.
     record_offset: int = NO_OFFSET
+    batch: BatchPlace | None = None
+
+    @property
+    def log_offset(self) -> int:
+        """Where the offset was written: decides between a transaction's commit and a later plain one."""
+        return self.record_offset if self.batch is None else self.batch.base_offset + self.record_offset
 
 
 class RecordedMember(NamedTuple):
@@ -112,6 +129,13 @@ def encode_offset(group_id: str, topic: str, partition: int, committed: Committe
         topic_id=committed.topic_id,
     )
     return CoordinatorRecord(key, encode_value(value, version))
+
+
+def as_recorded(committed: CommittedOffset) -> CommittedOffset:
+    """What `decode_record` will find in the record: not every version has a place for everything."""
+    if _offset_value_version(committed) == _OFFSET_VALUE_VERSION_WITH_EXPIRY:
+        return committed._replace(leader_epoch=NO_LEADER_EPOCH, topic_id=ZERO_TOPIC_ID)
+    return committed
 
 
 def encode_group(group_id: str, recorded: RecordedGroup | None) -> CoordinatorRecord:
