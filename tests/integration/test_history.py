@@ -10,7 +10,8 @@ import pytest
 from penstock.proof.frame import main
 from penstock.proof.history.run import BROKER_CONFIG, HistoryRun, check_file
 from penstock.proof.kinds import KINDS
-from penstock.testing.history import Outcome, write_history
+from penstock.testing.history import Outcome, read_history, write_history
+from penstock.testing.history_check import check
 from penstock.testing.processes import BrokerProcess
 
 
@@ -32,8 +33,23 @@ def run_history(directory: Path, seconds: float) -> Path:
 
 
 def test_history_has_no_anomaly_when_the_broker_is_killed_and_paused(tmp_path: Path) -> None:
+    """And it has one as soon as anything is wrong with what is left in the end."""
     saved = run_history(tmp_path, 10.0)
     assert check_file(saved).is_sound
+    history, final = read_history(saved)
+    target, records = max(final.items(), key=lambda item: len(item[1]))
+    assert len(records) > 10
+    middle = len(records) // 2
+    (offset, value), (next_offset, next_value) = records[middle : middle + 2]
+    defects = {
+        "lost": [*records[:middle], *records[middle + 1 :]],
+        "lost at the end": records[:middle],
+        "doubled": [*records, (records[-1][0] + 1, value)],
+        "reordered": [*records[:middle], (offset, next_value), (next_offset, value), *records[middle + 2 :]],
+        "changed": [*records[:middle], (offset, "something else"), *records[middle + 1 :]],
+    }
+    missed = [name for name, left in defects.items() if check(history, final={**final, target: left}).is_sound]
+    assert not missed
 
 
 @pytest.mark.soak

@@ -1,34 +1,16 @@
-"""Promises that no history has: the latest value of a key, offsets committed one after the other, topics.
+"""Promises that no recorded history has: offsets committed one after the other, and topics.
 
-Pure, and the same for all rounds. `penstock.testing.history_check` judges records and what transactions commit.
+Pure, and the same for all rounds. `penstock.testing.history_check` judges records, keys and what transactions commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable
 
 from penstock.testing.history import Anomaly, Commit, Operation, Outcome, Where
 from penstock.testing.history_commits import check_commits
 
 _COMMITTER = 1
-
-
-def check_keys(
-    acknowledged: Mapping[bytes, int], attempted: Mapping[bytes, int], records: Iterable[tuple[bytes, int]]
-) -> list[str]:
-    """`records`: key and number in the order of their offsets; numbers are in the order in which they were sent. The
-    last of each key counts, and none may go back.
-    """
-    latest: dict[bytes, int] = {}
-    problems = []
-    for key, number in records:
-        if number <= latest.get(key, -1):
-            problems.append(f"compacted: {key!r} goes from {latest.get(key)} to {number}")
-        latest[key] = number
-    for key, least in acknowledged.items():
-        if not least <= latest.get(key, -1) <= attempted[key]:
-            problems.append(f"compacted: {key!r} is {latest.get(key)}, and {least} was acknowledged")
-    return problems
 
 
 def check_last_commit(group: str, where: Where, acknowledged: int, attempted: int, offset: int) -> list[Anomaly]:

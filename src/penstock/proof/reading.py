@@ -13,6 +13,7 @@ from penstock.proof.patience import PATIENT
 from penstock.testing.history import Where
 
 READ_TIMEOUT_S = 120.0
+# A transaction that a dead client left open is aborted after its timeout, and Kafka looks for those every ten seconds.
 STABLE_TIMEOUT_S = 60.0
 
 

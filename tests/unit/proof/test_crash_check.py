@@ -6,14 +6,13 @@ from array import array
 
 import pytest
 
-from penstock.proof.crash.check import CrashReport, judge_partition, judge_transactions
-from penstock.proof.crash.clients import WRITER_KINDS, WriterLog, identify, name_record
-from penstock.proof.crash.transactions import name_record as name_in_transaction
-from penstock.proof.promises import check_keys, check_last_commit, check_topics
+from penstock.proof.crash.check import CrashReport, judge_stream, judge_transactions
+from penstock.proof.fleet.senders import STREAM_KINDS, StreamLog, identify, name_streamed
+from penstock.proof.promises import check_last_commit, check_topics
 from penstock.testing.history import Commit, HistoryReport, Operation, Outcome, Send, Where
 
-IDEMPOTENT = next(index for index, kind in enumerate(WRITER_KINDS) if kind.is_idempotent)
-PLAIN = next(index for index, kind in enumerate(WRITER_KINDS) if not kind.is_idempotent)
+IDEMPOTENT = next(index for index, kind in enumerate(STREAM_KINDS) if kind.is_idempotent)
+PLAIN = next(index for index, kind in enumerate(STREAM_KINDS) if not kind.is_idempotent)
 TARGET = ("t", 0)
 
 
@@ -23,11 +22,11 @@ def check(
     """`stored`: (offset, writer, number). Each writer of these sent four records. All were acknowledged, at an unknown
     offset unless `acknowledged` has them.
     """
-    writers = [WriterLog(index, kind) for index, kind in enumerate(WRITER_KINDS)]
+    writers = [StreamLog(index) for index in range(len(STREAM_KINDS))]
     for index in {row[1] for row in stored}:
-        writers[index].offsets = array("q", acknowledged or [WriterLog.ACKNOWLEDGED] * 4)
-    records = [(offset, name_record(WRITER_KINDS[index].name, number)) for offset, index, number in stored]
-    return judge_partition([TARGET], TARGET, writers, served or [], records)
+        writers[index].offsets = array("q", acknowledged or [StreamLog.ACKNOWLEDGED] * 4)
+    records = [(offset, name_streamed(STREAM_KINDS[index], number)) for offset, index, number in stored]
+    return judge_stream([TARGET], TARGET, writers, served or [], records)
 
 
 def report_of(judged: HistoryReport) -> CrashReport:
@@ -44,7 +43,7 @@ def test_report_is_sound_when_all_is_in_order() -> None:
 
 def test_record_is_lost_when_acknowledged_and_not_stored() -> None:
     report = report_of(check([(0, IDEMPOTENT, 0), (1, IDEMPOTENT, 1), (2, IDEMPOTENT, 3)]))
-    name = WRITER_KINDS[IDEMPOTENT].name
+    name = STREAM_KINDS[IDEMPOTENT].name
     text = f"unseen: t-0: 'record 2 of {name}' at an unknown offset was never read, the last that was is 2"
     assert report.lost == [text]
     assert not report.is_sound
@@ -58,7 +57,7 @@ def test_record_is_lost_when_it_stands_elsewhere_than_it_was_acknowledged() -> N
 
 def test_record_may_be_missing_when_it_was_never_acknowledged() -> None:
     stored = [(number, IDEMPOTENT, number) for number in range(3)]
-    assert check(stored, acknowledged=[0, 1, 2, WriterLog.UNACKNOWLEDGED]).is_sound
+    assert check(stored, acknowledged=[0, 1, 2, StreamLog.UNACKNOWLEDGED]).is_sound
 
 
 def test_record_is_duplicated_when_an_idempotent_producer_stored_it_twice() -> None:
@@ -77,7 +76,7 @@ def test_record_is_only_counted_when_a_plain_producer_sent_it_again() -> None:
 
 
 @pytest.mark.parametrize("writer", [PLAIN, IDEMPOTENT])
-@pytest.mark.parametrize("acknowledged", [None, [0, 2, 1, 3], [WriterLog.UNACKNOWLEDGED] * 4])
+@pytest.mark.parametrize("acknowledged", [None, [0, 2, 1, 3], [StreamLog.UNACKNOWLEDGED] * 4])
 def test_records_are_reordered_when_an_older_one_comes_later(writer: int, acknowledged: list[int] | None) -> None:
     """Whether they were acknowledged or not."""
     stored = [(offset, writer, number) for offset, number in enumerate([0, 2, 1, 3])]
@@ -103,17 +102,17 @@ def test_change_is_found_when_another_record_was_served_before() -> None:
 
 
 def test_loss_is_found_when_more_was_served_before() -> None:
-    unacknowledged = [WriterLog.UNACKNOWLEDGED] * 5
+    unacknowledged = [StreamLog.UNACKNOWLEDGED] * 5
     served = [identify(PLAIN, number) for number in range(5)]
     judged = check([(number, PLAIN, number) for number in range(4)], served, unacknowledged)
     assert judged.count_kinds() == {"lost-write": 1}
 
 
 def test_stranger_is_found_when_no_writer_wrote_it() -> None:
-    writer = WriterLog(0, WRITER_KINDS[0])
+    writer = StreamLog(0)
     writer.offsets.append(0)
-    stored = [(0, name_record(WRITER_KINDS[0].name, 0)), (1, "garbage")]
-    judged = judge_partition([TARGET], TARGET, [writer], [], stored)
+    stored = [(0, name_streamed(STREAM_KINDS[0], 0)), (1, "garbage")]
+    judged = judge_stream([TARGET], TARGET, [writer], [], stored)
     assert judged.count_kinds() == {"garbage-read": 1}
     report = report_of(judged)
     assert len(report.other) == 1
@@ -121,20 +120,24 @@ def test_stranger_is_found_when_no_writer_wrote_it() -> None:
 
 
 def test_only_records_of_a_partition_are_asked_for_when_there_are_several() -> None:
-    writer = WriterLog(0, WRITER_KINDS[0])
+    writer = StreamLog(0)
     writer.offsets.extend([0, 0, 1])
-    name = WRITER_KINDS[0].name
+    kind = STREAM_KINDS[0]
     targets = [("t", 0), ("t", 1)]
-    stored = [(0, name_record(name, 0)), (1, name_record(name, 2))]
-    assert judge_partition(targets, targets[0], [writer], [], stored).is_sound
-    assert judge_partition(targets, targets[1], [writer], [], [(0, name_record(name, 1))]).is_sound
-    assert not judge_partition(targets, targets[1], [writer], [], stored).is_sound
+    stored = [(0, name_streamed(kind, 0)), (1, name_streamed(kind, 2))]
+    assert judge_stream(targets, targets[0], [writer], [], stored).is_sound
+    assert judge_stream(targets, targets[1], [writer], [], [(0, name_streamed(kind, 1))]).is_sound
+    assert not judge_stream(targets, targets[1], [writer], [], stored).is_sound
 
 
 # ---------------------------------------------------------------------------------------------------- transactions
 
 LEFT, RIGHT = ("transactions", 0), ("transactions", 1)
 WRITER, GROUP = 1, "writer-group"
+
+
+def name_in_transaction(writer: int, number: int, index: int) -> str:
+    return f"record {index} of transaction {number} of {writer}"
 
 
 def check_transactions(
@@ -193,21 +196,42 @@ def test_transactions_are_judged_by_what_readers_see_when_their_outcome_is_known
 # ---------------------------------------------------------------------------------------------------- other promises
 
 
+KEYED = next(index for index, kind in enumerate(STREAM_KINDS) if kind.keys)
+SECOND_ROUND = STREAM_KINDS[KEYED].keys  # the number of the first record with the key of record 0
+
+
 @pytest.mark.parametrize(
-    ("records", "problems"),
+    ("numbers", "kinds"),
     [
-        pytest.param([(b"a", 3), (b"b", 4)], 0, id="the last acknowledged"),
-        pytest.param([(b"a", 1), (b"b", 4), (b"a", 5)], 0, id="a later one of unknown outcome"),
-        pytest.param([(b"a", 1), (b"b", 4)], 1, id="an older one"),
-        pytest.param([(b"b", 4)], 1, id="none"),
-        pytest.param([(b"a", 3), (b"a", 3), (b"b", 4)], 1, id="twice the same"),
-        pytest.param([(b"a", 6), (b"b", 4)], 1, id="one that nobody wrote"),
+        pytest.param([1, 2, 3, SECOND_ROUND], {}, id="the last acknowledged"),
+        pytest.param([0, 1, 2, 3, SECOND_ROUND], {}, id="everything"),
+        pytest.param([1, 2, 3, SECOND_ROUND, SECOND_ROUND + 1], {}, id="a later one of unknown outcome"),
+        pytest.param([0, 1, 2, 3], {"stale-key": 1}, id="an older one"),
+        pytest.param([1, 2, 3], {"lost-key": 1}, id="none"),
+        pytest.param([1, 2, 3, 3, SECOND_ROUND], {"duplicate": 1}, id="twice the same"),
+        pytest.param([2, 1, 3, SECOND_ROUND], {"reordered": 1}, id="another order"),
+        pytest.param([1, 2, 3, SECOND_ROUND, 99], {"garbage-read": 1}, id="one that nobody wrote"),
     ],
 )
 def test_compacted_topic_is_judged_by_the_latest_value_when_keys_were_written_again(
-    records: list[tuple[bytes, int]], problems: int
+    numbers: list[int], kinds: dict[str, int]
 ) -> None:
-    assert len(check_keys({b"a": 3, b"b": 4}, {b"a": 5, b"b": 4}, records)) == problems
+    """Records 0 to 3 and the next with the key of record 0 were acknowledged, one behind it was not."""
+    log = StreamLog(KEYED)
+    log.offsets.extend([log.ACKNOWLEDGED] * 4 + [log.UNACKNOWLEDGED] * (SECOND_ROUND - 4))
+    log.offsets.extend([log.ACKNOWLEDGED, log.UNACKNOWLEDGED])
+    stored = [
+        (offset, name_streamed(log.kind, number, log.kind.key_of(number))) for offset, number in enumerate(numbers)
+    ]
+    assert judge_stream([TARGET], TARGET, [log], [], stored, is_compacted=True).count_kinds() == kinds
+
+
+def test_record_is_a_stranger_when_its_key_is_another_ones() -> None:
+    log = StreamLog(KEYED)
+    log.offsets.extend([log.ACKNOWLEDGED])
+    stored = [(0, name_streamed(log.kind, 0, b"key-9"))]
+    judged = judge_stream([TARGET], TARGET, [log], [], stored, is_compacted=True)
+    assert judged.count_kinds() == {"garbage-read": 1, "lost-key": 1}
 
 
 @pytest.mark.parametrize(

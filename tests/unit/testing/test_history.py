@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.proof.fleet.values import read_value
 from penstock.proof.frame import main
-from penstock.proof.history.clients import read_value
 from penstock.proof.history.run import HistoryRunReport, check_file
 from penstock.proof.kinds import KINDS
 from penstock.proof.recorder import Recorder, group_polls

@@ -8,23 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Message
-
-from penstock.proof.crash.clients import (
-    WRITER_KINDS,
-    Reader,
-    Writer,
-    WriterLog,
-    decode_value,
-    identify,
-    name_identified,
-    read_committed,
-)
-from penstock.proof.crash.transactions import KeyedWriter, TransactionalWriter, read_record
-from penstock.proof.promises import check_keys
+from penstock.proof.fleet.committer import read_committed
+from penstock.proof.fleet.pollers import StreamReader, target_of
+from penstock.proof.fleet.senders import StreamLog, StreamSender, name_identified, read_streamed
+from penstock.proof.fleet.transactions import TransactionalSender
+from penstock.proof.fleet.values import read_value
 from penstock.proof.reading import READ_TIMEOUT_S, STABLE_TIMEOUT_S, is_stable_soon, read_everything
 from penstock.proof.verdict import CLASSES, sort_anomalies
-from penstock.testing.history import Anomaly, GroupPartition, HistoryReport, Operation, Outcome, Poll, Where
+from penstock.testing.history import Anomaly, Final, GroupPartition, HistoryReport, Operation, Outcome, Poll, Where
 from penstock.testing.history_check import Expectations, check
 
 # A finding names examples; a log with a million lost records need not list them all.
@@ -78,71 +69,76 @@ class CrashReport:
             self._of_class(name).extend(texts)
 
 
-# ---------------------------------------------------------------------------------------------------- writers
+# ---------------------------------------------------------------------------------------------------- streams
 
 
-def check_targets(
-    servers: str, targets: Sequence[Where], writers: Sequence[Writer], reader: Reader, report: CrashReport
+def check_streams(
+    servers: str, targets: Sequence[Where], senders: Sequence[StreamSender], reader: StreamReader, report: CrashReport
 ) -> None:
     """One partition after the other: a history of all of them would not fit into memory after a thousand rounds."""
-    for where in targets:
-        messages = read_everything(servers, [where], "read_uncommitted")
-        stored = [(message.offset() or 0, _name(message)) for message in messages]
-        judged = judge_partition(targets, where, [writer.log for writer in writers], reader.served[where], stored)
+    for target in targets:
+        stored = _read_stream(servers, target)
+        judged = judge_stream(targets, target, [sender.log for sender in senders], reader.served[target], stored)
         report.stored += len(stored)
         report.retried += judged.repeated
         report.add(judged.anomalies)
-    report.acknowledged += sum(writer.log.acknowledged for writer in writers)
+    report.acknowledged += sum(sender.log.acknowledged for sender in senders)
 
 
-def judge_partition(
+def check_compacted(servers: str, sender: StreamSender, report: CrashReport) -> None:
+    """The latest record of each key is left."""
+    (target,) = sender.targets
+    stored = _read_stream(servers, target)
+    report.add(judge_stream([target], target, [sender.log], [], stored, is_compacted=True).anomalies)
+    report.keyed, report.compacted_to = len(sender.log.offsets), len(stored)
+
+
+def judge_stream(
     targets: Sequence[Where],
-    where: Where,
-    writers: Sequence[WriterLog],
+    target: Where,
+    logs: Sequence[StreamLog],
     served: Sequence[int],
     stored: Sequence[tuple[int, str]],
+    *,
+    is_compacted: bool = False,
 ) -> HistoryReport:
     """Pure. `served`: what a reader was given at each offset while the broker was killed; `stored`: what is left."""
-    history = [operation for writer in writers for operation in writer.operations(targets, where)]
-    records = tuple(enumerate(name_identified(identity, WRITER_KINDS) for identity in served))
-    history.append(Operation(Reader.PROCESS, Outcome.OK, (Poll(*where, records),)))
+    history = [operation for log in logs for operation in log.operations(targets, target)]
+    records = tuple(enumerate(name_identified(identity) for identity in served))
+    history.append(Operation(StreamReader.PROCESS, Outcome.OK, (Poll(*target, records),)))
     expected = Expectations(
-        gapless=[where[0]],
-        ordered=[writer.process for writer in writers],
-        repeating=[writer.process for writer in writers if not writer.kind.is_idempotent],
+        gapless=[] if is_compacted else [target[0]],
+        compacted=[target[0]] if is_compacted else [],
+        ordered=[log.sender for log in logs],
+        repeating=[log.sender for log in logs if not log.kind.is_idempotent],
         is_complete=True,
     )
-    return check(history, final={where: stored}, expected=expected)
+    return check(history, final={target: stored}, expected=expected)
 
 
-def _name(message: Message) -> str:
-    try:
-        return name_identified(identify(*decode_value(message.value())), WRITER_KINDS)
-    except (ValueError, IndexError) as error:
-        return str(error)
+def _read_stream(servers: str, target: Where) -> list[tuple[int, str]]:
+    messages = read_everything(servers, [target], "read_uncommitted")
+    return [(message.offset() or 0, read_streamed(message)) for message in messages]
 
 
 # ---------------------------------------------------------------------------------------------------- transactions
 
 
 def check_transactions(
-    servers: str,
-    targets: Sequence[Where],
-    writers: Sequence[TransactionalWriter],
-    history: Sequence[Operation],
-    report: CrashReport,
+    servers: str, senders: Sequence[TransactionalSender], history: Sequence[Operation], report: CrashReport
 ) -> None:
     """Committed ones are whole, aborted ones invisible, and none is left open."""
+    targets = senders[0].targets
     if not is_stable_soon(servers, targets):
-        report.other.append(f"a transaction is still open {STABLE_TIMEOUT_S} s after the last writer ended")
-    final: dict[Where, list[tuple[int, str]]] = {where: [] for where in targets}
+        report.other.append(f"a transaction is still open {STABLE_TIMEOUT_S} s after the last sender ended")
+    final: dict[Where, list[tuple[int, int | str]]] = {target: [] for target in targets}
     for message in read_everything(servers, targets):
-        final[str(message.topic()), message.partition() or 0].append((message.offset() or 0, read_record(message)))
+        final[target_of(message)].append((message.offset() or 0, read_value(message)))
     committed = {
-        (writer.group, targets[0]): read_committed(servers, writer.group, targets[0], READ_TIMEOUT_S).offset
-        for writer in writers
+        (sender.group, targets[0]): read_committed(servers, sender.group, targets[0], READ_TIMEOUT_S).offset
+        for sender in senders
     }
-    report.add(judge_transactions(history, final, committed, [writer.process for writer in writers]).anomalies)
+    report.add(judge_transactions(history, final, committed, [sender.process for sender in senders]).anomalies)
     for operation in history:
         if operation.transaction:
             report.transactions[operation.outcome] += 1
@@ -150,18 +146,11 @@ def check_transactions(
 
 def judge_transactions(
     history: Sequence[Operation],
-    final: Mapping[Where, Sequence[tuple[int, str]]],
+    final: Final,
     committed: Mapping[GroupPartition, int],
-    writers: Sequence[int],
+    senders: Sequence[int],
 ) -> HistoryReport:
-    return check(history, final=final, committed=committed, expected=Expectations(ordered=writers, is_complete=True))
-
-
-def check_compacted(servers: str, writer: KeyedWriter, target: Where, report: CrashReport) -> None:
-    messages = read_everything(servers, [target], "read_uncommitted")
-    records = [(message.key() or b"", int(message.value() or b"-1")) for message in messages]
-    report.other += check_keys(writer.acknowledged, writer.attempted, records)
-    report.keyed, report.compacted_to = writer.written, len(records)
+    return check(history, final=final, committed=committed, expected=Expectations(ordered=senders, is_complete=True))
 
 
 # ---------------------------------------------------------------------------------------------------- files

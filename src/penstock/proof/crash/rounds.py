@@ -23,24 +23,21 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.proof.crash.check import (
     CrashReport,
     check_compacted,
-    check_targets,
+    check_streams,
     check_transactions,
     verify_files,
 )
-from penstock.proof.crash.clients import (
-    WRITER_KINDS,
-    Committer,
-    CrashClient,
-    Reader,
-    Writer,
-    read_committed,
-)
-from penstock.proof.crash.transactions import CommittedReader, KeyedWriter, TransactionalWriter
+from penstock.proof.fleet.client import Client, Setting
+from penstock.proof.fleet.committer import Committer, read_committed
+from penstock.proof.fleet.pollers import AssignedPoller, StreamReader
+from penstock.proof.fleet.senders import STREAM_KINDS, StreamSender
+from penstock.proof.fleet.transactions import Habits, TransactionalSender
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.memory import peak_size
 from penstock.proof.patience import PATIENT
 from penstock.proof.promises import check_last_commit, check_topics
 from penstock.proof.recorder import Recorder
+from penstock.testing.history import Isolation
 from penstock.testing.processes import BrokerProcess
 
 _GROUP = "crash-committer"
@@ -83,7 +80,8 @@ _OTHER_TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 _TRANSACTIONAL_TARGETS = [(_TRANSACTIONAL, index) for index in range(_OTHER_TOPICS[_TRANSACTIONAL][0])]
 _COMPACTED_TARGET = (_COMPACTED, 0)
 # librdkafka takes about a second to find its coordinator again: several, so that every kill meets some at work.
-_TRANSACTIONAL_WRITERS = 6
+_TRANSACTIONAL_SENDERS = 6
+_HABITS = Habits(commit=74, abort=20, leave=4, zombie=0, vanish=2, offsets=0.3, records=(2, 12), timeout_ms=60_000)
 _INTERNAL_TARGETS = (("__consumer_offsets", 0), ("__transaction_state", 0), ("__transaction_state", 1))
 # A broker of these rounds takes about a tenth of it.
 _MAX_MEMORY_MB = 512
@@ -110,12 +108,11 @@ class CrashRounds:
                     load.check_commits(report)
                     load.check_topics(report)
                     self.say(f"crash {report.rounds} of {self.rounds}")
-            load.note_failures(report)
+            report.other += load.recorder.problems
             servers = broker.bootstrap_servers
-            check_targets(servers, targets, load.writers, load.reader, report)
-            history = load.recorder.operations
-            check_transactions(servers, _TRANSACTIONAL_TARGETS, load.transactional, history, report)
-            check_compacted(servers, load.keyed, _COMPACTED_TARGET, report)
+            check_streams(servers, targets, load.senders, load.reader, report)
+            check_transactions(servers, load.transactional, load.recorder.operations, report)
+            check_compacted(servers, load.keyed, report)
             _note_memory(broker, report)
         if report.peak_memory_mb > _MAX_MEMORY_MB:
             report.other.append(f"the broker took {report.peak_memory_mb:.0f} MB")
@@ -153,27 +150,36 @@ class Load:
 
     def __init__(self, servers: str, targets: list[tuple[str, int]], seed: int) -> None:
         self.servers = servers
-        self.target = targets[0]
-        self.writers = [Writer(index, kind, servers, targets, _DEADLINE_S) for index, kind in enumerate(WRITER_KINDS)]
-        self.reader = Reader(servers, targets)
-        self.committer = Committer(servers, _GROUP, self.target)
         self.recorder = Recorder()
-        self.transactional = [
-            TransactionalWriter(index, servers, _TRANSACTIONAL_TARGETS, self.recorder, seed + index)
-            for index in range(_TRANSACTIONAL_WRITERS)
+
+        def setting(targets: list[tuple[str, int]]) -> Setting:
+            return Setting(servers, targets, self.recorder, seed)
+
+        streams = [
+            StreamSender(number, setting([_COMPACTED_TARGET] if kind.keys else targets), _DEADLINE_S)
+            for number, kind in enumerate(STREAM_KINDS)
         ]
-        self.committed_reader = CommittedReader(servers, _TRANSACTIONAL_TARGETS, self.recorder)
-        self.keyed = KeyedWriter(servers, _COMPACTED_TARGET, _DEADLINE_S)
+        self.senders = [sender for sender in streams if not sender.log.kind.keys]
+        (self.keyed,) = [sender for sender in streams if sender.log.kind.keys]
+        self.reader = StreamReader("reader", setting(targets))
+        self.committer = Committer(_GROUP, setting(targets))
+        self.transactional = [
+            TransactionalSender(f"transactional-{number}", setting(_TRANSACTIONAL_TARGETS), _HABITS)
+            for number in range(_TRANSACTIONAL_SENDERS)
+        ]
+        self.committed_reader = AssignedPoller(
+            "committed-reader", setting(_TRANSACTIONAL_TARGETS), isolation=Isolation.READ_COMMITTED, moves=False
+        )
         self._admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
         self._topics_made: list[str] = []
         self._topics_deleted: list[str] = []
 
     @property
-    def _writing(self) -> list[CrashClient]:
-        return [*self.writers, *self.transactional, self.keyed, self.committer]
+    def _writing(self) -> list[Client]:
+        return [*self.senders, *self.transactional, self.keyed, self.committer]
 
     @property
-    def _reading(self) -> list[CrashClient]:
+    def _reading(self) -> list[Client]:
         return [self.reader, self.committed_reader]
 
     def __enter__(self) -> Self:
@@ -187,14 +193,13 @@ class Load:
                 client.end()
             for client in clients:
                 client.join()
-        self.committer.close()
 
     def check_commits(self, report: CrashReport) -> None:
         """Nothing acknowledged is forgotten, and nothing comes from nowhere."""
-        least = self.committer.acknowledged
-        committed = read_committed(self.servers, _GROUP, self.target, _DEADLINE_S)
+        least, target = self.committer.acknowledged, self.committer.target
+        committed = read_committed(self.servers, _GROUP, target, _DEADLINE_S)
         most = self.committer.attempted
-        anomalies = check_last_commit(_GROUP, self.target, least, most, committed.offset)
+        anomalies = check_last_commit(_GROUP, target, least, most, committed.offset)
         report.other += [f"after crash {report.rounds}: {anomaly}" for anomaly in anomalies]
         if committed.offset > 0 and committed.metadata != f"commit {committed.offset}":
             report.other.append(f"the metadata of offset {committed.offset} is {committed.metadata!r}")
@@ -217,10 +222,6 @@ class Load:
                 self._topics_deleted.append(oldest)
         except KafkaException as error:
             report.other.append(f"making {name} or deleting the oldest topic failed: {error}")
-
-    def note_failures(self, report: CrashReport) -> None:
-        for client in (*self._writing, *self._reading):
-            report.other += client.failures
 
 
 def _note_memory(broker: BrokerProcess, report: CrashReport) -> None:

@@ -21,27 +21,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.proof.fleet.client import Client, Setting
+from penstock.proof.fleet.pollers import AssignedPoller, SubscribedPoller, target_of
+from penstock.proof.fleet.senders import BatchSender
+from penstock.proof.fleet.transactions import TransactionalSender, Transformer
+from penstock.proof.fleet.values import read_value
 from penstock.proof.frame import Say, Task, say_nothing
-from penstock.proof.history.clients import (
-    AssignedPoller,
-    HistoryClient,
-    PlainSender,
-    SubscribedPoller,
-    TransactionalSender,
-    Transformer,
-    read_value,
-)
 from penstock.proof.patience import PATIENT
+from penstock.proof.reading import STABLE_TIMEOUT_S, is_stable_soon, read_everything
 from penstock.proof.recorder import Recorder
 from penstock.testing.history import HistoryReport, Isolation, Operation, Where, read_history, write_history
 from penstock.testing.history_check import check
 from penstock.testing.processes import BrokerProcess, ServerProcess
 
-# A transaction that a dead client left open is aborted after its timeout, and Kafka looks for those every ten seconds.
-_FINAL_READ_DEADLINE_S = 60.0
+_DAWDLE_CHANCE = 0.1
 _JOIN_DEADLINE_S = 90.0
 _ADMIN_DEADLINE_S = 30.0
 _COORDINATOR_DEADLINE_S = 60.0
@@ -161,25 +157,26 @@ class HistoryRun:
         finally:
             consumer.close()
 
-    def _make_clients(self, targets: Sequence[Where], recorder: Recorder) -> list[HistoryClient]:
+    def _make_clients(self, targets: Sequence[Where], recorder: Recorder) -> list[Client]:
+        setting = Setting(self.servers, targets, recorder, self.seed, _DAWDLE_CHANCE)
         unique = targets[0][0]
-        clients: list[HistoryClient] = []
-        for number in range(2):
+        clients: list[Client] = []
+        for number, isolation in enumerate((Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED)):
 
-            def common(kind: str, number: int = number) -> tuple[str, str, Sequence[Where], Recorder, int]:
-                return f"{unique}-{kind}-{number}", self.servers, targets, recorder, self.seed
+            def name(kind: str, number: int = number) -> str:
+                return f"{unique}-{kind}-{number}"
 
-            isolation = (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED)[number]
             clients += [
-                PlainSender(*common("plain")),
-                TransactionalSender(*common("transactional")),
-                Transformer(*common("transformer"), group=f"{unique}-transformers"),
-                AssignedPoller(*common("assigned"), isolation=isolation),
+                BatchSender(name("plain"), setting),
+                TransactionalSender(name("transactional"), setting),
+                Transformer(name("transformer"), setting, group=f"{unique}-transformers"),
+                AssignedPoller(name("assigned"), setting, isolation=isolation),
                 SubscribedPoller(
-                    *common("classic"), group=f"{unique}-classic", protocol="classic", isolation=isolation
+                    name("classic"), setting, group=f"{unique}-classic", protocol="classic", isolation=isolation
                 ),
                 SubscribedPoller(
-                    *common("consumer"),
+                    name("consumer"),
+                    setting,
                     group=f"{unique}-consumer",
                     protocol="consumer",
                     isolation=Isolation.READ_COMMITTED,
@@ -227,59 +224,17 @@ def _pause(server: ServerProcess, random_numbers: random.Random) -> None:
 def read_to_the_end(
     servers: str, targets: Sequence[Where]
 ) -> tuple[dict[Where, list[tuple[int, Hashable]]], list[str]]:
-    """All committed records, once no transaction is open any more; and where that took too long."""
-    records: dict[Where, list[tuple[int, Hashable]]] = {where: [] for where in targets}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            **PATIENT,
-            "group.id": f"{targets[0][0]}-final",
-            "enable.auto.commit": False,
-            "isolation.level": Isolation.READ_COMMITTED.value,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 50,
-        }
-    )
+    """All committed records, once no transaction is open any more; and what kept that from happening."""
+    records: dict[Where, list[tuple[int, Hashable]]] = {target: [] for target in targets}
     problems: list[str] = []
-    reached = dict.fromkeys(targets, 0)
     try:
-        ends = _find_ends(servers, targets)
-        consumer.assign([TopicPartition(*where, 0) for where in targets])
-        deadline = time.monotonic() + _FINAL_READ_DEADLINE_S
-        while any(reached[where] < ends[where] for where in targets) and time.monotonic() < deadline:
-            for message in consumer.consume(1_000, 0.1):
-                where = (str(message.topic()), message.partition() or 0)
-                error, offset = message.error(), message.offset() or 0
-                if error is None:
-                    records[where].append((offset, read_value(message)))
-                    reached[where] = offset + 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    reached[where] = max(reached[where], offset)  # markers and aborted records lie before it too
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    problems.append(f"the final read of {where} fell out of the log: {error.str()}")
-    finally:
-        consumer.close()
-    problems += [
-        f"the final read of {topic}-{partition} got stuck at {reached[topic, partition]} of {ends[topic, partition]}"
-        for topic, partition in targets
-        if reached[topic, partition] < ends[topic, partition]
-    ]
+        if not is_stable_soon(servers, targets):
+            problems.append(f"a transaction is still open {STABLE_TIMEOUT_S} s after the last sender ended")
+        for message in read_everything(servers, targets):
+            records[target_of(message)].append((message.offset() or 0, read_value(message)))
+    except (KafkaException, TimeoutError, RuntimeError) as error:
+        problems.append(f"the final read failed: {error}")
     return records, problems
-
-
-def _find_ends(servers: str, targets: Sequence[Where]) -> dict[Where, int]:
-    """The high watermarks, not the last stable offsets."""
-    consumer = Consumer(
-        {"bootstrap.servers": servers, **PATIENT, "group.id": "unused", "isolation.level": "read_uncommitted"}
-    )
-    try:
-        ends = {}
-        for where in targets:
-            _, ends[where] = consumer.get_watermark_offsets(TopicPartition(*where), timeout=_ADMIN_DEADLINE_S)
-        return ends
-    finally:
-        consumer.close()
 
 
 # ---------------------------------------------------------------------------------------------------- the command

@@ -1,0 +1,1 @@
+"""The clients of rounds that serve a real broker: senders, with and without transactions, pollers, committers."""
