@@ -76,10 +76,10 @@ def translate_client_settings(settings: Mapping[str, str], java_only: frozenset[
 
 def parse_jaas(text: str) -> dict[str, str]:
     """User name and password of a PLAIN or SCRAM login module."""
-    found = {name: double or single for name, double, single in _JAAS_CREDENTIAL.findall(text)}
-    if "username" not in found or "password" not in found:
+    credentials = {name: double or single for name, double, single in _JAAS_CREDENTIAL.findall(text)}
+    if "username" not in credentials or "password" not in credentials:
         raise NoCredentialsError("sasl.jaas.config holds no username and password")
-    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", found[name]) for name in ("username", "password")}
+    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", credentials[name]) for name in ("username", "password")}
 
 
 def _store_type(settings: Mapping[str, str], kind: str) -> str:

@@ -298,8 +298,8 @@ def parse_options(given: Mapping[str, str], place: Place) -> ParsedOptions:
         if place in option.ignored_in:
             logger.warning("option %s has no effect in %s", option.name, place.value)
         elif place not in option.places:
-            where = " or ".join(sorted(allowed.value for allowed in option.places))
-            raise OptionError(f"option {option.name} is not valid in {place.value}, only in {where}")
+            places = " or ".join(sorted(allowed.value for allowed in option.places))
+            raise OptionError(f"option {option.name} is not valid in {place.value}, only in {places}")
         else:
             values[option.name] = parse_value(option, text)
     return ParsedOptions(place, values, kafka)

@@ -13,7 +13,9 @@ from penstock.testing.history_commits import check_commits
 _COMMITTER = 1
 
 
-def check_last_commit(group: str, where: Where, acknowledged: int, attempted: int, offset: int) -> list[Anomaly]:
+def check_last_commit(
+    group: str, topic_partition: Where, acknowledged: int, attempted: int, offset: int
+) -> list[Anomaly]:
     """Of a client that commits 1, 2, 3 and so on: nothing acknowledged is forgotten, nothing comes from nowhere.
     `offset` is what the group finds.
     """
@@ -21,13 +23,13 @@ def check_last_commit(group: str, where: Where, acknowledged: int, attempted: in
         Operation(
             _COMMITTER,
             Outcome.OK if number == acknowledged else Outcome.UNKNOWN,
-            (Commit(group, *where, number),),
+            (Commit(group, *topic_partition, number),),
             invoked=number,
             completed=number,
         )
         for number in range(max(acknowledged, 1), attempted + 1)
     ]
-    return check_commits(history, {(group, where): offset}, _known_outcome, ordered=(_COMMITTER,))
+    return check_commits(history, {(group, topic_partition): offset}, _known_outcome, ordered=(_COMMITTER,))
 
 
 def _known_outcome(operation: Operation) -> bool | None:

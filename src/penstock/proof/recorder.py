@@ -33,6 +33,6 @@ def group_polls(messages: Iterable[Message], read_value: Callable[[Message], Has
     """One poll for each partition, in its order."""
     records: dict[Where, list[tuple[int, Hashable]]] = {}
     for message in messages:
-        where = (str(message.topic()), message.partition() or 0)
-        records.setdefault(where, []).append((message.offset() or 0, read_value(message)))
-    return [Poll(*where, tuple(rows)) for where, rows in records.items()]
+        topic_partition = (str(message.topic()), message.partition() or 0)
+        records.setdefault(topic_partition, []).append((message.offset() or 0, read_value(message)))
+    return [Poll(*topic_partition, tuple(rows)) for topic_partition, rows in records.items()]

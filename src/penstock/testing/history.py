@@ -148,8 +148,8 @@ def write_history(path: Path, history: Iterable[Operation], final: Final | None 
     with path.open("w") as lines:
         for operation in history:
             lines.write(json.dumps(_encode_operation(operation), separators=(",", ":")) + "\n")
-        for where, records in (final or {}).items():
-            lines.write(json.dumps({"final": [*where, list(records)]}, separators=(",", ":")) + "\n")
+        for topic_partition, records in (final or {}).items():
+            lines.write(json.dumps({"final": [*topic_partition, list(records)]}, separators=(",", ":")) + "\n")
 
 
 def read_history(path: Path) -> tuple[list[Operation], dict[Where, list[tuple[int, Hashable]]]]:

@@ -112,7 +112,7 @@ def check(
 def _read_finally(history: Sequence[Operation], final: Final) -> Operation:
     """The final read as an operation like any other, behind all others."""
     end = max((operation.completed for operation in history), default=0) + 1
-    polls = tuple(Poll(*where, tuple(records)) for where, records in final.items())
+    polls = tuple(Poll(*topic_partition, tuple(records)) for topic_partition, records in final.items())
     return Operation(FINAL_PROCESS, Outcome.OK, polls, invoked=end, completed=end)
 
 
@@ -190,19 +190,21 @@ class _Checker:
             self._note_promises(operation)
         for log in self.logs.values():
             log.settle_order()
-        for where, log in self.logs.items():
-            self._judge_contents(where, log)
+        for topic_partition, log in self.logs.items():
+            self._judge_contents(topic_partition, log)
         for operation in self._history:
             self._judge_operation(operation)
-        for where, log in self.logs.items():
-            if where[0] not in self._expected.compacted:
-                self._judge_presence(where, log)
+        for topic_partition, log in self.logs.items():
+            if topic_partition[0] not in self._expected.compacted:
+                self._judge_presence(topic_partition, log)
         self._judge_keys()
         self._judge_order()
         self._judge_cycles()
 
-    def _add(self, kind: str, where: Where | None, text: str, *operations: Operation, value: Hashable = None) -> None:
-        place = f"{where[0]}-{where[1]}: " if where else ""
+    def _add(
+        self, kind: str, topic_partition: Where | None, text: str, *operations: Operation, value: Hashable = None
+    ) -> None:
+        place = f"{topic_partition[0]}-{topic_partition[1]}: " if topic_partition else ""
         self.anomalies.append(Anomaly(kind, place + text, operations, value))
 
     # ------------------------------------------------------------------------------------------ what is known
@@ -242,10 +244,10 @@ class _Checker:
 
     # ------------------------------------------------------------------------------------------ each partition
 
-    def _judge_contents(self, where: Where, log: _Log) -> None:
+    def _judge_contents(self, topic_partition: Where, log: _Log) -> None:
         for offset, others in sorted(log.conflicts.items()):
             values = [log.values[offset], *others]
-            self._add("inconsistent-offsets", where, f"offset {offset} has {_name(values)}", *others.values())
+            self._add("inconsistent-offsets", topic_partition, f"offset {offset} has {_name(values)}", *others.values())
         for value, others_at in log.copies.items():
             writer = log.writers.get(value)
             if writer is not None and writer.process in self._repeating:
@@ -253,33 +255,33 @@ class _Checker:
                 continue
             offsets = [log.offsets[value], *others_at]
             text = f"{value!r} is at offsets {_name(offsets)}"
-            self._add("duplicate", where, text, *others_at.values(), value=value)
+            self._add("duplicate", topic_partition, text, *others_at.values(), value=value)
 
-    def _judge_presence(self, where: Where, log: _Log) -> None:
-        last_read = self._final.get(where)
+    def _judge_presence(self, topic_partition: Where, log: _Log) -> None:
+        last_read = self._final.get(topic_partition)
         if last_read is None:
             for offset in sorted(log.passed_over):
                 value = log.values[offset]
                 if value not in log.seen:
-                    self._add_lost(where, log, value)
+                    self._add_lost(topic_partition, log, value)
             return
         present = {value for _, value in last_read}
-        start = self._expected.starts.get(where, 0)
+        start = self._expected.starts.get(topic_partition, 0)
         for value in log.must_be_visible():
             if value in present or log.offsets.get(value, start) < start:
                 continue
             if value in log.seen or log.offsets.get(value, log.highest_read) < log.highest_read:
-                self._add_lost(where, log, value)
+                self._add_lost(topic_partition, log, value)
             else:
                 at = f"at offset {log.offsets[value]}" if value in log.offsets else "at an unknown offset"
                 text = f"{value!r} {at} was never read, the last that was is {log.highest_read}"
-                self._add("unseen", where, text, log.promised[value], value=value)
+                self._add("unseen", topic_partition, text, log.promised[value], value=value)
 
-    def _add_lost(self, where: Where, log: _Log, value: Hashable) -> None:
+    def _add_lost(self, topic_partition: Where, log: _Log, value: Hashable) -> None:
         fate = "was read and is gone" if value in log.seen else "was never read"
         text = f"{value!r} at offset {log.offsets[value]} {fate}, offset {log.highest_read} was read"
         writer = log.writers.get(value)
-        self._add("lost-write", where, text, *([writer] if writer else []), value=value)
+        self._add("lost-write", topic_partition, text, *([writer] if writer else []), value=value)
 
     def _judge_keys(self) -> None:
         """The latest record of each key, where the end of a compacted partition is known."""
@@ -289,9 +291,9 @@ class _Checker:
                 continue
             for send in operation.actions:
                 if isinstance(send, Send) and send.key is not None and send.topic in self._expected.compacted:
-                    where = (send.topic, send.partition)
-                    log = self.logs[where]
-                    keyed.setdefault(where, []).append(
+                    topic_partition = (send.topic, send.partition)
+                    log = self.logs[topic_partition]
+                    keyed.setdefault(topic_partition, []).append(
                         KeyedSend(
                             send,
                             operation,
@@ -299,9 +301,9 @@ class _Checker:
                             must_be_visible=log.is_visible(send.value),
                         )
                     )
-        for where, sends in keyed.items():
-            if where in self._final:
-                self.anomalies += check_keys(where, sends, self._final[where], self._ordered)
+        for topic_partition, sends in keyed.items():
+            if topic_partition in self._final:
+                self.anomalies += check_keys(topic_partition, sends, self._final[topic_partition], self._ordered)
 
     # ------------------------------------------------------------------------------------------ each process
 
@@ -315,73 +317,75 @@ class _Checker:
                 continue
             if isinstance(action, Commit):
                 continue
-            where = (action.topic, action.partition)
+            topic_partition = (action.topic, action.partition)
             if isinstance(action, Poll):
-                touched_polls.add(where)
-                self._judge_poll(where, action, operation, polled)
+                touched_polls.add(topic_partition)
+                self._judge_poll(topic_partition, action, operation, polled)
             elif operation.outcome is not Outcome.FAILED:
-                touched_sends.add(where)
-                self._judge_send(where, action, operation, sent)
+                touched_sends.add(topic_partition)
+                self._judge_send(topic_partition, action, operation, sent)
         if operation.outcome is Outcome.OK:
             return
         # Nobody can say where the client goes on: it may rewind what it polled, and a send whose outcome is unknown may
         # still be under way.
-        for where in touched_polls:
-            polled.pop(where, None)
-        for where in touched_sends:
-            sent.pop(where, None)
+        for topic_partition in touched_polls:
+            polled.pop(topic_partition, None)
+        for topic_partition in touched_sends:
+            sent.pop(topic_partition, None)
 
     def _judge_send(
-        self, where: Where, send: Send, operation: Operation, sent: dict[Where, tuple[int, Operation]]
+        self, topic_partition: Where, send: Send, operation: Operation, sent: dict[Where, tuple[int, Operation]]
     ) -> None:
-        offset = self.logs[where].offsets.get(send.value, send.offset)
+        offset = self.logs[topic_partition].offsets.get(send.value, send.offset)
         if offset is None or operation.process in self._ordered:  # their order is judged as a whole
             return
-        last = sent.get(where)
+        last = sent.get(topic_partition)
         if last is not None and offset <= last[0]:
             kind = "int-nonmonotonic-send" if last[1] is operation else "nonmonotonic-send"
             text = f"process {operation.process} sent {send.value!r} to offset {offset} after offset {last[0]}"
-            self._add(kind, where, text, *_distinct(last[1], operation))
-        sent[where] = (offset, operation)
+            self._add(kind, topic_partition, text, *_distinct(last[1], operation))
+        sent[topic_partition] = (offset, operation)
 
     def _judge_poll(
-        self, where: Where, poll: Poll, operation: Operation, polled: dict[Where, tuple[int, Operation]]
+        self, topic_partition: Where, poll: Poll, operation: Operation, polled: dict[Where, tuple[int, Operation]]
     ) -> None:
-        log = self.logs[where]
-        last_offset, last_operation = polled.get(where, (None, operation))
-        if last_offset is None and operation.process == FINAL_PROCESS and where[0] in self._expected.gapless:
-            last_offset = self._expected.starts.get(where, 0) - 1  # a final read is one from the start
+        log = self.logs[topic_partition]
+        last_offset, last_operation = polled.get(topic_partition, (None, operation))
+        if last_offset is None and operation.process == FINAL_PROCESS and topic_partition[0] in self._expected.gapless:
+            last_offset = self._expected.starts.get(topic_partition, 0) - 1  # a final read is one from the start
         for offset, value in poll.records:
             if last_offset is not None and offset != last_offset + 1:
-                self._judge_step(where, last_offset, offset, (last_operation, operation))
+                self._judge_step(topic_partition, last_offset, offset, (last_operation, operation))
             writer = log.writers.get(value)
             if writer is None:
                 if log.writers or self._expected.is_complete:  # else perhaps a partition that others write
                     text = f"{value!r} at offset {offset} was sent by nobody"
-                    self._add("garbage-read", where, text, operation, value=value)
+                    self._add("garbage-read", topic_partition, text, operation, value=value)
             elif writer.transaction or writer.outcome is Outcome.FAILED:
-                self._judge_read(where, (offset, value), writer, operation)
+                self._judge_read(topic_partition, (offset, value), writer, operation)
             last_offset, last_operation = offset, operation
         if last_offset is not None:
-            polled[where] = (last_offset, last_operation)
+            polled[topic_partition] = (last_offset, last_operation)
 
-    def _judge_step(self, where: Where, low: int, high: int, operations: tuple[Operation, Operation]) -> None:
+    def _judge_step(self, topic_partition: Where, low: int, high: int, operations: tuple[Operation, Operation]) -> None:
         earlier, later = operations
         prefix = "int-" if earlier is later else ""
         who = f"process {later.process}"
         if high <= low:
             text = f"{who} polled offset {high} after offset {low}"
-            self._add(f"{prefix}nonmonotonic-poll", where, text, *_distinct(*operations))
-        elif where[0] in self._expected.gapless:
-            self._add("gap", where, f"{who} polled offset {high} after offset {low}", *_distinct(*operations))
-        elif where[0] not in self._expected.compacted:
-            skipped = self.logs[where].between(low, high)
+            self._add(f"{prefix}nonmonotonic-poll", topic_partition, text, *_distinct(*operations))
+        elif topic_partition[0] in self._expected.gapless:
+            self._add("gap", topic_partition, f"{who} polled offset {high} after offset {low}", *_distinct(*operations))
+        elif topic_partition[0] not in self._expected.compacted:
+            skipped = self.logs[topic_partition].between(low, high)
             if skipped:
-                self.logs[where].passed_over.update(skipped)
+                self.logs[topic_partition].passed_over.update(skipped)
                 text = f"{who} went from offset {low} to {high} past {_name(skipped)}"
-                self._add(f"{prefix}poll-skip", where, text, *_distinct(*operations))
+                self._add(f"{prefix}poll-skip", topic_partition, text, *_distinct(*operations))
 
-    def _judge_read(self, where: Where, record: tuple[int, Hashable], writer: Operation, reader: Operation) -> None:
+    def _judge_read(
+        self, topic_partition: Where, record: tuple[int, Hashable], writer: Operation, reader: Operation
+    ) -> None:
         """A record of a transaction, or one whose send failed."""
         is_committed_read = reader.isolation is Isolation.READ_COMMITTED
         offset, value = record
@@ -389,12 +393,12 @@ class _Checker:
         if writer.outcome is Outcome.FAILED:
             if is_committed_read or not writer.transaction:
                 fate = "which was aborted" if writer.transaction else "whose send had failed"
-                self._add("G1a", where, f"{what}, {fate}", *_distinct(writer, reader))
+                self._add("G1a", topic_partition, f"{what}, {fate}", *_distinct(writer, reader))
         elif is_committed_read:
             asked = writer.invoked if writer.committing is None else writer.committing
             if writer is reader or reader.completed < asked:
                 text = f"{what} before its transaction asked for the commit"
-                self._add("precommitted-read", where, text, *_distinct(writer, reader))
+                self._add("precommitted-read", topic_partition, text, *_distinct(writer, reader))
             elif reader.transaction and reader.outcome is not Outcome.FAILED:
                 self._reads_from.setdefault(self._places[id(reader)], set()).add(self._places[id(writer)])
 
@@ -406,17 +410,17 @@ class _Checker:
             for send in operation.actions:
                 if not isinstance(send, Send):
                     continue
-                where = (send.topic, send.partition)
-                log = self.logs[where]
+                topic_partition = (send.topic, send.partition)
+                log = self.logs[topic_partition]
                 if send.value not in log.offsets:
                     continue
                 offset = min([log.offsets[send.value], *log.copies.get(send.value, ())])
-                last, before = newest.get((operation.process, where), (-1, None))
+                last, before = newest.get((operation.process, topic_partition), (-1, None))
                 if offset <= last:
                     text = f"{send.value!r} at offset {offset} was sent after {before!r} at offset {last}"
-                    self._add("reordered", where, text, operation, value=send.value)
+                    self._add("reordered", topic_partition, text, operation, value=send.value)
                 else:
-                    newest[operation.process, where] = (offset, send.value)
+                    newest[operation.process, topic_partition] = (offset, send.value)
 
     def judge_commits(self, committed: Mapping[GroupPartition, int]) -> list[Anomaly]:
         return check_commits(self._history, committed, self._is_in_force, self._ordered)

@@ -26,7 +26,7 @@ class KeyedSend(NamedTuple):
 
 
 def check_keys(
-    where: Where,
+    topic_partition: Where,
     sends: Iterable[KeyedSend],
     last_read: Sequence[tuple[int, Hashable]],
     ordered: Collection[int] = (),
@@ -38,12 +38,12 @@ def check_keys(
     for each in sends:
         by_key.setdefault(each.send.key, []).append(each)
     last_offsets = {value: offset for offset, value in last_read}
-    anomalies = (_judge_key(where, key, each, last_offsets, ordered) for key, each in by_key.items())
+    anomalies = (_judge_key(topic_partition, key, each, last_offsets, ordered) for key, each in by_key.items())
     return [anomaly for anomaly in anomalies if anomaly is not None]
 
 
 def _judge_key(
-    where: Where,
+    topic_partition: Where,
     key: Hashable,
     sends: Sequence[KeyedSend],
     last_offsets: Mapping[Hashable, int],
@@ -53,7 +53,7 @@ def _judge_key(
     newest = max(visible, key=_known_offset, default=None)
     if newest is None:
         return None
-    place = f"{where[0]}-{where[1]}: key {key!r}"
+    place = f"{topic_partition[0]}-{topic_partition[1]}: key {key!r}"
     left = [each for each in sends if each.send.value in last_offsets]
     if not left:
         if any(each.send.is_tombstone and _may_be_last(each, newest) for each in sends):

@@ -159,12 +159,12 @@ def _format_value(key: str, value: Any) -> str:
 
 def _read_each(directories: list[Path], topics: list[str] | None, read: ReadDirectory[Found]) -> list[Found]:
     wanted = frozenset(topics) if topics else None
-    found: list[Found] = []
+    rows: list[Found] = []
     for directory in directories:
         if not directory.is_dir():
             raise UsageError(f"{directory} is not a directory")
-        found.extend(read(directory, wanted))
-    return found
+        rows.extend(read(directory, wanted))
+    return rows
 
 
 @app.command()
@@ -174,11 +174,11 @@ def dirs(
     as_json: AsJson = False,
 ) -> None:
     """Show the partitions in data directories, their segments and sizes. (Of a running cluster: cluster log-dirs.)"""
-    found = _read_each(directories, topic, scan_directory)
+    partitions = _read_each(directories, topic, scan_directory)
     if as_json:
-        output.print_json(directory_documents(found))
+        output.print_json(directory_documents(partitions))
     else:
-        output.print_table(directory_table(found), "There are no partitions.")
+        output.print_table(directory_table(partitions), "There are no partitions.")
 
 
 @app.command()
@@ -188,8 +188,8 @@ def cleaner(
     as_json: AsJson = False,
 ) -> None:
     """Show how far compaction has come: the offset each partition is clean to, and what is dirty behind it."""
-    found = _read_each(directories, topic, read_progress)
+    partitions = _read_each(directories, topic, read_progress)
     if as_json:
-        output.print_json(cleaner_documents(found))
+        output.print_json(cleaner_documents(partitions))
     else:
-        output.print_table(cleaner_table(found), "No partition has been compacted yet.")
+        output.print_table(cleaner_table(partitions), "No partition has been compacted yet.")

@@ -58,9 +58,9 @@ def list_all(module: Annotated[str, typer.Argument(metavar="MODULE", help="A mod
     from penstock.pipelines.running.loading import find_pipelines, import_module
 
     with _pipeline_errors():
-        found = find_pipelines(import_module(module))
+        pipelines = find_pipelines(import_module(module))
     table = output.Table(("NAME", "SOURCES", "SINKS"))
-    for name, target in found.items():
+    for name, target in pipelines.items():
         if isinstance(target, Pipeline):
             sources = ", ".join(source.name for source in target.sources)
             table.add(name, sources, ", ".join(sink.name for sink in target.sinks))

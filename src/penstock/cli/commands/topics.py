@@ -251,8 +251,8 @@ def delete_records(
 def _offsets_at(admin: AdminClient, topic: str, place: Place) -> dict[int, int]:
     """Where nothing is as new as the time asked for, everything is older: the end of the partition."""
     partitions = [TopicPartition(topic, partition) for partition in list_partitions(admin, topic)]
-    found = find_offsets(admin, dict.fromkeys(partitions, place))
-    return {key.partition: result.offset for key, result in found.items()}
+    offsets_by_partition = find_offsets(admin, dict.fromkeys(partitions, place))
+    return {key.partition: result.offset for key, result in offsets_by_partition.items()}
 
 
 @app.command()
@@ -280,13 +280,13 @@ def offsets(
         for key, span in ranges.items():
             table.add(key.partition, span.start, span.stop, len(span))
     else:
-        found = find_offsets(admin, dict.fromkeys(partitions, place))
+        offsets_by_partition = find_offsets(admin, dict.fromkeys(partitions, place))
         table = output.Table((">PARTITION", ">OFFSET", "TIMESTAMP"))
         documents = [
             {"partition": key.partition, "offset": result.offset, "timestamp": result.timestamp}
-            for key, result in found.items()
+            for key, result in offsets_by_partition.items()
         ]
-        for key, result in found.items():
+        for key, result in offsets_by_partition.items():
             table.add(key.partition, result.offset if result.offset >= 0 else None, format_time(result.timestamp))
     if as_json:
         output.print_json(documents)

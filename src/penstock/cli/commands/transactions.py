@@ -55,8 +55,8 @@ def list_all(
         duration_filter=_ANY_DURATION if longer_than is None else parse_duration_ms(longer_than),
         transactional_id_pattern=pattern,
     )
-    found = list_transactions(cluster, request)
-    rows = [(entry.transactional_id, node, entry.producer_id, entry.transaction_state) for node, entry in found]
+    transactions = list_transactions(cluster, request)
+    rows = [(entry.transactional_id, node, entry.producer_id, entry.transaction_state) for node, entry in transactions]
     if as_json:
         keys = ("transactional_id", "coordinator", "producer_id", "state")
         output.print_json([dict(zip(keys, row, strict=True)) for row in rows])

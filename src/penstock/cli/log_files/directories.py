@@ -32,12 +32,12 @@ class PartitionFiles(NamedTuple):
 
 
 def scan_directory(directory: Path, topics: frozenset[str] | None) -> list[PartitionFiles]:
-    found = []
+    partitions = []
     for path in sorted(path for path in directory.iterdir() if path.is_dir()):
         partition = _read_partition(directory, path)
         if partition is not None and (topics is None or partition.topic in topics):
-            found.append(partition)
-    return sorted(found, key=lambda partition: (partition.topic, partition.partition))
+            partitions.append(partition)
+    return sorted(partitions, key=lambda partition: (partition.topic, partition.partition))
 
 
 def _read_partition(directory: Path, path: Path) -> PartitionFiles | None:

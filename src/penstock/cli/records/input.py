@@ -102,8 +102,8 @@ def _integer(document: dict[str, Any], name: str) -> int | None:
 def _timestamp(value: Any, now_ms: int) -> int | None:
     if isinstance(value, str):
         return parse_time_ms(value, now_ms)
-    found = _integer({"timestamp": value}, "timestamp")
-    return None if found is None or found < 0 else found
+    timestamp_ms = _integer({"timestamp": value}, "timestamp")
+    return None if timestamp_ms is None or timestamp_ms < 0 else timestamp_ms
 
 
 def split_stream(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:

@@ -70,7 +70,7 @@ class AbortedTransactions:
 
 def open_sections(
     data: Buffer,
-    found: Iterable[FoundBatch],
+    batch_headers: Iterable[FoundBatch],
     aborted: AbortedTransactions | None,
     start: int,
     end: int,
@@ -82,7 +82,7 @@ def open_sections(
     Without `aborted` everything is seen (read_uncommitted).
     """
     view = memoryview(data)
-    for position, header in found:
+    for position, header in batch_headers:
         if check_crcs and not batches.is_crc_valid(data, position, header):
             raise ApiError(
                 ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is damaged: its CRC is wrong"

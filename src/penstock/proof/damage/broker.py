@@ -45,8 +45,11 @@ async def check_broker(template: Template, directory: Path, done: Damage, findin
         return "broker refused to start"
     try:
         async with asyncio.timeout(_PATIENCE_S), await Connection.open("127.0.0.1", broker.port) as connection:
-            for where, original in template.logs.items():
-                findings += [f"{where}: {text}" for text in await _check_partition(connection, where, original, done)]
+            for topic_partition, original in template.logs.items():
+                findings += [
+                    f"{topic_partition}: {text}"
+                    for text in await _check_partition(connection, topic_partition, original, done)
+                ]
             findings += await _check_commits(connection, done)
     finally:
         async with asyncio.timeout(_PATIENCE_S):
@@ -55,11 +58,11 @@ async def check_broker(template: Template, directory: Path, done: Damage, findin
 
 
 async def _check_partition(
-    connection: Connection, where: TopicPartition, original: OriginalLog, done: Damage
+    connection: Connection, topic_partition: TopicPartition, original: OriginalLog, done: Damage
 ) -> list[str]:
-    is_damaged = where in done.touched
-    wanted = ListOffsetsPartition(partition_index=where.partition, timestamp=-2)
-    topic = ListOffsetsTopic(name=where.topic, partitions=[wanted])
+    is_damaged = topic_partition in done.touched
+    wanted = ListOffsetsPartition(partition_index=topic_partition.partition, timestamp=-2)
+    topic = ListOffsetsTopic(name=topic_partition.topic, partitions=[wanted])
     answer = await connection.request(ListOffsetsRequest(replica_id=-1, topics=[topic]), 5)
     start = answer.topics[0].partitions[0]
     if start.error_code:
@@ -67,7 +70,7 @@ async def _check_partition(
     findings, served = [], set()
     offset = start.offset
     while True:
-        partition = await _fetch(connection, where, offset)
+        partition = await _fetch(connection, topic_partition, offset)
         if partition.error_code:
             if not is_damaged and not is_store(done.path):
                 findings.append(f"fetching at {offset} fails with error {partition.error_code}")
@@ -91,14 +94,14 @@ async def _check_partition(
     return findings
 
 
-async def _fetch(connection: Connection, where: TopicPartition, offset: int) -> Any:
-    partition = FetchPartition(partition=where.partition, fetch_offset=offset, partition_max_bytes=1_500)
+async def _fetch(connection: Connection, topic_partition: TopicPartition, offset: int) -> Any:
+    partition = FetchPartition(partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=1_500)
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=1 << 20,
         session_epoch=-1,
-        topics=[FetchTopic(topic=where.topic, partitions=[partition])],
+        topics=[FetchTopic(topic=topic_partition.topic, partitions=[partition])],
     )
     answer = await connection.request(request, 11)
     return answer.responses[0].partitions[0]
@@ -114,7 +117,7 @@ async def _check_commits(connection: Connection, done: Damage) -> list[str]:
         if is_store(done.path) or "__consumer_offsets-0" in done.path:
             return []  # without its topic, or with a damaged one, a group is not served
         await asyncio.sleep(0.005)
-    found = {partition.committed_offset for partition in answer.topics[0].partitions} if answer.topics else set()
+    committed = {partition.committed_offset for partition in answer.topics[0].partitions} if answer.topics else set()
     if "__consumer_offsets-0" in done.path or is_store(done.path):
-        return [] if found <= {COMMITTED, COMMITTED - 1, -1} else [f"offsets {found} were never committed"]
-    return [] if found == {COMMITTED} else [f"the group's offsets are {found}, not {COMMITTED}"]
+        return [] if committed <= {COMMITTED, COMMITTED - 1, -1} else [f"offsets {committed} were never committed"]
+    return [] if committed == {COMMITTED} else [f"the group's offsets are {committed}, not {COMMITTED}"]

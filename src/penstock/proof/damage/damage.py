@@ -93,7 +93,9 @@ async def build_templates(scratch: Path, seed: int) -> list[Template]:
             await _Filling(broker, random.Random(seed)).run(flush_half_way=name.endswith("flush"))
             server = broker.server.broker
             logs = {partition.topic_partition: _remember(partition.log) for partition in server.partitions}
-            settings = {where.topic: server.metadata.log_settings(where.topic) for where in logs}
+            settings = {
+                topic_partition.topic: server.metadata.log_settings(topic_partition.topic) for topic_partition in logs
+            }
             cluster_id = server.metadata.image.cluster_id
             files = _read_files(directory)  # while it runs and rests: what kill -9 leaves
         finally:
@@ -128,9 +130,9 @@ class _Filling:
             await self._broker.create_topic(name)
         await self._broker.create_topic("compacted", config={"cleanup.policy": "compact"})
         server = self._broker.server.broker
-        partitions = {tuple(one.topic_partition): one for one in server.partitions}
-        for one in partitions.values():
-            _shorten_segments(one.log)
+        partitions = {tuple(partition.topic_partition): partition for partition in server.partitions}
+        for partition in partitions.values():
+            _shorten_segments(partition.log)
         for half in range(2):
             for index in range(PARTITIONS):
                 self._append_singly(partitions["plain", index], is_idempotent=index > 0)
@@ -143,8 +145,8 @@ class _Filling:
             clean_log(partitions["compacted", 0].log.compaction, self._now_ms)
             await self._commit_offsets(COMMITTED - 1 + half)
             if half == 0 and flush_half_way:
-                for one in server.partitions:
-                    one.log.flushing.flush()
+                for partition in server.partitions:
+                    partition.log.flushing.flush()
                 server.directories.write_checkpoints()
         cut = partitions["cut", 0].log
         cut.delete_records_before(cut.log_end_offset // 3)
@@ -265,10 +267,10 @@ class Damage(NamedTuple):
 
     @property
     def touched(self) -> set[TopicPartition]:
-        found = {
+        directories = {
             names.parse_partition_directory(path.rpartition("/")[0]) for path in (self.path, self.other) if "/" in path
         }
-        return {where for where in found if where is not None}
+        return {topic_partition for topic_partition in directories if topic_partition is not None}
 
     def __str__(self) -> str:
         return f"{self.path}: {self.kind} from byte {self.first_byte} {self.other}".rstrip()
@@ -412,8 +414,8 @@ def _name_copy(dice: random.Random, template: Template, path: str) -> str | None
 
 
 def _first_difference(before: bytes, after: bytes) -> int:
-    for index, (one, other) in enumerate(zip(before, after, strict=False)):
-        if one != other:
+    for index, (old_byte, new_byte) in enumerate(zip(before, after, strict=False)):
+        if old_byte != new_byte:
             return index
     return min(len(before), len(after))
 

@@ -73,10 +73,10 @@ class _RefusedError(Exception):
 class LogCheck:
     """One partition after the start against what it held before the damage."""
 
-    def __init__(self, where: TopicPartition, original: OriginalLog, done: Damage) -> None:
-        self.where = where
+    def __init__(self, topic_partition: TopicPartition, original: OriginalLog, done: Damage) -> None:
+        self.topic_partition = topic_partition
         self.original = original
-        self.is_touched = where in done.touched
+        self.is_touched = topic_partition in done.touched
         self.is_log_damaged = self.is_touched and done.suffix == names.LOG
         self._done = done
         self.records = 0
@@ -105,7 +105,7 @@ class LogCheck:
             self.was_refused = True
 
     def _note(self, text: str) -> None:
-        self.findings.append(f"{self.where}: {text}")
+        self.findings.append(f"{self.topic_partition}: {text}")
 
     def _may_refuse(self) -> bool:
         """A directory in a file's place is no damage that a disk does; only the partition itself may fail."""
@@ -221,9 +221,9 @@ class LogCheck:
             wanted = self.original.by_timestamp[timestamp]
             if wanted < log.log_start_offset or self._is_start_damaged():
                 continue
-            found = log.reader.find_by_timestamp(timestamp)
-            if (found is None or found.offset != wanted) and not self._is_unprotected(names.TIME_INDEX):
-                self._note(f"time {timestamp} was found at {found}, not at {wanted}")
+            position = log.reader.find_by_timestamp(timestamp)
+            if (position is None or position.offset != wanted) and not self._is_unprotected(names.TIME_INDEX):
+                self._note(f"time {timestamp} was found at {position}, not at {wanted}")
 
     def _check_aborted(self, log: PartitionLog, served: list[int]) -> None:
         if not self.original.aborted or not served:
@@ -333,7 +333,8 @@ class DamageRounds:
             try:
                 if attempt == 0:
                     outcomes |= {
-                        _check_one(logs, where, template, done, dice, findings, report) for where in template.logs
+                        _check_one(logs, topic_partition, template, done, dice, findings, report)
+                        for topic_partition in template.logs
                     }
             finally:
                 logs.close(clean=dice.random() < 0.5)
@@ -342,19 +343,19 @@ class DamageRounds:
 
 def _check_one(
     logs: LogDirectories,
-    where: TopicPartition,
+    topic_partition: TopicPartition,
     template: Template,
     done: Damage,
     dice: random.Random,
     findings: list[str],
     report: DamageReport,
 ) -> bool:
-    log = logs.logs.get(where)
+    log = logs.logs.get(topic_partition)
     if log is None:
-        findings.append(f"{where} is not there")
+        findings.append(f"{topic_partition} is not there")
         return False
     log.advance_high_watermark(log.log_end_offset)
-    check = LogCheck(where, template.logs[where], done)
+    check = LogCheck(topic_partition, template.logs[topic_partition], done)
     check.run(log, dice)
     findings += check.findings
     report.records += check.records

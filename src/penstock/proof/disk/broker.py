@@ -96,8 +96,8 @@ class LocalBroker:
         self._thread.join()
         self._loop.close()
 
-    def is_online(self, where: Where) -> bool:
-        return self._server is not None and self._server.broker.partitions.is_online(*where)
+    def is_online(self, topic_partition: Where) -> bool:
+        return self._server is not None and self._server.broker.partitions.is_online(*topic_partition)
 
     def offline_places(self) -> set[str]:
         """Directories that are offline, and partitions that are so on their own."""
@@ -105,8 +105,8 @@ class LocalBroker:
         directories = broker.directories.offline
         places = {str(path) for path in directories}
         places |= {
-            str(where)
-            for where, log in broker.directories.logs.items()
+            str(topic_partition)
+            for topic_partition, log in broker.directories.logs.items()
             if log.offline_reason is not None and log.directory.parent not in directories
         }
         return places

@@ -39,7 +39,7 @@ _MOST_TEXT = 300  # characters of a finding: values may be long
 class PartitionView:
     """One partition from its start to its end, as a reader of either kind gets it."""
 
-    where: Where
+    topic_partition: Where
     code: ErrorCode | None = None
     log_start: int = 0
     high_watermark: int = 0
@@ -48,16 +48,21 @@ class PartitionView:
 
 
 def read_partition(
-    wire: Wire, where: Where, note: Callable[[str], None], *, is_committed: bool = False, has_holes: bool = False
+    wire: Wire,
+    topic_partition: Where,
+    note: Callable[[str], None],
+    *,
+    is_committed: bool = False,
+    has_holes: bool = False,
 ) -> PartitionView:
-    answer = _find_start(wire, where)
-    view = PartitionView(where, wire.judge(answer, f"the start of {where}"))
+    answer = _find_start(wire, topic_partition)
+    view = PartitionView(topic_partition, wire.judge(answer, f"the start of {topic_partition}"))
     if view.code is not ErrorCode.NONE:
         return view
     position = answer.offset
     while True:
-        answer = _fetch(wire, where, position, is_committed)
-        view.code = wire.judge(answer, f"a fetch of {where}")
+        answer = _fetch(wire, topic_partition, position, is_committed)
+        view.code = wire.judge(answer, f"a fetch of {topic_partition}")
         if view.code is not ErrorCode.NONE:
             return view
         view.log_start, view.high_watermark = answer.log_start_offset, answer.high_watermark
@@ -68,20 +73,22 @@ def read_partition(
         position = following
 
 
-def _find_start(wire: Wire, where: Where) -> Any:
-    partition = ListOffsetsPartition(partition_index=where[1], timestamp=_EARLIEST)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=where[0], partitions=[partition])])
+def _find_start(wire: Wire, topic_partition: Where) -> Any:
+    partition = ListOffsetsPartition(partition_index=topic_partition[1], timestamp=_EARLIEST)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic_partition[0], partitions=[partition])]
+    )
     answer = wire.ask(request, _LIST_OFFSETS_VERSION)
     return None if answer is None else answer.topics[0].partitions[0]
 
 
-def _fetch(wire: Wire, where: Where, position: int, is_committed: bool) -> Any:
-    partition = FetchPartition(partition=where[1], fetch_offset=position, partition_max_bytes=_MAX_BYTES)
+def _fetch(wire: Wire, topic_partition: Where, position: int, is_committed: bool) -> Any:
+    partition = FetchPartition(partition=topic_partition[1], fetch_offset=position, partition_max_bytes=_MAX_BYTES)
     request = FetchRequest(
         max_wait_ms=0,
         max_bytes=_MAX_BYTES,
         isolation_level=int(is_committed),
-        topics=[FetchTopic(topic=where[0], partitions=[partition])],
+        topics=[FetchTopic(topic=topic_partition[0], partitions=[partition])],
     )
     answer = wire.ask(request, _BY_NAME)
     return None if answer is None else answer.responses[0].partitions[0]
@@ -96,9 +103,9 @@ def _take(view: PartitionView, answer: Any, position: int, note: Callable[[str],
     try:
         for start, header in iterate_batches(data):
             if not is_crc_valid(data, start, header):
-                note(f"{view.where}: the batch at offset {header.base_offset} was served damaged")
+                note(f"{view.topic_partition}: the batch at offset {header.base_offset} was served damaged")
             if header.base_offset > following and not has_holes:
-                note(f"{view.where}: offset {following} is missing before {header.base_offset}")
+                note(f"{view.topic_partition}: offset {following} is missing before {header.base_offset}")
             while aborted and aborted[0][0] <= header.last_offset:
                 open_aborted.add(aborted.pop(0)[1])
             if header.is_control:
@@ -108,13 +115,15 @@ def _take(view: PartitionView, answer: Any, position: int, note: Callable[[str],
                 view.records += [record for record in iterate_records(batch) if record.offset >= position]
             following = max(following, header.next_offset)
     except ApiError as error:
-        note(f"{view.where}: what was served at {position} cannot be read: {error}")
+        note(f"{view.topic_partition}: what was served at {position} cannot be read: {error}")
     return following
 
 
 def note_served(view: PartitionView, history: History) -> None:
     """What stands at an offset never changes, and is what was acknowledged with it."""
-    poll = Poll(*view.where, tuple((record.offset, name_value(record.key, record.value)) for record in view.records))
+    poll = Poll(
+        *view.topic_partition, tuple((record.offset, name_value(record.key, record.value)) for record in view.records)
+    )
     process = _FIRST_READER + len(history.polls)  # each from the start, like a new one
     history.polls.append(Operation(process, Outcome.OK, (poll,), isolation=Isolation.READ_UNCOMMITTED))
 
@@ -161,10 +170,10 @@ class DiskCheck:
         for producer in transactional:
             self._settle(partial(producer.start, self._wire), f"{producer.name} cannot start")
         self._settle(self._is_everything_stable, "transactions are left open")
-        for where in self._targets:
-            self._views[where] = self._read(where, is_committed=False)
-            self._check_start(self._views[where])
-            note_served(self._views[where], self._history)
+        for topic_partition in self._targets:
+            self._views[topic_partition] = self._read(topic_partition, is_committed=False)
+            self._check_start(self._views[topic_partition])
+            note_served(self._views[topic_partition], self._history)
         self._check_history(transactional)
         self._check_topics()
 
@@ -180,32 +189,41 @@ class DiskCheck:
             time.sleep(_PAUSE_S)
 
     def _is_everything_stable(self) -> bool:
-        views = [self._read(where, is_committed=True) for where in self._targets]
+        views = [self._read(topic_partition, is_committed=True) for topic_partition in self._targets]
         return all(view.code is ErrorCode.NONE and view.last_stable == view.high_watermark for view in views)
 
-    def _read(self, where: Where, is_committed: bool) -> PartitionView:
+    def _read(self, topic_partition: Where, is_committed: bool) -> PartitionView:
         return read_partition(
-            self._wire, where, self._note, is_committed=is_committed, has_holes=where == self._compacted
+            self._wire,
+            topic_partition,
+            self._note,
+            is_committed=is_committed,
+            has_holes=topic_partition == self._compacted,
         )
 
     # ---- records, transactions, offsets
 
     def _check_start(self, view: PartitionView) -> None:
-        if view.log_start > self._history.low_watermarks.get(view.where, 0) and view.where not in self._retained:
-            self._note(f"{view.where} begins at {view.log_start}, and nobody deleted anything")
+        if (
+            view.log_start > self._history.low_watermarks.get(view.topic_partition, 0)
+            and view.topic_partition not in self._retained
+        ):
+            self._note(f"{view.topic_partition} begins at {view.log_start}, and nobody deleted anything")
 
     def _check_history(self, transactional: Sequence[TransactionalProducer]) -> None:
         """By the rules of all rounds. What retention deleted may be gone, and what a newer record replaced."""
         final = {}
-        for where in self._targets:
-            records = self._read(where, is_committed=True).records
-            final[where] = [(record.offset, name_value(record.key, record.value)) for record in records]
-        offset_place = min(where for where in self._targets if where[0] == self._transacted)
+        for topic_partition in self._targets:
+            records = self._read(topic_partition, is_committed=True).records
+            final[topic_partition] = [(record.offset, name_value(record.key, record.value)) for record in records]
+        offset_place = min(
+            topic_partition for topic_partition in self._targets if topic_partition[0] == self._transacted
+        )
         committed = {
             (producer.group, offset_place): self._committed_offset(producer.group, self._targets)
             for producer in transactional
         }
-        starts = {where: self._views[where].log_start for where in self._retained}
+        starts = {topic_partition: self._views[topic_partition].log_start for topic_partition in self._retained}
         anomalies = judge_history(self._history, final, committed, self._compacted[0], starts)
         least, most = self._history.committed, self._history.commit_attempted
         offset = self._committed_offset(PLAIN_GROUP, self._targets)

@@ -86,14 +86,14 @@ class Sent:
     """One record, who sent it where, and what became of it as far as the client knows."""
 
     producer: str
-    where: Where
+    topic_partition: Where
     value: bytes
     key: bytes | None = None
     outcome: Outcome = Outcome.UNKNOWN
     offset: int | None = None  # of the acknowledgement; one of a copy has none
 
     def action(self) -> Send:
-        return Send(*self.where, name_value(self.key, self.value), self.offset, self.key)
+        return Send(*self.topic_partition, name_value(self.key, self.value), self.offset, self.key)
 
 
 def name_value(key: bytes | None, value: bytes | None) -> bytes:
@@ -183,34 +183,34 @@ class Producer:
         return b"%b/%d/%b" % (self.name.encode(), self.numbers, b"." * size)
 
     def produce(
-        self, wire: Wire, where: Where, batch: bytes, *, acks: int = -1, transactional_id: str | None = None
+        self, wire: Wire, topic_partition: Where, batch: bytes, *, acks: int = -1, transactional_id: str | None = None
     ) -> tuple[ErrorCode | None, int]:
-        topic, partition = where
+        topic, partition = topic_partition
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
         request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=10_000, topic_data=[data])
         answer = wire.ask(request, _BY_NAME)
         if answer is None:
             return None, -1
         answer = answer.responses[0].partition_responses[0]
-        code = wire.judge(answer, f"a batch for {where}")
+        code = wire.judge(answer, f"a batch for {topic_partition}")
         if code is not ErrorCode.NONE:
             self.history.refused += 1
-        if code is ErrorCode.KAFKA_STORAGE_ERROR and self.is_online(where):
-            self.history.findings.append(f"{where} is online and refused a batch of {self.name}")
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and self.is_online(topic_partition):
+            self.history.findings.append(f"{topic_partition} is online and refused a batch of {self.name}")
         return code, answer.base_offset
 
 
 class PlainProducer(Producer):
-    def send(self, wire: Wire, where: Where, random_numbers: random.Random, keys: int = 0) -> None:
+    def send(self, wire: Wire, topic_partition: Where, random_numbers: random.Random, keys: int = 0) -> None:
         sent = []
         for _ in range(random_numbers.randint(1, 3)):
             value = self.next_value(random_numbers)
             key = b"key-%d" % random_numbers.randrange(keys) if keys else None
-            sent.append(Sent(self.name, where, value, key))
+            sent.append(Sent(self.name, topic_partition, value, key))
         self.history.sent += sent
         now_ms = self.clock.tick()
         batch = build_batch([Record(each.key, each.value, (), now_ms) for each in sent])
-        code, offset = self.produce(wire, where, batch, acks=random_numbers.choice((1, -1)))
+        code, offset = self.produce(wire, topic_partition, batch, acks=random_numbers.choice((1, -1)))
         if code is ErrorCode.NONE:
             _acknowledge(sent, offset)
 
@@ -226,33 +226,33 @@ class IdempotentProducer(Producer):
     def pending(self) -> list[Where]:
         return list(self._pending)
 
-    def send(self, wire: Wire, where: Where, random_numbers: random.Random) -> None:
+    def send(self, wire: Wire, topic_partition: Where, random_numbers: random.Random) -> None:
         if self.producer_id < 0 and not self._start(wire):
             return
-        if where in self._pending and not self.resend(wire, where):
+        if topic_partition in self._pending and not self.resend(wire, topic_partition):
             return
-        records = [Sent(self.name, where, self.next_value(random_numbers)) for _ in range(2)]
+        records = [Sent(self.name, topic_partition, self.next_value(random_numbers)) for _ in range(2)]
         self.history.sent += records
         now_ms = self.clock.tick()
         batch = build_batch(
             [Record(None, each.value, (), now_ms) for each in records],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            base_sequence=self._sequences[where],
+            base_sequence=self._sequences[topic_partition],
         )
-        self._pending[where] = (batch, records)
-        self.resend(wire, where)
+        self._pending[topic_partition] = (batch, records)
+        self.resend(wire, topic_partition)
 
-    def resend(self, wire: Wire, where: Where) -> bool:
-        batch, records = self._pending[where]
-        code, offset = self.produce(wire, where, batch)
+    def resend(self, wire: Wire, topic_partition: Where) -> bool:
+        batch, records = self._pending[topic_partition]
+        code, offset = self.produce(wire, topic_partition, batch)
         if code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
-            self.history.findings.append(f"{where} has forgotten what {self.name} wrote: {code.name}")
+            self.history.findings.append(f"{topic_partition} has forgotten what {self.name} wrote: {code.name}")
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             return False
         _acknowledge(records, offset)
-        self._sequences[where] += len(records)
-        del self._pending[where]
+        self._sequences[topic_partition] += len(records)
+        del self._pending[topic_partition]
         return True
 
     def _start(self, wire: Wire) -> bool:
@@ -285,15 +285,17 @@ class TransactionalProducer(Producer):
         transaction = Transaction(self.name, [])
         self.history.transactions.append(transaction)
         is_whole = True
-        for where in random_numbers.sample(list(targets), min(3, len(targets))):
-            is_whole = is_whole and self._write(wire, where, transaction, random_numbers)
+        for topic_partition in random_numbers.sample(list(targets), min(3, len(targets))):
+            is_whole = is_whole and self._write(wire, topic_partition, transaction, random_numbers)
         if is_whole and random_numbers.random() < 0.5:
             is_whole = self._send_offset(wire, transaction, targets[0])
         is_commit = is_whole and random_numbers.random() < 0.7
         self._end(wire, transaction, is_commit)
 
-    def _write(self, wire: Wire, where: Where, transaction: Transaction, random_numbers: random.Random) -> bool:
-        sent = [Sent(self.name, where, self.next_value(random_numbers)) for _ in range(2)]
+    def _write(
+        self, wire: Wire, topic_partition: Where, transaction: Transaction, random_numbers: random.Random
+    ) -> bool:
+        sent = [Sent(self.name, topic_partition, self.next_value(random_numbers)) for _ in range(2)]
         transaction.records += sent
         now_ms = self.clock.tick()
         batch = build_batch(
@@ -304,21 +306,21 @@ class TransactionalProducer(Producer):
             is_transactional=True,
         )
         for _ in range(_ATTEMPTS):
-            code, _ = self.produce(wire, where, batch, transactional_id=self.name)
+            code, _ = self.produce(wire, topic_partition, batch, transactional_id=self.name)
             if code not in _PASSING:
                 break
             time.sleep(_ATTEMPT_PAUSE_S)
         return code is ErrorCode.NONE
 
-    def _send_offset(self, wire: Wire, transaction: Transaction, where: Where) -> bool:
-        transaction.commit = Commit(self.group, *where, self.numbers)
-        partition = TxnOffsetCommitRequestPartition(partition_index=where[1], committed_offset=self.numbers)
+    def _send_offset(self, wire: Wire, transaction: Transaction, topic_partition: Where) -> bool:
+        transaction.commit = Commit(self.group, *topic_partition, self.numbers)
+        partition = TxnOffsetCommitRequestPartition(partition_index=topic_partition[1], committed_offset=self.numbers)
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=self.group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=where[0], partitions=[partition])],
+            topics=[TxnOffsetCommitRequestTopic(name=topic_partition[0], partitions=[partition])],
         )
         answer = _insist(lambda: _first_partition(wire.ask(request)))
         return wire.judge(answer, "offsets in a transaction") is ErrorCode.NONE
@@ -346,11 +348,13 @@ def find_coordinators(wire: Wire) -> None:
         wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["disk-rounds"]), 4)
 
 
-def commit_offset(wire: Wire, history: History, where: Where) -> None:
+def commit_offset(wire: Wire, history: History, topic_partition: Where) -> None:
     history.commit_attempted += 1
-    partition = OffsetCommitRequestPartition(partition_index=where[1], committed_offset=history.commit_attempted)
+    partition = OffsetCommitRequestPartition(
+        partition_index=topic_partition[1], committed_offset=history.commit_attempted
+    )
     request = OffsetCommitRequest(
-        group_id=PLAIN_GROUP, topics=[OffsetCommitRequestTopic(name=where[0], partitions=[partition])]
+        group_id=PLAIN_GROUP, topics=[OffsetCommitRequestTopic(name=topic_partition[0], partitions=[partition])]
     )
     answer = _insist(lambda: _first_partition(wire.ask(request, 9)))
     if wire.judge(answer, "a commit of offsets") is ErrorCode.NONE:

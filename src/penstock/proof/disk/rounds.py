@@ -53,8 +53,8 @@ _TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 _TARGETS: list[Where] = [(name, index) for name, (count, _) in _TOPICS.items() for index in range(count)]
 _COMPACTED: Where = ("compacted", 0)
 _RETAINED: Where = ("retained", 0)
-_TRANSACTED: list[Where] = [where for where in _TARGETS if where[0] == "transacted"]
-_WRITTEN: list[Where] = [where for where in _TARGETS if where != _COMPACTED]
+_TRANSACTED: list[Where] = [topic_partition for topic_partition in _TARGETS if topic_partition[0] == "transacted"]
+_WRITTEN: list[Where] = [topic_partition for topic_partition in _TARGETS if topic_partition != _COMPACTED]
 _KEYS = 5
 _CHORES = ("flush", "checkpoints", "compaction", "retention", "file removal", "checkpoints")
 # What a crash leaves behind the last whole batch of a log.
@@ -165,9 +165,9 @@ class DiskRound:
 
     def _read(self) -> None:
         with self.files.during("fetch"):
-            for where in _TARGETS:
-                has_holes = where == _COMPACTED
-                view = read_partition(self._wire, where, self.history.findings.append, has_holes=has_holes)
+            for topic_partition in _TARGETS:
+                has_holes = topic_partition == _COMPACTED
+                view = read_partition(self._wire, topic_partition, self.history.findings.append, has_holes=has_holes)
                 note_served(view, self.history)
 
     def _change_topics(self) -> None:
@@ -216,15 +216,15 @@ class DiskRound:
         """On a healed disk: everything is there, everything can be written, and the files are whole."""
         self._start(None)
         self._create_topics()
-        for where in self._idempotent.pending:
-            if not self._idempotent.resend(self._wire, where):
-                self.history.findings.append(f"the idempotent producer cannot go on in {where}")
+        for topic_partition in self._idempotent.pending:
+            if not self._idempotent.resend(self._wire, topic_partition):
+                self.history.findings.append(f"the idempotent producer cannot go on in {topic_partition}")
         checker = DiskCheck(self._wire, self.history, _TARGETS, _COMPACTED, [_RETAINED], _TRANSACTED[0][0])
         checker.run(self._transactional)
-        for where in _TARGETS:
-            self._plain.send(self._wire, where, self._random, _KEYS)
+        for topic_partition in _TARGETS:
+            self._plain.send(self._wire, topic_partition, self._random, _KEYS)
             if self.history.sent[-1].outcome is not Outcome.OK:
-                self.history.findings.append(f"{where} cannot be written after the last start")
+                self.history.findings.append(f"{topic_partition} cannot be written after the last start")
         with self.files.during(None):
             self._wire.close()
             self._broker.stop()

@@ -158,8 +158,10 @@ def _group_records() -> Sequence[tuple[bytes, bytes | None]]:
         "instance", "rack", "client", "host", frozenset({"topic"}), "t.*", 1_000, "uniform",
         consumer_records.ClassicMembership(1_000, (Protocol("range", b"\0\1"),)),
     )  # fmt: skip
-    where = TopicIdPartition(b"\1" * 16, 0)
-    assignment = consumer_records.RecordedAssignment(2, 1, consumer_records.MemberState(0), {where: 1}, {where: 2})
+    topic_partition = TopicIdPartition(b"\1" * 16, 0)
+    assignment = consumer_records.RecordedAssignment(
+        2, 1, consumer_records.MemberState(0), {topic_partition: 1}, {topic_partition: 2}
+    )
     return [
         encode_offset("group", "topic", 0, CommittedOffset(5, 1, "metadata", 1, topic_id=b"\2" * 16)),
         encode_offset("group", "topic", 1, CommittedOffset(5, expire_timestamp_ms=9)),
@@ -172,7 +174,7 @@ def _group_records() -> Sequence[tuple[bytes, bytes | None]]:
         consumer_records.encode_subscription("consumers", "member", subscription),
         consumer_records.encode_subscription("consumers", "member", None),
         consumer_records.encode_target_epoch("consumers", 3, 1),
-        consumer_records.encode_target("consumers", "member", [where]),
+        consumer_records.encode_target("consumers", "member", [topic_partition]),
         consumer_records.encode_target("consumers", "member", None),
         consumer_records.encode_assignment("consumers", "member", assignment),
         consumer_records.encode_assignment("consumers", "member", None),

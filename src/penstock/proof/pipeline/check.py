@@ -66,11 +66,13 @@ def check_outputs(directory: Path, servers: str, count: int) -> list[str]:
     return [f"{place}: {difference}" for place, difference in differences.items() if difference]
 
 
-def compare(expected: Iterable[int], found: Iterable[int]) -> str:
+def compare(expected: Iterable[int], numbers_read: Iterable[int]) -> str:
     """Empty when each is there once and nothing else is. An output is judged as a log in which any order is right."""
     place = ("output", 0)
     history = [Operation(number, Outcome.OK, (Send(*place, number),)) for number in expected]
-    anomalies = check(history, final={place: list(enumerate(found))}, expected=Expectations(is_complete=True)).anomalies
+    anomalies = check(
+        history, final={place: list(enumerate(numbers_read))}, expected=Expectations(is_complete=True)
+    ).anomalies
     wrong = {
         name: {number for anomaly in anomalies if anomaly.kind in kinds and isinstance(number := anomaly.value, int)}
         for name, kinds in _WRONG.items()

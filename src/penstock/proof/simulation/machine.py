@@ -145,10 +145,10 @@ class Machine:
     async def _serve(self, loop: VirtualLoop) -> None:
         assert self._store is not None
         chance = random.Random(self._chance.getrandbits(64))
-        around = Surroundings(self.world, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
+        surroundings = Surroundings(self.world, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         try:
-            server = await BrokerServer.compose(self._config, self._store, around, metrics)
+            server = await BrokerServer.compose(self._config, self._store, surroundings, metrics)
         except (LogDirectoryError, OSError) as error:
             self.notebook.note("broker", f"cannot start: {type(error).__name__}")
             self.world.after(_RESTART_MS, BROKER, self._start_again)

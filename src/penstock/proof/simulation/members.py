@@ -51,21 +51,21 @@ class GroupClient(Client):
         super().__init__(number, kind, setting, seed)
         self._next_offset = number * 1_000_000
 
-    def commit(self, where: Partition) -> Steps:
+    def commit(self, topic_partition: Partition) -> Steps:
         """A new offset each time, so that it is known which commit is found again."""
         self._next_offset += 1
         offset = self._next_offset
-        attempt = self.notebook.begin(self.number, Commit(self.group, *where, offset))
-        partition = OffsetCommitRequestPartition(partition_index=where[1], committed_offset=offset)
+        attempt = self.notebook.begin(self.number, Commit(self.group, *topic_partition, offset))
+        partition = OffsetCommitRequestPartition(partition_index=topic_partition[1], committed_offset=offset)
         request = OffsetCommitRequest(
             group_id=self.group,
             generation_id_or_member_epoch=self.generation,
             member_id=self.member_id,
-            topics=[OffsetCommitRequestTopic(name=where[0], partitions=[partition])],
+            topics=[OffsetCommitRequestTopic(name=topic_partition[0], partitions=[partition])],
         )
         response = yield from ask(Call(request, self.commit_version), OffsetCommitResponse)
         code = None if response is None else response.topics[0].partitions[0].error_code
-        self.note(f"commits {offset} of {where[1]}: {None if code is None else ErrorCode(code).name}")
+        self.note(f"commits {offset} of {topic_partition[1]}: {None if code is None else ErrorCode(code).name}")
         outcome = Outcome.UNKNOWN if code is None or code in UNCERTAIN else Outcome.FAILED
         self.notebook.end(attempt, Outcome.OK if code == 0 else outcome)
 

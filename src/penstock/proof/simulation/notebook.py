@@ -101,7 +101,7 @@ class Notebook:
 
         def kept(process: int, action: Action) -> Action:
             if isinstance(action, Assign):
-                uncertain.difference_update({(process, where) for where in action.partitions})
+                uncertain.difference_update({(process, topic_partition) for topic_partition in action.partitions})
                 return action
             if isinstance(action, Send | Commit):
                 return action

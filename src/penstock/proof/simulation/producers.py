@@ -79,10 +79,11 @@ class Producer(Client):
         super().__init__(number, kind, setting, seed)
         self.sequences: dict[Partition, int] = {}
 
-    def produce(self, where: Partition, records: list[Record]) -> Generator[Call | float, Any, Written]:
+    def produce(self, topic_partition: Partition, records: list[Record]) -> Generator[Call | float, Any, Written]:
         """Tries until something definite is known, or until patience ends. One sequence for all tries."""
+        log_name = f"{topic_partition[0]}-{topic_partition[1]}"
         is_numbered = self.producer_id >= 0
-        sequence = self.sequences.get(where, 0) if is_numbered else -1
+        sequence = self.sequences.get(topic_partition, 0) if is_numbered else -1
         batch = build_batch(
             records,
             producer_id=self.producer_id,
@@ -95,7 +96,10 @@ class Producer(Client):
             acks=-1,
             timeout_ms=1_000,
             topic_data=[
-                TopicProduceData(name=where[0], partition_data=[PartitionProduceData(index=where[1], records=batch)])
+                TopicProduceData(
+                    name=topic_partition[0],
+                    partition_data=[PartitionProduceData(index=topic_partition[1], records=batch)],
+                )
             ],
         )
         may_be_there = False
@@ -105,12 +109,12 @@ class Producer(Client):
             if answer is None:
                 may_be_there = True
             elif answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self.note(f"{where[0]}-{where[1]} sequence {sequence} at {answer.base_offset}")
+                self.note(f"{log_name} sequence {sequence} at {answer.base_offset}")
                 if is_numbered:
-                    self.sequences[where] = sequence + len(records)
+                    self.sequences[topic_partition] = sequence + len(records)
                 return Written(Outcome.OK, answer.base_offset if answer.error_code == 0 else None)
             else:
-                self.note(f"{where[0]}-{where[1]} sequence {sequence}: {ErrorCode(answer.error_code).name}")
+                self.note(f"{log_name} sequence {sequence}: {ErrorCode(answer.error_code).name}")
                 may_be_there = may_be_there or answer.error_code in UNCERTAIN
                 if answer.error_code not in TRANSIENT:
                     return Written(Outcome.UNKNOWN if may_be_there else Outcome.FAILED, error=answer.error_code)
@@ -140,22 +144,22 @@ class Producer(Client):
             yield _RETRY_MS * 3
         return False
 
-    def some_records(self, where: Partition, attempt: Attempt) -> list[Record]:
+    def some_records(self, topic_partition: Partition, attempt: Attempt) -> list[Record]:
         """One to three new records; the attempt is told of them."""
         records = []
         for _ in range(self.chance.randint(1, 3)):
             value = self.unique()
-            is_keyed = where[0] == KEYED
+            is_keyed = topic_partition[0] == KEYED
             key = self.chance.choice(KEYS) if is_keyed else None
             is_tombstone = is_keyed and self.chance.random() < 0.2
-            attempt.actions.append(Send(*where, name_value(key, value), key=key, is_tombstone=is_tombstone))
+            attempt.actions.append(Send(*topic_partition, name_value(key, value), key=key, is_tombstone=is_tombstone))
             records.append(build_record(key, value, self.now_ms(), is_tombstone=is_tombstone))
         return records
 
-    def write(self, where: Partition, attempt: Attempt) -> Generator[Call | float, Any, Outcome]:
+    def write(self, topic_partition: Partition, attempt: Attempt) -> Generator[Call | float, Any, Outcome]:
         """Some new records; the attempt is told of them, and of their offsets."""
-        records = self.some_records(where, attempt)
-        written = yield from self.produce(where, records)
+        records = self.some_records(topic_partition, attempt)
+        written = yield from self.produce(topic_partition, records)
         if attempt.actions and written.offset is not None and written.offset >= 0:
             attempt.number_sends(len(records), written.offset)
         return written.outcome
@@ -172,9 +176,9 @@ class SimpleProducer(Producer):
         while self.goes_on:
             if self.is_idempotent and self.producer_id < 0 and not (yield from self.initialise()):
                 return
-            where = self.choose_partition()
+            topic_partition = self.choose_partition()
             attempt = self.notebook.begin(self.number)
-            outcome = yield from self.write(where, attempt)
+            outcome = yield from self.write(topic_partition, attempt)
             self.notebook.end(attempt, outcome)
             if outcome is not Outcome.OK:
                 self.producer_id = -1  # what has become of the sequence is not known
@@ -201,7 +205,7 @@ class BriefProducer(SimpleProducer):
     def choose_partition(self) -> Partition:
         return (BRIEF, 0)
 
-    def some_records(self, where: Partition, attempt: Attempt) -> list[Record]:
+    def some_records(self, topic_partition: Partition, attempt: Attempt) -> list[Record]:
         return [Record(None, self.unique().encode(), timestamp=self.now_ms())]
 
 
@@ -240,8 +244,8 @@ class TransactionalProducer(Producer):
         targets = self.chance.sample([*everywhere, (KEYED, 0)], self.chance.randint(1, 3))
         if self.adds_partitions and not (yield from self._add_partitions(targets)):
             return self._start_over()
-        for where in targets:
-            if (yield from self.write(where, attempt)) is not Outcome.OK:
+        for topic_partition in targets:
+            if (yield from self.write(topic_partition, attempt)) is not Outcome.OK:
                 return self._start_over()
             if self.chance.random() < 0.2:
                 yield self.pause()

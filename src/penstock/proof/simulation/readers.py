@@ -56,8 +56,8 @@ class Reader(Client):
                 continue
             for topic in response.responses:
                 for data in topic.partitions:
-                    where = (topic.topic, data.partition_index)
-                    actions += self._take(where, data, positions)
+                    topic_partition = (topic.topic, data.partition_index)
+                    actions += self._take(topic_partition, data, positions)
             if actions:
                 self.notebook.polled(self.number, self.isolation, invoked, tuple(actions))
             yield self.pause()
@@ -77,24 +77,29 @@ class Reader(Client):
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
         )
 
-    def _take(self, where: Partition, data: PartitionData, positions: dict[Partition, int]) -> Iterator[Action]:
+    def _take(
+        self, topic_partition: Partition, data: PartitionData, positions: dict[Partition, int]
+    ) -> Iterator[Action]:
+        log_name = f"{topic_partition[0]}-{topic_partition[1]}"
         if data.error_code:
-            self.note(f"{where[0]}-{where[1]} from {positions[where]}: {ErrorCode(data.error_code).name}")
+            self.note(f"{log_name} from {positions[topic_partition]}: {ErrorCode(data.error_code).name}")
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.notebook.fail(f"{self.name} stands at {positions[where]} of {where}, which is out of range")
-                positions[where] = 0
-                yield Assign(frozenset([where]))
+                self.notebook.fail(
+                    f"{self.name} stands at {positions[topic_partition]} of {topic_partition}, which is out of range"
+                )
+                positions[topic_partition] = 0
+                yield Assign(frozenset([topic_partition]))
             elif data.error_code not in TRANSIENT:
-                self.notebook.fail(f"{self.name} cannot read {where}: {ErrorCode(data.error_code).name}")
+                self.notebook.fail(f"{self.name} cannot read {topic_partition}: {ErrorCode(data.error_code).name}")
             return
-        found = open_batches(data, positions[where], self.isolation)
-        if found.is_damaged:
-            self.notebook.fail(f"{self.name} was served a damaged batch of {where}")
-        positions[where] = found.next_offset
-        seen = tuple((record.offset, name_record(record)) for record in found.records)
+        batches = open_batches(data, positions[topic_partition], self.isolation)
+        if batches.is_damaged:
+            self.notebook.fail(f"{self.name} was served a damaged batch of {topic_partition}")
+        positions[topic_partition] = batches.next_offset
+        seen = tuple((record.offset, name_record(record)) for record in batches.records)
         if seen:
-            self.note(f"{where[0]}-{where[1]}: {seen[0][0]} to {seen[-1][0]}")
-            yield Poll(*where, seen)
+            self.note(f"{log_name}: {seen[0][0]} to {seen[-1][0]}")
+            yield Poll(*topic_partition, seen)
 
 
 class CommittedReader(Reader):

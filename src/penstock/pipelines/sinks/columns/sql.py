@@ -79,9 +79,9 @@ def _type_maker(kind: str) -> Callable[[str], Any] | None:
     def binary(dialect: str) -> Any:
         return mysql.LONGBLOB() if is_mysql(dialect) else sa.LargeBinary()
 
-    found = _DECIMAL.fullmatch(kind)
-    if found:
-        precision, scale = int(found[1]), int(found[2])
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal:
+        precision, scale = int(decimal[1]), int(decimal[2])
         return lambda _: sa.Numeric(precision, scale)
     if kind.startswith(NESTED):
         return text
@@ -107,7 +107,7 @@ def is_mysql(dialect: str) -> bool:
 
 
 def check_fit(rows: Sequence[SqlColumn], table: str, table_columns: Sequence[Mapping[str, Any]]) -> None:
-    """`found`: the table's columns as SQLAlchemy's inspector tells them."""
+    """`table_columns`: the columns of the table as SQLAlchemy's inspector tells them."""
     given = {column.name for column in rows}
     wrong = [f"{name} is not in the table" for name in sorted(given - {column["name"] for column in table_columns})]
     wrong += [

@@ -186,10 +186,10 @@ def _avro_type(kind: pa.DataType, name: str) -> Any:
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if types.is_timestamp(kind):
         return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
-    found = _AVRO_TYPES.get(str(kind))
-    if found is None:
+    simple_type = _AVRO_TYPES.get(str(kind))
+    if simple_type is None:
         raise PipelineError(f"the column {name} is {kind}, which an Avro file in S3 cannot hold")
-    return found
+    return simple_type
 
 
 _AVRO_TYPES: Mapping[str, Any] = {

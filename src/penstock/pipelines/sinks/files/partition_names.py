@@ -14,7 +14,7 @@ _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
 def escape(value: str) -> str:
-    return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", value)
+    return _ESCAPED.sub(lambda character: f"%{ord(character.group()):02X}", value)
 
 
 def unescape(text: str) -> str:
