@@ -1,4 +1,4 @@
-"""`make test` and `make interop`: in parts beside each other, since tests with Java spend half of their time waiting.
+"""`make test` and `make interop`: in parts beside each other, since servers keep a test waiting for half of its time.
 
 `run_tests.py test` and `run_tests.py interop` run every part; with arguments behind they are plain pytest:
 `make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`.
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 PIPELINES = "tests/pipelines"
+# Where tests start brokers and wait for them.
+WITH_SERVERS = ("tests/clients", "tests/integration")
 # Where every test starts Spark anew. The others of the pipelines share one session.
 OWN_SPARK = (
     f"{PIPELINES}/test_cluster.py",
@@ -30,7 +32,8 @@ INTEROP_OPTIONS = (
 # The parts of a run, by name. The first one's output is seen as it comes, that of the others when they have ended.
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "test": {
-        "the broker": (f"--ignore={PIPELINES}",),
+        "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_SERVERS)),
+        "brokers that run": WITH_SERVERS,
         "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in OWN_SPARK)),
         "pipelines with a Spark of their own": OWN_SPARK,
     },

@@ -6,7 +6,6 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -27,7 +26,6 @@ def wrong(entries: list[Entry]) -> list[str]:
     return [entry.what for entry in entries if not entry.is_right]
 
 
-@pytest.mark.timeout(240)
 def test_the_books_balance_after_a_run_and_tell_when_a_row_is_doubled_or_lost(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
