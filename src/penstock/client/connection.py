@@ -12,7 +12,6 @@ import contextlib
 import socket
 import ssl
 import time
-from types import TracebackType
 from typing import Any, Self
 
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
@@ -193,12 +192,7 @@ class BlockingConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read_frame(self, deadline: float | None) -> bytes:

@@ -21,7 +21,7 @@ _RENAMED = {
     "ssl.truststore.location": "ssl.ca.location",
 }
 
-# They steer the Java client's insides (classes, memory, metrics); leaving them out changes nothing here.
+# These settings steer the Java client's insides (classes, memory, metrics); leaving them out changes nothing here.
 JAVA_ONLY = frozenset(
     {
         "auto.include.jmx.reporter", "buffer.memory", "default.api.timeout.ms", "exclude.internal.topics",

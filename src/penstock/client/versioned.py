@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self, TypeVar
 
 from penstock.client.addresses import Address
@@ -100,12 +99,7 @@ class VersionedClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -21,7 +21,7 @@ class BatchError(PipelineError):
 
 
 def missing_module(error: ModuleNotFoundError, needed_by: str) -> PipelineError:
-    """What is said when `needed_by` imports a module that is not installed."""
+    """The error for a user whose `needed_by` imports a module that is not installed."""
     name = error.name or "?"
     hint = INSTALL_SPARK if name.partition(".")[0] in _EXTRA_MODULES else ""
     return PipelineError(f"{needed_by} needs the module {name!r}, which is not installed", hint)

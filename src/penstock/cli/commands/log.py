@@ -24,8 +24,11 @@ from penstock.log.formats import names
 
 app = typer.Typer(help="Look into log files, without a broker.", no_args_is_help=True, rich_markup_mode=None)
 
-Found = TypeVar("Found")
-ReadDirectory = Callable[[Path, frozenset[str] | None], Iterable[Found]]
+Row = TypeVar("Row")
+ReadDirectory = Callable[[Path, frozenset[str] | None], Iterable[Row]]
+
+DataDirectories = Annotated[list[Path], typer.Argument(metavar="DIR", help="Data directories.", show_default=False)]
+OnlyTopics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")]
 
 # Of a directory, the files with something to show; the rest belongs to them.
 _DUMPED_SUFFIXES = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.SNAPSHOT)
@@ -127,7 +130,7 @@ def format_document(document: dict[str, Any]) -> str:
 
 
 def _batch_fields(document: dict[str, Any]) -> dict[str, Any]:
-    """What says nothing is left out: no producer, no flags."""
+    """Fields without information are left out: no producer, no flags."""
     fields = {
         "position": document["position"],
         "size": document["size"],
@@ -157,9 +160,9 @@ def _format_value(key: str, value: Any) -> str:
     return str(value)
 
 
-def _read_each(directories: list[Path], topics: list[str] | None, read: ReadDirectory[Found]) -> list[Found]:
+def _read_each(directories: list[Path], topics: list[str] | None, read: ReadDirectory[Row]) -> list[Row]:
     wanted = frozenset(topics) if topics else None
-    rows: list[Found] = []
+    rows: list[Row] = []
     for directory in directories:
         if not directory.is_dir():
             raise UsageError(f"{directory} is not a directory")
@@ -169,8 +172,8 @@ def _read_each(directories: list[Path], topics: list[str] | None, read: ReadDire
 
 @app.command()
 def dirs(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Data directories.", show_default=False)],
-    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")] = None,
+    directories: DataDirectories,
+    topic: OnlyTopics = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the partitions in data directories, their segments and sizes. (Of a running cluster: cluster log-dirs.)"""
@@ -183,8 +186,8 @@ def dirs(
 
 @app.command()
 def cleaner(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Data directories.", show_default=False)],
-    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")] = None,
+    directories: DataDirectories,
+    topic: OnlyTopics = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how far compaction has come: the offset each partition is clean to, and what is dirty behind it."""

@@ -1,4 +1,4 @@
-"""What is said about brokers: addresses, APIs, features, directories."""
+"""How commands show brokers: addresses, APIs, features, directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about groups: members, states, and the lag of each partition."""
+"""How commands show groups: members, states, and the lag of each partition."""
 
 from __future__ import annotations
 

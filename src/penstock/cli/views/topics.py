@@ -1,4 +1,4 @@
-"""What is said about topics: pure shapes between the client library's answers and the output."""
+"""How commands show topics: pure shapes between the client library's answers and the output."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class CreateTopicResult(NamedTuple):
     name: str
     code: ErrorCode
     message: str | None
-    # What was created, or with `validate_only` would have been.
+    # The topic as created, or as `validate_only` would have created it.
     topic: TopicImage | None = None
 
 

@@ -145,7 +145,7 @@ def sequence_path(path: str, number: int) -> str:
 
 
 class Watches:
-    """The watches of a store in this process: who is to be told of which path."""
+    """The watches of a store in this process: the watchers of each path."""
 
     def __init__(self) -> None:
         self._watchers: dict[str, dict[object, Watcher]] = {}

@@ -141,7 +141,7 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, _translated, self._path, lambda: function(argument))
 
-    # What follows runs on the store's thread.
+    # The methods below run on the store's thread.
 
     def _read_many(self, paths: Sequence[str]) -> list[Node | None]:
         select = "SELECT data, version FROM node WHERE path = ?"

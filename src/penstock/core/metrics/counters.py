@@ -413,7 +413,7 @@ class BrokerMetrics:
         self.gauge_names.add(name)
 
     def read_gauges(self) -> Generator[None, None, dict[str, list[Sample]]]:
-        """Those that have a source: an absent metric is honest, a zero would not be."""
+        """The values of gauges that have a source. A gauge without one is left out, because a zero would be a lie."""
         samples: dict[str, list[Sample]] = {}
         for survey, names in self._surveys:
             readings = yield from survey()

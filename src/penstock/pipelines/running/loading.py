@@ -49,7 +49,7 @@ def load_pipeline(reference: str, given: Mapping[str, str]) -> Pipeline:
 
 
 def find_pipelines(module: ModuleType) -> dict[str, Pipeline | Callable[..., Any]]:
-    """Those written in the module: pipelines, and functions annotated as returning one."""
+    """The pipelines that the module defines: values, and functions annotated as returning a pipeline."""
     pipelines: dict[str, Pipeline | Callable[..., Any]] = {}
     for name, value in vars(module).items():
         is_maker = inspect.isfunction(value) and value.__module__ == module.__name__ and _returns_pipeline(value)

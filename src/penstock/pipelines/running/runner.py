@@ -123,7 +123,8 @@ class Run:
         self._followers.clear()
 
     def _lost_query(self) -> str:
-        """One that nobody stopped and that does not say why it ended: Spark itself failed. Empty: there is none."""
+        """The name of a query that nobody stopped and that gives no reason for its end, because Spark itself failed;
+        empty if there is none."""
         is_endless = _trigger(self.pipeline.settings.trigger, self.once).keys() == {"processingTime"}
         ended = [running.progress.query for running in self.queries if not running.query.isActive]
         return ended[0] if is_endless and ended and not self._failed() else ""

@@ -84,7 +84,7 @@ class Brokers:
         return known
 
     def _find_leaders(self, wanted: TopicPartition) -> None:
-        """Those of the whole topic; ApiError when there is none for `wanted`."""
+        """The leaders of all partitions of the topic; ApiError when `wanted` has no leader."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=wanted.topic)], allow_auto_topic_creation=False)
         connection = self._connect_any()
         try:

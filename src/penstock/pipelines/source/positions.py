@@ -21,7 +21,7 @@ from penstock.pipelines.source.offsets import (
 
 
 class OffsetLookup(Protocol):
-    """What is needed of a cluster. Partitions that do not exist are left out of the answers."""
+    """The questions that a cluster must answer. Partitions that do not exist are left out of the answers."""
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets: ...
 

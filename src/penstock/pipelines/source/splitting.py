@@ -32,7 +32,7 @@ def split(
         return pieces
     total = sum(piece.size for piece in pieces)
     small = {piece for piece in pieces if _count_parts(piece.size, total, min_partitions) == 1}
-    # What is not split has no part in the proportion by which the others are.
+    # A range that is not split has no part in the proportion by which the others are split.
     large_total = total - sum(piece.size for piece in small)
     wanted = max(1, min_partitions - len(small))
     return [

@@ -140,7 +140,7 @@ class Sender:
             raise WriteError(f"{left} records were not confirmed within {self.timeout_s + _GRACE_S:.0f} s")
 
     def discard(self) -> None:
-        """What is left in the queue is dropped: nobody waits for it any more."""
+        """Drops the records that are left in the queue: nobody waits for them any more."""
         self.producer.purge()
 
 

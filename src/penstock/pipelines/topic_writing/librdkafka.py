@@ -47,7 +47,7 @@ class RawProducer:
         handle = _open({**settings, "log.queue": "true"}, *callbacks)
         _lib.rd_kafka_set_log_queue(handle, None)
         self._open_handle = handle
-        # It also keeps the callbacks, which must live until the handle is gone.
+        # The finalizer also keeps the callbacks, which must live until the handle is gone.
         self._end = weakref.finalize(self, _destroy, handle, os.getpid(), callbacks)
         self._requests: set[object] = set()
 
@@ -57,11 +57,12 @@ class RawProducer:
         return self._open_handle
 
     def close(self) -> None:
-        """What is in the queue is dropped."""
+        """Drops the records in the queue."""
         self._end()
 
     def produce_batch(self, topic: str, partition: int, messages: NDArray[np.void]) -> NDArray[np.void]:
-        """Those not taken, in order, each with its error. Where the queue is full, all that come after are among them.
+        """Returns the messages that librdkafka did not take, in order, each with its error. Once the queue is full, all
+        later messages are among them.
 
         The partition goes by the call and not by the message: with RD_KAFKA_MSG_F_PARTITION librdkafka 2.16 leaks a
         message whose partition is not there, and counts it as queued for ever."""
@@ -139,7 +140,7 @@ class RawProducer:
         self._request(_lib.rd_kafka_abort_transaction, _milliseconds(timeout_s))
 
     def _request(self, function: Callable[..., int | None], *arguments: object) -> None:
-        """It may never come back (see `bounded_call`), and then the process must end without waiting for it."""
+        """The call may never return (see `bounded_call`); then the process must end without waiting for the call."""
         request = object()
         self._requests.add(request)
         self._end.atexit = False

@@ -43,7 +43,7 @@ class TaskOfBatch:
 
     @property
     def marker(self) -> Marker:
-        """What is committed with its rows."""
+        """The marker that is committed with the task's rows."""
         return Marker(self.batch_id + 1, self.tasks)
 
     def __str__(self) -> str:

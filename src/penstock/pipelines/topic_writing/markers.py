@@ -23,8 +23,8 @@ _OPEN_S = 10.0
 def read_marker(
     settings: Mapping[str, str], group: str, topic: str | None, patience_s: float = _TIMEOUT_S
 ) -> Marker | None:
-    """What is committed for good, a transaction that is still open being waited for. Where rows say their topic
-    themselves, the marker may be beside any."""
+    """The marker that is committed for good. The call waits for a transaction that is still open. Where rows name
+    their topic themselves (`topic` is None), the marker may be beside any topic."""
     consumer = open_group_consumer({**settings, "isolation.level": "read_committed"}, group)
     try:
         doing = f"reading the marker of group {group}"

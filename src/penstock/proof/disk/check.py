@@ -120,7 +120,7 @@ def _take(view: PartitionView, answer: Any, position: int, note: Callable[[str],
 
 
 def note_served(view: PartitionView, history: History) -> None:
-    """What stands at an offset never changes, and is what was acknowledged with it."""
+    """The record at an offset never changes, and is the one that was acknowledged with that offset."""
     poll = Poll(
         *view.topic_partition, tuple((record.offset, name_value(record.key, record.value)) for record in view.records)
     )

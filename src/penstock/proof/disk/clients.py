@@ -83,7 +83,7 @@ class Wire:
 
 @dataclass
 class Sent:
-    """One record, who sent it where, and what became of it as far as the client knows."""
+    """One record: its sender, its partition, and its outcome as far as the client knows."""
 
     producer: str
     topic_partition: Where
@@ -343,7 +343,7 @@ class TransactionalProducer(Producer):
 
 
 def find_coordinators(wire: Wire) -> None:
-    """The first to look for one is who makes its topic."""
+    """The first client that looks for a coordinator makes the broker create the coordinator's topic."""
     for key_type in (_GROUP, _TRANSACTION):
         wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["disk-rounds"]), 4)
 

@@ -69,7 +69,7 @@ class HostileSocket:
         return position
 
     def try_send(self, data: bytes) -> int:
-        """What fits right now, be it nothing. ConnectionError when the broker has closed."""
+        """Sends as much as fits right now, perhaps nothing. ConnectionError when the broker has closed."""
         self._socket.setblocking(False)
         try:
             return self._socket.send(data)
@@ -79,7 +79,7 @@ class HostileSocket:
             self._socket.settimeout(PATIENCE_S)
 
     def try_receive(self, size: int = 1 << 16) -> bytes | None:
-        """What is there right now; None when nothing is, no bytes when the broker has closed."""
+        """The bytes that have arrived; None if none have, empty bytes if the broker has closed."""
         self._socket.setblocking(False)
         try:
             return self._socket.recv(size)

@@ -41,7 +41,7 @@ from penstock.protocol.records import Record, build_batch
 from penstock.testing.processes import BrokerProcess
 
 RETURNING_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "8192", "MALLOC_MMAP_MAX_": "1000000", "MALLOC_ARENA_MAX": "1"}
-# What ends by time in a broker ends soon: groups without offsets, transactional ids.
+# State that a broker forgets by time is forgotten soon: groups without offsets, transactional ids.
 SHORT_MEMORY = {
     "offsets.retention.check.interval.ms": "250",
     "offsets.retention.minutes": "1",

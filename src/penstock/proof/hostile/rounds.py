@@ -30,7 +30,7 @@ _CONFIG = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "3",
 }
-_BULK_BATCHES = 1_000  # 20 KB each: what those who never read ask for, again and again
+_BULK_BATCHES = 1_000  # 20 KB each: clients that never read their answers ask for these records again and again
 # What the crowd may cost while it is there and after: buffers of a few hundred connections, and codecs of every API.
 _MAX_GROWTH = 120 * 1024 * 1024
 _MAX_MORE_FILES = 20

@@ -15,7 +15,7 @@ from typing import NamedTuple
 _PYTHON_WORKER = "pyspark.daemon"
 _GONE_TIMEOUT_S = 20.0
 _POLL_S = 0.05
-# What is left in a log when a library ends the process it runs in.
+# The text in a log after a library has ended the process it runs in.
 _ABORT_SIGNS = ("Assertion", "*** rdkafka", "Fatal Python error", "SIGSEGV", "OutOfMemoryError")
 _WORDS = 800  # characters of a log that are quoted
 

@@ -70,7 +70,7 @@ def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
 
 
 class Broker(Protocol):
-    """One that is killed and started again, or several of which one is."""
+    """A broker that is killed and started again, or several brokers of which one is killed."""
 
     @property
     def bootstrap_servers(self) -> str: ...

@@ -50,7 +50,8 @@ TRANSIENT = frozenset(
     }
 )
 
-# What was asked for may have been written in spite of these; coordinators answer a failed fsync with the second two.
+# With these errors the request may have been written all the same; coordinators answer a failed fsync with the second
+# two.
 UNCERTAIN = frozenset(
     {
         ErrorCode.KAFKA_STORAGE_ERROR,

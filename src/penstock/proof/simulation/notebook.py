@@ -45,7 +45,7 @@ class Holding:
 
 class Notebook:
     def __init__(self, world: World, *, is_strict: bool = True) -> None:
-        """Not strict: what was acknowledged may be lost, and so who owns what may be told twice."""
+        """Not strict: acknowledged records may be lost, so two members may be told that they own the same partition."""
         self._world = world
         self._is_strict = is_strict
         self._position = 0

@@ -1,4 +1,4 @@
-"""A schedule's plan: who takes part and what goes wrong when. Drawn from a seed, or written down for a scenario."""
+"""A schedule's plan: its clients, its faults and their moments. Drawn from a seed, or written down for a scenario."""
 
 from __future__ import annotations
 

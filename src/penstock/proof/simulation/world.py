@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from penstock.testing.clock import A_MOMENT_MS
 
-# Who an event belongs to decides among events of one moment, and not who asked first: the order in which a broker
-# wakes those who wait may depend on the addresses of objects, and must not matter.
+# The owner of an event decides among events of one moment, and not the order in which they were asked for: the order
+# in which a broker wakes waiting requests may depend on the addresses of objects, and must not matter.
 BROKER = -1
 
 

@@ -70,7 +70,7 @@ class DiskFault(OSError):  # noqa: N818
 
 
 class _Tree:
-    """What names lead to. A path that leads nowhere is a FileNotFoundError."""
+    """The directories and files by name. A path that leads nowhere is a FileNotFoundError."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.root = _Directory()

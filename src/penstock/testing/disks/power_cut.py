@@ -20,7 +20,7 @@ from penstock.log.storage.files import Files, OpenFile, StrPath
 
 
 class Tail(enum.Enum):
-    """What becomes of bytes behind the last sync. File systems do all three."""
+    """The fate of bytes behind the last sync. File systems do all three."""
 
     LOST = "lost"
     TORN = "torn"  # some of it made it

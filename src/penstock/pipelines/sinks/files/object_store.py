@@ -83,7 +83,7 @@ class ObjectStore:
         return ArrowFiles(self._file_system, self.location.root)
 
     def stage(self, rows: DataFrame, partition_by: Sequence[str], staging: str) -> Sequence[str]:
-        """What tasks say they wrote, and not what is there: an attempt that failed may have left objects."""
+        """Returns the objects that tasks report, and not all that are there: a failed attempt may have left objects."""
         from pyspark.sql import functions as F
 
         task = ArrowTask(self.location, staging, self.format, tuple(partition_by), self.sizes.max_rows_per_file)

@@ -55,6 +55,8 @@ class SparkFiles:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def stage(self, rows: DataFrame, partition_by: Sequence[str], staging: str) -> Sequence[str]:
+        # The runner counts the rows, too, for its figures. This count decides whether the files are dropped, so it
+        # counts this very write and nothing that a sink does with the rows before.
         counted, observed = count_rows(rows)
         with gathered(counted, partition_by, self.sizes) as few:
             writer = few.write.format(SPARK_FORMATS[self.format]).mode("overwrite").options(**self._write_options())
