@@ -94,7 +94,7 @@ def _options_of(group: type) -> list[inspect.Parameter]:
 
 @contextlib.contextmanager
 def _kafka_errors_explained() -> Iterator[None]:
-    """Whatever call of the client library failed, the user reads our sentence about it."""
+    """Turns an error of the client library into a sentence for the user, whatever call failed."""
     from confluent_kafka import KafkaException
 
     try:

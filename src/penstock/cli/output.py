@@ -92,7 +92,7 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """For the person at the keyboard: never mixed into what a program reads."""
+    """Tells the person at the keyboard something. The text is never mixed into what a program reads."""
     sys.stderr.write(text + "\n")
 
 

@@ -54,7 +54,7 @@ class Retrying:
         self.restart()
 
     def restart(self) -> None:
-        """After progress: patience and pauses begin anew."""
+        """Call this after progress: patience and pauses begin anew."""
         self.attempts, self._paused_s, self._pause_s = 0, 0.0, self.policy.first_pause_s
         if self.clock is not None:
             self._began = self.clock()

@@ -81,7 +81,7 @@ class MetadataImage:
 
     @cached_property
     def colliding_names(self) -> Mapping[str, str]:
-        """Of the existing topics."""
+        """The result of `find_colliding_names` for the existing topics."""
         return find_colliding_names(self.topics)
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
@@ -89,7 +89,7 @@ class MetadataImage:
         return None if image is None else image.partition(index)
 
     def with_topics(self, topics: Mapping[str, TopicImage]) -> MetadataImage:
-        """With these topics added or put in place of those of the same name."""
+        """The image with these topics added, or put in place of topics of the same name."""
         return replace(self, topics={**self.topics, **topics}) if topics else self
 
     def without_topics(self, names: set[str]) -> MetadataImage:

@@ -56,5 +56,5 @@ class PenstockDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """For sessions that do not look for data sources themselves; elsewhere without effect."""
+    """Registers the source in sessions that do not look for data sources themselves. In others it has no effect."""
     spark.dataSource.register(PenstockDataSource)

@@ -34,7 +34,7 @@ def only_good(rows: DataFrame) -> DataFrame:
 
 
 def good_or_fail(rows: DataFrame) -> DataFrame:
-    """For a pipeline without a place for dead letters: the first bad row fails the batch, and says whence."""
+    """The good rows, for a pipeline without dead letters: the first bad row fails the batch and names its source."""
     from pyspark.sql import functions as F
 
     place = [F.lit(" (topic "), F.col("source.topic"), F.lit(", partition "), F.col("source.partition").cast("string")]

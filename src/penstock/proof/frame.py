@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 
 def say_nothing(_: str) -> None:
-    """For rounds that run inside of a test."""
+    """The `Say` of rounds that run inside of a test."""
 
 
 class Report(Protocol):

@@ -16,7 +16,7 @@ _COMMITTER = 1
 def check_last_commit(
     group: str, topic_partition: Where, acknowledged: int, attempted: int, offset: int
 ) -> list[Anomaly]:
-    """Of a client that commits 1, 2, 3 and so on: nothing acknowledged is forgotten, nothing comes from nowhere.
+    """Judges a client that commits 1, 2, 3 and so on: no acknowledged offset is forgotten, none comes from nowhere.
     `offset` is what the group finds.
     """
     history = [

@@ -24,7 +24,7 @@ _CLASS_OF = {
 
 
 def sort_anomalies(anomalies: Iterable[Anomaly]) -> dict[str, list[str]]:
-    """Their texts by class; every class is there."""
+    """The texts of the anomalies by class; every class is a key."""
     texts: dict[str, list[str]] = {name: [] for name in CLASSES}
     for anomaly in anomalies:
         texts[_CLASS_OF.get(anomaly.kind, OTHER)].append(str(anomaly))

@@ -203,7 +203,7 @@ class EncoderSource(Source):
             self.indent -= 1
 
     def tagged(self, fields: list[Field], value: str) -> None:
-        """Only what differs from the default is sent."""
+        """A tagged field is sent only if its value differs from the default."""
         if not fields:
             self.add("out.append(0)")
             return

@@ -242,7 +242,7 @@ class ApiError(Exception):
 
 
 def shorten_reason(message: str | None) -> str | None:
-    """For every reason that an answer carries and that quotes what a client sent."""
+    """Shortens a reason that an answer carries and that quotes what a client sent."""
     if message is None or len(message) <= MOST_REASON:
         return message
     half = MOST_REASON // 2

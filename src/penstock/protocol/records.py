@@ -263,7 +263,7 @@ def open_batch(batch: Buffer, limit: int = DECOMPRESSION_LIMIT) -> tuple[BatchHe
 
 
 def decode_end_marker(record: Record) -> EndMarker | None:
-    """None when the control record is of a kind that does not end a transaction."""
+    """The marker, or None for a control record that does not end a transaction."""
     if record.key is None or len(record.key) < _CONTROL_KEY.size:
         raise _corrupt("a control record has no key")
     _, control_type = _CONTROL_KEY.unpack_from(record.key)

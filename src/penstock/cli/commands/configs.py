@@ -37,7 +37,7 @@ EntityDefault = Annotated[bool, typer.Option("--entity-default", help="Goes with
 
 @dataclass(frozen=True, slots=True)
 class ResourceOptions:
-    """Whose settings."""
+    """The resource whose settings are read or changed."""
 
     topic: Topic = None
     broker: Broker = None

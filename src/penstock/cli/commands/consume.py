@@ -51,7 +51,7 @@ class Isolation(enum.StrEnum):
 
 @dataclass(slots=True)
 class Limits:
-    """When to stop by itself."""
+    """When the command stops by itself."""
 
     max_messages: int | None
     timeout_seconds: float | None

@@ -41,7 +41,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @dataclass(frozen=True, slots=True)
 class ScopeOptions:
-    """Whose offsets move."""
+    """The partitions whose offsets move."""
 
     topic: Annotated[
         list[str] | None,
@@ -52,7 +52,7 @@ class ScopeOptions:
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """Where to. One of them is given."""
+    """Where the offsets move to. The user gives one of these."""
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False

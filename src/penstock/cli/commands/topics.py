@@ -249,7 +249,7 @@ def delete_records(
 
 
 def _offsets_at(admin: AdminClient, topic: str, place: Place) -> dict[int, int]:
-    """Where nothing is as new as the time asked for, everything is older: the end of the partition."""
+    """The offset of each partition at a place. A time behind the last record is the end of the partition."""
     partitions = [TopicPartition(topic, partition) for partition in list_partitions(admin, topic)]
     offsets_by_partition = find_offsets(admin, dict.fromkeys(partitions, place))
     return {key.partition: result.offset for key, result in offsets_by_partition.items()}

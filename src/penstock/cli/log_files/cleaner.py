@@ -31,7 +31,7 @@ class CleanerProgress(NamedTuple):
 
 
 def read_progress(directory: Path, topics: frozenset[str] | None) -> list[CleanerProgress]:
-    """Of the partitions that were compacted at least once."""
+    """The progress of the partitions that were compacted at least once."""
     path = directory / names.CLEANER_OFFSETS
     try:
         offsets = decode_offsets(path.read_bytes())

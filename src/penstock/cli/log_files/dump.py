@@ -178,7 +178,7 @@ class TimeEntry(NamedTuple):
 
 
 def read_offset_index(path: Path) -> list[OffsetEntry]:
-    """Without the zeros that an index in use is padded with."""
+    """The entries of an index, without the zeros that pad an index in use."""
     base_offset = names.base_offset_of(path.name) or 0
     data = _whole_entries(path.read_bytes(), _OFFSET_ENTRY.size)
     entries = list(_OFFSET_ENTRY.iter_unpack(data))

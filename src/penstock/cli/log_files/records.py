@@ -27,7 +27,7 @@ _KINDS: dict[int, tuple[str, type[Message], type[Message]]] = {
 
 
 def decode_coordinator_record(directory: str, record: Record) -> dict[str, Any] | None:
-    """None for other topics, and for records of kinds that are not in the table."""
+    """A coordinator's record as a document; None for other topics and for kinds of records that the table lacks."""
     if not directory.startswith(f"{CONSUMER_OFFSETS}-") or record.key is None or len(record.key) < _VERSION.size:
         return None
     (key_version,) = _VERSION.unpack_from(record.key)

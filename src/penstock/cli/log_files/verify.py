@@ -71,7 +71,7 @@ def verify_indexes(log_path: Path) -> list[Finding]:
 
 
 def _read_headers(log_path: Path) -> list[tuple[int, BatchHeader]]:
-    """As far as the log is readable: damage in it is the segment's own finding."""
+    """The headers as far as the log is readable. Damage in the log is the segment's own finding."""
     batches = []
     with contextlib.suppress(CorruptLogError):
         for position, header, _ in iterate_segment(log_path):

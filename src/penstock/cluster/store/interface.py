@@ -85,7 +85,7 @@ class Store(Protocol):
     async def read(self, path: str) -> Node | None: ...
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """As `read` for each, in one exchange where the store can."""
+        """Like `read` for each path, in one exchange where the store can."""
 
     async def children(self, path: str) -> list[str]:
         """The names, not paths, of a node's children, sorted. NO_NODE if the node does not exist."""

@@ -280,7 +280,7 @@ class LoopMetrics(CounterSet):
 
 
 class CleanerMetrics(CounterSet):
-    """Of compaction. The `max_` values are those of the last round, as Kafka's are of the last run of its threads."""
+    """Counters of compaction. Values named `max_` are of the last round, as Kafka's are of its last run."""
 
     __slots__ = (
         "bytes_read",

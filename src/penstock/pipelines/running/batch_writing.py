@@ -24,7 +24,7 @@ _POLL_S = 0.05
 
 
 class StoppedError(Exception):
-    """Of a batch whose query was stopped; it comes again at the next start.
+    """The query of this batch was stopped. The batch comes again at the next start.
 
     Spark takes a batch for one that a stop has interrupted, and says nothing, when it finds certain words in the text
     of its error. It looks for them with a regular expression that recurses for each character, so the text of a usual

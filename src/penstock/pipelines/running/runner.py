@@ -70,7 +70,7 @@ class Run:
             raise
 
     def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
-        """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
+        """Waits until all queries are done, one failed, `stop` was called or time is up; calls `every` meanwhile."""
         deadline = None if for_s is None else time.monotonic() + for_s
         while not self._stopping.is_set() and any(running.query.isActive for running in self.queries):
             if self._failed() is not None or self._lost_query():

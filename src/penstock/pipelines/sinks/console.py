@@ -55,7 +55,7 @@ class OpenConsole:
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """Of each task."""
+    """Takes the first rows of each task."""
 
     count: int
 

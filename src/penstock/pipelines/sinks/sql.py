@@ -128,7 +128,7 @@ class OpenSqlTable:
         self._checked.clear()
 
     def _deal(self, rows: DataFrame) -> DataFrame:
-        """By hash: not in turn, which would depend on how the source was cut."""
+        """Deals the rows out by hash and not in turn, which would depend on how the source was cut."""
         from pyspark.sql import functions as F
 
         def named(name: str) -> str:

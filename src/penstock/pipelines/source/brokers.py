@@ -66,7 +66,7 @@ class Brokers:
         self._leaders.pop(partition, None)
 
     def drop(self, connection: VersionedClient) -> None:
-        """For a connection that failed, or that still owes an answer nobody will take."""
+        """Closes a connection that failed, or that still owes an answer nobody will take."""
         connection.close()
         self._connections.pop(connection.address, None)
 

@@ -57,7 +57,7 @@ class FoundPartitions:
 
 
 class Cluster:
-    """Not for several threads."""
+    """The questions of a source to its brokers. Not for several threads."""
 
     def __init__(
         self, settings: Mapping[str, str], lookup: LookupOptions | None = None, *, is_read_committed: bool = False
@@ -96,7 +96,7 @@ class Cluster:
         return self._list_offsets({partition: OffsetSpec.for_timestamp(at) for partition, at in timestamps.items()})
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
-        """Without the partitions that the group has not committed."""
+        """The committed offsets, without partitions that the group has not committed."""
         doing = f"looking up what group {group_id} has committed"
         return self._retry(doing, lambda: self._groups.committed(group_id, partitions, REQUEST_TIMEOUT_S))
 
@@ -130,13 +130,13 @@ class Cluster:
         return FoundPartitions(frozenset(partitions), topic_ids, frozenset(missing))
 
     def _describe(self, topics: Collection[str]) -> dict[str, TopicDescription]:
-        """Without those that do not exist."""
+        """The topics that exist, described; others are left out."""
         futures = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S)
         descriptions = {topic: _unless_unknown(future) for topic, future in futures.items()}
         return {topic: described for topic, described in descriptions.items() if described is not None}
 
     def _list_offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> Offsets:
-        """Without the partitions that do not exist."""
+        """The offsets of the partitions that exist; others are left out."""
         if not asked:
             return {}
         request = {confluent_kafka.TopicPartition(*partition): spec for partition, spec in asked.items()}
@@ -159,7 +159,7 @@ class Cluster:
         return self._retry("looking up offsets", ask)
 
     def _retry(self, doing: str, ask: Callable[[], _Result]) -> _Result:
-        """For fetchOffset.numRetries, and where a broker is away for a minute at least, unless no retry is wanted."""
+        """Retries as fetchOffset.numRetries says, and for a minute at least while a broker is away; 0 is no retry."""
         retries, pause_s = self._lookup.retries, self._lookup.retry_interval_ms / 1000
         patience_s = PATIENCE_S if retries else 0.0
         retrying = Retrying(RetryPolicy(patience_s, pause_s, max(pause_s, PAUSE_S), attempts=retries + 1))

@@ -18,14 +18,14 @@ _STUCK_AFTER_S = 20.0
 
 
 class GroupOffsets:
-    """Not for several threads."""
+    """The offsets that groups have committed. Not for several threads."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
         self._consumers: dict[str, Consumer] = {}  # a new one would look for its coordinator first
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition], timeout_s: float) -> Offsets:
-        """Without the partitions that the group has not committed. KafkaException."""
+        """The committed offsets, without partitions that the group has not committed. Raises KafkaException."""
         asked = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
         answered = self._consumer(group_id).committed(asked, timeout=timeout_s)
         raise_errors(answered)

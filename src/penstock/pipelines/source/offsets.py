@@ -69,7 +69,7 @@ def parse_assignment(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def name_partitions(partitions: Collection[TopicPartition], most: int = 10) -> str:
-    """For messages: sorted, and not without end."""
+    """The partitions as messages name them: sorted, and a few of many."""
     names = [str(partition) for partition in sorted(partitions)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 

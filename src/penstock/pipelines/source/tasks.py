@@ -34,7 +34,7 @@ class TopicRange(InputPartition):
 
 
 def read_range(part: OffsetRange, options: FetchOptions) -> Iterator[pa.RecordBatch]:
-    """In the executor. The fetchers are imported here, so that planning does not pay for them."""
+    """Runs in the executor. Imports the fetchers here, so that planning does not pay for them."""
     if options.is_direct:
         from penstock.pipelines.source.brokers import brokers_of
         from penstock.pipelines.source.fetching import DirectFetch

@@ -118,7 +118,7 @@ class RawProducer:
     def send_offset_to_transaction(
         self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_s: float
     ) -> None:
-        """As a group without members does."""
+        """Adds the offset to the transaction, as a group without members does."""
         text = metadata.encode()
         kept = ctypes.create_string_buffer(text)
         offsets = _lib.rd_kafka_topic_partition_list_new(1)

@@ -42,7 +42,7 @@ def read_markers_of_sink(
     topic: str,
     patience_s: float = _OPEN_S,
 ) -> list[Marker]:
-    """Of all tasks that any run of this query had."""
+    """The markers of all tasks that any run of this query had."""
     doing = f"listing the groups of sink {sink_name}"
     try:
         listed = ask_patiently(doing, lambda: _list_groups(admin))

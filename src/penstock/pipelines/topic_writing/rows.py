@@ -96,7 +96,7 @@ def find_places(batch: pa.RecordBatch, plan: ColumnPlan) -> Places:
 
 
 def find_headers(batch: pa.RecordBatch, plan: ColumnPlan) -> HeaderColumn | None:
-    """None where no row has any."""
+    """The headers of the rows; None where no row has any."""
     import pyarrow.compute as pc
 
     if plan.headers is None:

@@ -48,7 +48,7 @@ class TaskWrite:
         return Written(work.task, rows or 0, was_there=rows is None)
 
     def in_arrow(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For DataFrame.mapInArrow."""
+        """The function for DataFrame.mapInArrow."""
         import pyarrow as pa
 
         written = self(batches)

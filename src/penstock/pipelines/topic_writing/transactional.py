@@ -115,7 +115,7 @@ def _send_first(holder: TransactionalSender, first: pa.RecordBatch, plan: Column
 
 @contextmanager
 def _aborted_on_failure(sender: Sender) -> Iterator[None]:
-    """Whatever fails, upstream of us included: an open transaction would hold up the topic's read_committed readers."""
+    """Aborts the transaction whatever fails, also upstream: an open one would hold up the topic's committed readers."""
     is_done = False
     try:
         yield

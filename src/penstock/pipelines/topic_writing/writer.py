@@ -43,7 +43,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """As BatchWriter. A batch that fails half-way comes again, and its finished tasks find their markers."""
+    """Like BatchWriter. A batch that fails half-way comes again, and its finished tasks find their markers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._task = plan_task(options, schema, Place.STREAM_WRITE)

@@ -29,7 +29,7 @@ _STUCK_AFTER_S = 5.0  # a call that lasts longer is given up; see bounded_call
 
 
 def copy(servers: str, seed: int) -> None:
-    """Until killed. Whatever fails is answered by starting over from what is committed, as after a crash."""
+    """Copies until the process is killed. After a failure it starts over from the committed offsets."""
     random_numbers = random.Random(seed)
     while True:
         try:

@@ -83,7 +83,7 @@ class Template(NamedTuple):
 
 
 async def build_templates(scratch: Path, seed: int) -> list[Template]:
-    """After a clean stop; after a kill; after a kill with half of everything flushed and checkpointed."""
+    """Data directories after a clean stop, a kill, and a kill with half of everything flushed and checkpointed."""
     templates = []
     for name in ("stopped", "killed", "killed after a flush"):
         directory = scratch / name.replace(" ", "-")
@@ -384,7 +384,7 @@ def _change(dice: random.Random, template: Template, directory: Path, path: str,
 
 
 def _find_other(dice: random.Random, template: Template, path: str) -> str | None:
-    """Of the same kind. Whole logs of other partitions are left alone: theirs would be right in every byte."""
+    """Another file of the same kind, but no log of another partition: every byte of that would be right."""
     mine = Damage("", path, 0)
     others = [
         other

@@ -211,7 +211,7 @@ class DiskCheck:
             self._note(f"{view.topic_partition} begins at {view.log_start}, and nobody deleted anything")
 
     def _check_history(self, transactional: Sequence[TransactionalProducer]) -> None:
-        """By the rules of all rounds. What retention deleted may be gone, and what a newer record replaced."""
+        """Judges by the rules of all rounds. Records that retention deleted or newer ones replaced may be gone."""
         final = {}
         for topic_partition in self._targets:
             records = self._read(topic_partition, is_committed=True).records

@@ -130,7 +130,7 @@ class History:
         return {name: number for number, name in enumerate(sorted(names), 1)}
 
     def operations(self) -> list[Operation]:
-        """As `penstock.testing.history_check` wants it."""
+        """The history as `penstock.testing.history_check` takes it."""
         process_of = self.processes()
         operations = [Operation(process_of[each.producer], each.outcome, (each.action(),)) for each in self.sent]
         for position, each in enumerate(self.transactions):
@@ -271,7 +271,7 @@ class TransactionalProducer(Producer):
         return f"{self.name}-group"
 
     def start(self, wire: Wire) -> bool:
-        """Whatever is open from before ends with this."""
+        """Takes a producer id, which ends a transaction that is open from before."""
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
         answer = _insist(lambda: wire.ask(request))
         if wire.judge(answer, f"the start of {self.name}") is not ErrorCode.NONE:

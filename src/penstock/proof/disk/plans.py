@@ -106,7 +106,7 @@ class PlannedFiles(FaultyFiles):
 
     @contextmanager
     def during(self, phase: str | None) -> Iterator[None]:
-        """None: nothing is counted and nothing fails."""
+        """With None nothing is counted and nothing fails."""
         before, self._phase = self._phase, phase
         try:
             yield

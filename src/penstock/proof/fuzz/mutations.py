@@ -162,7 +162,7 @@ class Fuzzer:
 
 
 def _seal(batch: bytes) -> bytes:
-    """With the length and the checksum that fit whatever is in it."""
+    """The batch with the length and the checksum that fit its content."""
     if len(batch) < HEADER_SIZE:
         return batch
     sealed = bytearray(batch)

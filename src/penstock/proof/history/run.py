@@ -74,7 +74,7 @@ class HistoryRunReport(NamedTuple):
 
 
 class SavedReport(NamedTuple):
-    """Of a history that was recorded before."""
+    """The verdict about a history that was recorded before."""
 
     history: HistoryReport
 
@@ -187,7 +187,7 @@ class HistoryRun:
     # ------------------------------------------------------------------------------------------ faults
 
     def _inject_faults(self) -> dict[str, int]:
-        """Until the time is over; how many of each."""
+        """Injects faults until the time is over. Returns how many of each."""
         ends_at = time.monotonic() + self.seconds
         random_numbers = random.Random(self.seed)
         if self.server is None or not self.faults:

@@ -164,7 +164,7 @@ class GoodClient:
         self._thread.join()
 
     def wait_for_progress(self, records: int = 50) -> None:
-        """Until so many more records went all the way; fails with whatever went wrong."""
+        """Waits until so many more records went all the way. Raises whatever went wrong."""
         goal = self.consumed + records
         deadline = time.monotonic() + PATIENCE_S
         while self.consumed < goal:

@@ -61,7 +61,7 @@ _BROKER_CONFIG = {
 
 
 def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
-    """In the order in which they come."""
+    """The kills in the order in which they come."""
     drivers = max(1, count // _DRIVERS_AMONG)
     brokers = (count - drivers) // 2
     kills = ["driver"] * (drivers - 1) + ["broker"] * brokers + ["worker"] * (count - drivers - brokers)

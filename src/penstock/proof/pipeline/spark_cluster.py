@@ -79,7 +79,7 @@ class _Daemon(ServerProcess):
         )
 
     def kill_all(self) -> None:
-        """With what it has started."""
+        """Kills the process and the processes that it has started."""
         if self.is_running:
             below = descendants(self.pid)
             self.kill()

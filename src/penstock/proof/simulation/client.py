@@ -77,7 +77,7 @@ Asking = Generator["Call | float", Any, Any]
 
 @dataclass(slots=True)
 class Setting:
-    """Where clients live."""
+    """The world, the machine and the notebook that all clients share."""
 
     world: World
     machine: Machine

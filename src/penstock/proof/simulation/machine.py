@@ -329,7 +329,7 @@ class Machine:
 
 
 def _forget(_: object) -> None:
-    """Whoever waits for the task does so in another way."""
+    """Does nothing with a task that is done: its end is noticed in another way."""
 
 
 def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -186,7 +186,7 @@ class ClassicMember(GroupClient):
 
 
 class ConsumerMember(GroupClient):
-    """By KIP-848: the broker assigns, the member gives up before it takes."""
+    """A member by KIP-848: the broker assigns, and the member gives up partitions before it takes others."""
 
     group = "consumer-group"
     commit_version = 9

@@ -259,7 +259,7 @@ class TransactionalProducer(Producer):
         return (yield from self._end(attempt, is_commit=choice < 0.75))
 
     def _start_over(self) -> Outcome:
-        """Nobody ever asked for a commit, and with a new epoch nobody can."""
+        """Ends the attempt as failed: the producer never asked for a commit, and with a new epoch it cannot."""
         self.producer_id = -1
         return Outcome.FAILED
 

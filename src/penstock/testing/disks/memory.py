@@ -218,7 +218,7 @@ class MemoryFiles(Files):
     # ---- the end
 
     def after_kill(self) -> MemoryFiles:
-        """Everything written is there, as the kernel has it; what was not synced is still not."""
+        """The disk after a kill: every write is there, as the kernel has it, and unsynced writes stay unsynced."""
         copies: dict[_Node, _Node] = {}
 
         def copy(node: _Node) -> _Node:
@@ -272,7 +272,7 @@ class MemoryFiles(Files):
             self.check(name, str(path))
 
     def note_write(self, path: str) -> int:
-        """When it was made, for the file's time."""
+        """Counts a write. Returns when it was made, for the file's modification time."""
         self.note("write", path)
         return self._now_ms()
 

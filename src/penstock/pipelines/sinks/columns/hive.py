@@ -25,7 +25,7 @@ class TableColumns:
 
 
 def plan_columns(rows: Mapping[str, str], partition_by: Sequence[str], table: str) -> TableColumns:
-    """Of a table that is to be created for the rows."""
+    """Plans the columns of a table that is to be created for the rows."""
     missing = [name for name in partition_by if name not in rows]
     if missing:
         raise PipelineError(f"the table {table} is to be partitioned by {', '.join(missing)}, which the rows lack")

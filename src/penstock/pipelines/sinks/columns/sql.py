@@ -38,7 +38,7 @@ def plan_columns(rows: Mapping[str, str], key: Sequence[str], table: str) -> Seq
 
 
 def make_table(table: str, columns: Sequence[SqlColumn], dialect: str) -> sa.Table:
-    """As it is created where it is missing. "schema.name" names a table of a schema."""
+    """The table as the sink creates it where it is missing. "schema.name" names a table of a schema."""
     import sqlalchemy as sa
 
     schema, _, name = table.rpartition(".")
@@ -128,7 +128,7 @@ def check_fit(rows: Sequence[SqlColumn], table: str, table_columns: Sequence[Map
 
 
 def check_key(key: Sequence[str], table: str, unique: Sequence[Sequence[str]]) -> None:
-    """Without such a constraint the database would add a row for each change."""
+    """Refuses a key without a unique constraint: the database would add a row for each change."""
     if not any(set(columns) == set(key) for columns in unique):
         raise PipelineError(
             f"upsert into {table} needs a primary key or a unique index over exactly {', '.join(key)}",
@@ -137,7 +137,7 @@ def check_key(key: Sequence[str], table: str, unique: Sequence[Sequence[str]]) -
 
 
 def write_statement(table: sa.Table, dialect: str, mode: str) -> Any:
-    """Of one row; executed with many."""
+    """The statement that writes one row; the database executes it with many."""
     if mode == "append":
         return table.insert()
     return _UPSERTS[dialect](table)

@@ -170,7 +170,7 @@ class ArrowTask:
 
 
 def distinct_rows(table: pa.Table) -> Sequence[tuple[Any, ...]]:
-    """In the order in which they first appear."""
+    """The distinct rows, in the order in which they first appear."""
     distinct = table.group_by(table.column_names, use_threads=False).aggregate([])
     return [tuple(row.values()) for row in distinct.to_pylist()]
 

@@ -23,7 +23,7 @@ class Files(Protocol):
     """Paths are relative to the root of the lake or table."""
 
     def names(self, directory: str) -> Sequence[str]:
-        """Of the files directly in it; none where there is no such directory."""
+        """The names of the files directly in a directory; none where the directory does not exist."""
 
     def walk(self, directory: str) -> Sequence[StoredFile]:
         """All files below it, by their paths relative to it, in the order of their names."""

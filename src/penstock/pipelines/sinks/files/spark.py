@@ -46,7 +46,7 @@ class FileSizes:
 
 @dataclass(frozen=True, slots=True)
 class SparkFiles:
-    """Whatever Hadoop's file systems reach."""
+    """Files in any file system that Hadoop reaches."""
 
     spark: SparkSession
     files: HadoopFiles

@@ -36,7 +36,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """Without the password and without what follows the question mark, where passwords stand as well."""
+        """The URL without its password and without its query, which may hold passwords, too."""
         from sqlalchemy.engine import make_url
 
         url = make_url(self.url)
