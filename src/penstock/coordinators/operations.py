@@ -40,11 +40,12 @@ class Prepared(Protocol[Shard_contra, Outcome_co, Result_co]):
         """None if the state has changed so that other records are needed. ApiError refuses the request."""
 
 
-def encode_records(records: Iterable[CoordinatorRecord], now_ms: int) -> Generator[None, None, EncodedRecords]:
-    """The records of a prepared batch. One step for each of them."""
-    encoded = []
-    for index, (key, value) in enumerate(records):
-        encoded.append(encode_record(Record(key, value), index, 0))
+def encode_records(records: Iterable[CoordinatorRecord | None], now_ms: int) -> Generator[None, None, EncodedRecords]:
+    """The records of a prepared batch. One step for each of them, and for each None: something that needs no record."""
+    encoded: list[bytes] = []
+    for record in records:
+        if record is not None:
+            encoded.append(encode_record(Record(*record), len(encoded), 0))
         yield
     return EncodedRecords(b"".join(encoded), len(encoded), now_ms)
 

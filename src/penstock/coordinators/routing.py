@@ -34,7 +34,8 @@ class Shard(Protocol[OutcomeType, SettingsType]):
 
     def replay(self, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None: ...
 
-    def on_unloaded(self, now_ms: int) -> OutcomeType: ...
+    def abandon(self, now_ms: int) -> Iterator[OutcomeType]:
+        """Another broker has the partition now. Whoever waits is answered, and timers are cancelled, some at a time."""
 
     def on_append_failed(self, failed: OutcomeType, append_error: ErrorCode, now_ms: int) -> OutcomeType: ...
 
@@ -85,10 +86,19 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
 
     def unload(self, partition: int, now_ms: int) -> OutcomeType:
         """Harmless if the partition is not here."""
-        self._loading.pop(partition, None)
+        unloaded = self._kind.new_outcome(partition)
+        for outcome in self.unload_in_steps(partition, now_ms):
+            unloaded.replies += outcome.replies
+            unloaded.timers += outcome.timers
+        return unloaded
+
+    def unload_in_steps(self, partition: int, now_ms: int) -> Iterator[OutcomeType]:
+        """The partition is gone at once. What follows takes a step for each thing that was in it. Another shard of the
+        same partition may have set the same timers by then, so the runtime forgets timers by itself.
+        """
         self._unreplayed.pop(partition, None)
-        shard = self._active.pop(partition, None)
-        return self._kind.new_outcome(partition) if shard is None else shard.on_unloaded(now_ms)
+        shard = self._active.pop(partition, None) or self._loading.pop(partition, None)
+        return iter(()) if shard is None else shard.abandon(now_ms)
 
     def replay(
         self,
@@ -211,6 +221,10 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR)
 
     # ------------------------------------------------------------------------------------------- sight
+
+    def is_hosted(self, partition: int, shard: ShardType) -> bool:
+        """Whether this is still the shard of the partition."""
+        return self._active.get(partition) is shard or self._loading.get(partition) is shard
 
     def hosted(self, partition: int) -> ShardType:
         """The shard, active or being loaded. KeyError if the partition is another broker's."""

@@ -67,10 +67,10 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> Generator[None, None, ListGroupsResult]:
-        """One step for each group. Between two steps anything may happen, also to the groups."""
+        """One step for each name and each group. Between two steps anything may happen, also to the groups."""
         if self.shards.is_loading:
             return ListGroupsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        wanted = administration.compile_filter(states, types)
+        wanted = yield from administration.compile_filter(states, types)
         listed = []
         for group in self.all_groups():
             if wanted.accepts(group):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.coordinators.outcome import Token
 from penstock.core.internal_topics import CONSUMER_OFFSETS
+from penstock.core.translated import Translated
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions.outcome import TransactionOutcome
@@ -14,7 +15,7 @@ from penstock.transactions.state import PREPARED, Transaction, TransactionState
 
 
 def answer_all(request: AddPartitionsRequest, error: ErrorCode) -> AddPartitionsResult:
-    return AddPartitionsResult(tuple(PartitionResult(partition, error) for partition in request.partitions))
+    return AddPartitionsResult(Translated(request.partitions, lambda partition: PartitionResult(partition, error)))
 
 
 def add_partitions(
@@ -64,10 +65,11 @@ def verify_partitions(shard: TransactionShard, request: AddPartitionsRequest) ->
     if transaction.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     missing = ErrorCode.TRANSACTION_ABORTABLE if request.accepts_transaction_abortable else ErrorCode.INVALID_TXN_STATE
+    added = transaction.partitions
     return AddPartitionsResult(
-        tuple(
-            PartitionResult(partition, ErrorCode.NONE if partition in transaction.partitions else missing)
-            for partition in request.partitions
+        Translated(
+            request.partitions,
+            lambda partition: PartitionResult(partition, ErrorCode.NONE if partition in added else missing),
         )
     )
 

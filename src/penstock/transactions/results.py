@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.core.translated import Translated
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.protocol.errors import ErrorCode
 
@@ -27,10 +29,10 @@ class PartitionResult(NamedTuple):
 class AddPartitionsResult(NamedTuple):
     """One entry per partition of the request, in its order."""
 
-    partitions: tuple[PartitionResult, ...]
+    partitions: Sequence[PartitionResult]
 
     def failed(self, error: ErrorCode) -> AddPartitionsResult:
-        return AddPartitionsResult(tuple(entry._replace(error=error) for entry in self.partitions))
+        return AddPartitionsResult(Translated(self.partitions, lambda entry: entry._replace(error=error)))
 
 
 class AddOffsetsResult(NamedTuple):

@@ -53,8 +53,8 @@ class Rig:
     def create_topic(self) -> None:
         self.host.apply(topic_image(CONSUMER_OFFSETS, PARTITIONS))
 
-    def new_runtime(self) -> None:
-        coordinator, slices = GroupCoordinator(SETTINGS, PARTITIONS), Slices(lambda: 0.0)
+    def new_runtime(self, coordinator: GroupCoordinator | None = None, slices: Slices | None = None) -> None:
+        coordinator, slices = coordinator or GroupCoordinator(SETTINGS, PARTITIONS), slices or Slices(lambda: 0.0)
         self.runtime = GroupRuntime(
             coordinator, self.host.partitions, self.flusher, self.host.clock, GroupMetrics(), slices
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -36,8 +37,8 @@ class Counter:
     def replay(self, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None:
         self.count += 1
 
-    def on_unloaded(self, now_ms: int) -> Outcome[Key]:
-        return Outcome(self.partition)
+    def abandon(self, now_ms: int) -> Iterator[Outcome[Key]]:
+        return iter([Outcome(self.partition)])
 
     def on_append_failed(self, failed: Outcome[Key], append_error: ErrorCode, now_ms: int) -> Outcome[Key]:
         return Outcome(self.partition, replies=failed.failed_replies(append_error))

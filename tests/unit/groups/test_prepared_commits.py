@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.core.types import NO_PRODUCER_ID, TopicPartition
+from penstock.groups.offsets import OffsetStore
 from penstock.groups.operations.table import COMMIT_IN_TRANSACTION, COMMIT_OFFSETS, DELETE_GROUP
+from penstock.groups.records.consumer_offsets import BatchPlace, CommittedOffset
 from penstock.groups.requests import (
     DeleteGroupRequest,
     LeavingMember,
@@ -160,3 +163,26 @@ def test_nothing_is_pending_when_a_commit_has_no_producer() -> None:
     store = runtime.groups.shards.hosted(0).offsets
     store.replay_transaction_end(NO_PRODUCER_ID, False)
     assert len(store.of_group(GROUP)) == len(OFFSETS)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_the_later_commit_counts_when_a_transaction_of_many_offsets_ends(is_first: bool, is_restarted: bool) -> None:
+    """Many offsets are compared by the places of their batches alone, where that is enough."""
+    store, log = OffsetStore(), Runtime()
+    plain = [OffsetToCommit("orders", index, 1) for index in range(300)]
+    pending = [OffsetToCommit("orders", index, 2) for index in range(100, 400)]
+    commits = [(plain, NO_PRODUCER_ID), (pending, PRODUCER_ID)]
+    for offsets, producer_id in commits if is_first else reversed(commits):
+        place, base_offset = BatchPlace(), len(log.log)
+        place.base_offset = base_offset
+        for index, offset in enumerate(offsets):
+            committed = CommittedOffset(offset.offset, record_offset=base_offset + index)
+            if not is_restarted:
+                committed = CommittedOffset(offset.offset, record_offset=index, batch=place)
+            store.replay_commit(GROUP, TopicPartition("orders", offset.partition), committed, producer_id)
+            log.log.append(CoordinatorRecord(b"", None))
+    store.replay_transaction_end(PRODUCER_ID, True)
+    found = {partition.partition: committed.offset for partition, committed in store.of_group(GROUP).items()}
+    later = 2 if is_first else 1
+    assert found == {index: 1 if index < 100 else later if index < 300 else 2 for index in range(400)}

@@ -338,11 +338,12 @@ async def offset_delete(broker: Broker, context: RequestContext, request: Offset
             else:
                 wanted.append(TopicPartition(topic.name, asked.partition_index))
     domain = requests.OffsetDeleteRequest(request.group_id, wanted)
-    result = await broker.groups.submit(DELETE_OFFSETS, domain)
+    result = await broker.groups.submit_in_slices(DELETE_OFFSETS, domain)
     if result.error:
         return OffsetDeleteResponse(error_code=result.error)
-    broker.groups.metrics.offset_deletions += sum(not entry.error for entry in result.partitions)
-    errors.update({(name, index): error for name, index, error in result.partitions})
+    async for name, index, error in broker.slices.each(result.partitions):
+        errors[name, index] = error
+        broker.groups.metrics.offset_deletions += not error
     response = OffsetDeleteResponse()
     async for topic in broker.slices.each(request.topics):
         partitions = [

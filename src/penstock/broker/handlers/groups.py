@@ -323,5 +323,5 @@ async def delete_groups(broker: Broker, context: RequestContext, request: Delete
 async def _delete(broker: Broker, context: RequestContext, group_id: str) -> ErrorCode:
     if not _may(broker, context, Operation.DELETE, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    result = await broker.groups.submit(DELETE_GROUP, requests.DeleteGroupRequest(group_id))
+    result = await broker.groups.submit_in_slices(DELETE_GROUP, requests.DeleteGroupRequest(group_id))
     return result.error

@@ -127,11 +127,12 @@ async def _add(
 async def _add_or_verify(broker: Broker, domain: requests.AddPartitionsRequest, verify_only: bool) -> _Errors:
     transactions = broker.transactions
     if verify_only:
-        verified = await transactions.read(
+        result = await transactions.read(
             [domain.transactional_id], lambda: transactions.shards.read(VERIFY_PARTITIONS, domain)
         )
-        return dict(verified.partitions)
-    return dict((await transactions.submit(ADD_PARTITIONS, domain)).partitions)
+    else:
+        result = await transactions.submit(ADD_PARTITIONS, domain)
+    return {partition: error async for partition, error in broker.slices.each(result.partitions)}
 
 
 def _refuse_partitions(
@@ -155,9 +156,11 @@ def _refuse_partitions(
         elif broker.metadata.image.partition(*partition) is None:
             errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield
-    if not errors:
-        return errors
-    return {partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions}
+    if errors:
+        for partition in partitions:
+            errors.setdefault(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            yield
+    return errors
 
 
 # ------------------------------------------------------------------------------------------------- AddOffsetsToTxn

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.runtimes.coordinator_loading import CoordinatorLoading, Loaded
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog, split_records
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket
@@ -52,6 +52,20 @@ ResultType = TypeVar("ResultType", bound=Result)
 AnswerType = TypeVar("AnswerType")
 
 
+async def wait_for(work: Awaitable[None]) -> None:
+    await work
+
+
+def _abandon(timers: list[asyncio.TimerHandle], outcomes: Iterator[Outcome[Any]]) -> Work[None]:
+    for timer in timers:
+        timer.cancel()
+        yield
+    for outcome in outcomes:
+        for reply in outcome.replies:
+            reply.release()
+        yield
+
+
 class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     def __init__(
         self,
@@ -66,6 +80,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._slices = slices
         self._unload_count = 0
         self._timers = CoordinatorTimers(self._on_timer)
+        self._loading = CoordinatorLoading(log, shards, self._replay_batch)
         self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -245,19 +260,15 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._begin(self._load_all(filled))
 
     async def _load_all(self, partitions: list[Partition]) -> None:
-        for partition in partitions:
+        shards = [(partition, self.shards.hosted(partition.topic_partition.partition)) for partition in partitions]
+        for partition, shard in shards:
             index = partition.topic_partition.partition
-
-            try:
-                if await self._log.replay(partition, partial(self._replay_batch, index)):
-                    self._finish_loading(index)
-            except (ApiError, OSError, ValueError) as error:
-                # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or
-                # tear transactions.
-                logger.error(
-                    "a coordinator's state cannot be loaded",
-                    extra={"topic": self._log.topic, "partition": index, "reason": str(error)},
-                )
+            loaded = await self._loading.load(partition, shard)
+            if loaded is Loaded.ALL:
+                self._finish_loading(index)
+            elif loaded is Loaded.FAILED:
+                # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or tear
+                # transactions.
                 self._unload(index)
 
     def _finish_loading(self, partition: int) -> None:
@@ -268,8 +279,14 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._unload(partition)
 
     def _unload(self, partition: int) -> None:
+        """The partition is gone at once. Parked requests are answered in slices, if there are many."""
         self._unload_count += 1
-        self._perform(self.shards.unload(partition, self._clock.now_ms()))
+        forgotten = self._timers.forget(partition)
+        abandoning = self._slices.begin(
+            _abandon(forgotten, self.shards.unload_in_steps(partition, self._clock.now_ms()))
+        )
+        if abandoning is not None:
+            self._begin(wait_for(abandoning))
 
     async def close(self) -> None:
         self._timers.cancel_all()

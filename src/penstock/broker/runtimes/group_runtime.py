@@ -4,12 +4,12 @@ transaction commits, the topics that exist, expiry, and figures.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
-from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
+from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime, wait_for
 from penstock.broker.slices import OFFSETS_PER_TURN, Slices, Work, pieces
 from penstock.cluster.image import TopicImage
 from penstock.core.clock import Clock
@@ -137,7 +137,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         ]
         removing = self._slices.begin(self._remove_topics(removals))
         if removing is not None:
-            self._begin(_wait_for(removing))
+            self._begin(wait_for(removing))
 
     def _remove_topics(self, removals: Sequence[tuple[int, GroupShard, Removal]]) -> Work[None]:
         for partition, shard, removal in removals:
@@ -159,10 +159,6 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         count = _count_offsets(outcome)
         self._perform(outcome)
         return count - _count_offsets(outcome)
-
-
-async def _wait_for(work: Awaitable[None]) -> None:
-    await work
 
 
 def _some_at_a_time(

@@ -24,6 +24,8 @@ _FIRST_RETRY_MS = 100
 _LAST_RETRY_MS = 5_000
 # A marker takes some 60 us: 3 ms in all.
 MARKERS_PER_TURN = 50
+# To decide on a transaction takes some 0.7 us for each of its partitions.
+_MANY_MARKERS = 1_000
 
 
 class MarkerDelivery:
@@ -50,11 +52,16 @@ class MarkerDelivery:
         return sum(len(markers.partitions) for markers in waiting)
 
     def deliver(self, markers: Markers, retry_ms: int = _FIRST_RETRY_MS) -> None:
-        """Some markers in this turn of the loop, the others in the turns after it."""
-        first, *rest = pieces(markers.partitions, MARKERS_PER_TURN)
-        for piece in rest:
-            self._put_off(markers._replace(partitions=tuple(piece)), retry_ms)
-        self._deliver(markers._replace(partitions=tuple(first)), retry_ms)
+        """Some markers in this turn of the loop, the others in the turns after it. None in this turn, if there are so
+        many that the decision has used the turn up.
+        """
+        is_turn_used_up = len(markers.partitions) > _MANY_MARKERS
+        for index, piece in enumerate(pieces(markers.partitions, MARKERS_PER_TURN)):
+            some = markers._replace(partitions=tuple(piece))
+            if index or is_turn_used_up:
+                self._put_off(some, retry_ms)
+        if not is_turn_used_up:
+            self._deliver(markers._replace(partitions=markers.partitions[:MARKERS_PER_TURN]), retry_ms)
 
     def _put_off(self, markers: Markers, retry_ms: int) -> None:
         self._later.append((markers, retry_ms))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord, Token
 from penstock.core.translated import Translated
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
-from penstock.groups.classic.group import ClassicGroup, GroupState, Member
+from penstock.groups.classic.group import ClassicGroup, GroupState, GroupType, Member
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, Group
 from penstock.groups.outcome import GroupOutcome
 from penstock.groups.records.consumer_offsets import CommittedOffset, encode_group, encode_offset
@@ -25,7 +25,7 @@ from penstock.groups.results import (
 )
 from penstock.groups.shard import GroupShard
 from penstock.groups.topics import TopicIdPartition
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode
 
 # ---------------------------------------------------------------------------------------------------- describe, list
 
@@ -97,6 +97,10 @@ def _described(targets: Mapping[str, Iterable[TopicIdPartition]], member: Consum
     )
 
 
+_STATES = frozenset(state.value.lower() for state in GroupState)
+_TYPES = frozenset(group_type.value for group_type in GroupType)
+
+
 class Filter(NamedTuple):
     """Compared without regard to case; an empty one lets everything pass."""
 
@@ -109,8 +113,17 @@ class Filter(NamedTuple):
         )
 
 
-def compile_filter(states: Collection[str], types: Collection[str]) -> Filter:
-    return Filter(frozenset(each.strip().lower() for each in states), frozenset(each.strip().lower() for each in types))
+def compile_filter(states: Iterable[str], types: Iterable[str]) -> Generator[None, None, Filter]:
+    """One step for each name. Names that are no state and no type are not kept."""
+    kept: list[frozenset[str]] = []
+    for names, known in ((states, _STATES), (types, _TYPES)):
+        wanted = set()
+        for name in names:
+            folded = name.strip().lower()
+            wanted.add(folded if folded in known else "")
+            yield
+        kept.append(frozenset(wanted))
+    return Filter(*kept)
 
 
 def show_listed(group: Group) -> ListedGroup:
@@ -123,20 +136,32 @@ def show_listed(group: Group) -> ListedGroup:
 def delete_group(
     shard: GroupShard, token: Token[DeleteGroupResult], request: DeleteGroupRequest, _now_ms: int
 ) -> GroupOutcome:
-    """Timers of members that were only given an id run out by themselves: the tombstone may yet fail to be written."""
+    """Timers of members that were only given an id run out by themselves: the tombstone may yet fail to be written.
+    ApiError if the request is refused. A group with many offsets is deleted by `prepared_deletions`.
+    """
     outcome = shard.outcome()
     group_id = request.group_id
+    group = find_deletable(shard, group_id)
+    partitions = shard.offsets.partitions_of(group_id)
+    outcome.records += [encode_offset(group_id, *partition, None) for partition in partitions]
+    outcome.records += tombstones(group)
+    outcome.reply(token, DeleteGroupResult(ErrorCode.NONE, group_id))
+    return outcome
+
+
+def find_deletable(shard: GroupShard, group_id: str) -> Group:
+    """The group, if it may be deleted. ApiError otherwise."""
     group = shard.groups.get(group_id)
     if group is None:
-        outcome.reply(token, DeleteGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, group_id))
-    elif group.state is not GroupState.EMPTY:
-        outcome.reply(token, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP, group_id))
-    else:
-        partitions = shard.offsets.partitions_of(group_id)
-        outcome.records += [encode_offset(group_id, *partition, None) for partition in partitions]
-        outcome.records += _tombstones(group)
-        outcome.reply(token, DeleteGroupResult(ErrorCode.NONE, group_id))
-    return outcome
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not GroupState.EMPTY:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    return group
+
+
+def tombstones(group: Group) -> list[CoordinatorRecord]:
+    """Of the group alone, without its offsets."""
+    return group.tombstones() if isinstance(group, ConsumerGroup) else [encode_group(group.group_id, None)]
 
 
 # ---------------------------------------------------------------------------------------------------- expiry
@@ -168,12 +193,8 @@ def expire_offsets(shard: GroupShard, now_ms: int, candidates: Candidates | None
             and group.state is GroupState.EMPTY
             and not shard.offsets.has_open_transaction(group_id)
         ):
-            outcome.records += _tombstones(group)
+            outcome.records += tombstones(group)
     return outcome
-
-
-def _tombstones(group: Group) -> list[CoordinatorRecord]:
-    return group.tombstones() if isinstance(group, ConsumerGroup) else [encode_group(group.group_id, None)]
 
 
 def _expired_offsets(
@@ -183,13 +204,14 @@ def _expired_offsets(
     if not _can_expire(group):
         return []
     offsets = shard.offsets.of_group(group.group_id)
+    unstable = shard.offsets.partitions_with_open_transaction(group.group_id)
     return [
         encode_offset(group.group_id, *partition, None)
         for partition in partitions
         if (committed := offsets.get(partition)) is not None
         and not group.is_subscribed_to(partition.topic)
         and _is_expired(group, committed, now_ms, shard.settings.offsets_retention_ms)
-        and not shard.offsets.has_open_transaction(group.group_id, partition)
+        and partition not in unstable
     ]
 
 

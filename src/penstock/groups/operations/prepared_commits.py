@@ -41,7 +41,7 @@ class PreparedCommit:
         self._records = yield from encode_records(self._take_offsets(shard, now_ms), now_ms)
         return self
 
-    def _take_offsets(self, shard: GroupShard, now_ms: int) -> Iterator[CoordinatorRecord]:
+    def _take_offsets(self, shard: GroupShard, now_ms: int) -> Iterator[CoordinatorRecord | None]:
         request = self._request
         expire_timestamp_ms = commits.expiry_of(request, now_ms)
         group = shard.groups.get(request.group_id)
@@ -49,12 +49,14 @@ class PreparedCommit:
         for offset in request.offsets:
             error = commits.check_offset(shard, group, request, offset)
             self._results.append(PartitionError(offset.topic, offset.partition, error))
-            if error is ErrorCode.NONE:
-                committed = commits.committed_offset(offset, now_ms, expire_timestamp_ms)
-                yield encode_offset(request.group_id, offset.topic, offset.partition, committed)
-                partition = TopicPartition(offset.topic, offset.partition)
-                self._offsets[partition] = as_recorded(committed)._replace(record_offset=index, batch=self._place)
-                index += 1
+            if error is not ErrorCode.NONE:
+                yield None
+                continue
+            committed = commits.committed_offset(offset, now_ms, expire_timestamp_ms)
+            partition = TopicPartition(offset.topic, offset.partition)
+            self._offsets[partition] = as_recorded(committed)._replace(record_offset=index, batch=self._place)
+            index += 1
+            yield encode_offset(request.group_id, offset.topic, offset.partition, committed)
 
     def decide(self, shard: GroupShard, token: Token[OffsetCommitResult], now_ms: int) -> GroupOutcome | None:
         request = self._request

@@ -20,6 +20,7 @@ from penstock.groups.operations import (
     consumer_membership,
 )
 from penstock.groups.operations.prepared_commits import prepare_commit
+from penstock.groups.operations.prepared_deletions import prepare_group_deletion, prepare_offset_deletion
 from penstock.groups.outcome import GroupOutcome
 from penstock.groups.requests import HeartbeatRequest, JoinRequest, TransactionalCommitRequest
 from penstock.groups.results import (
@@ -125,9 +126,14 @@ COMMIT_OFFSETS = _operation(commits.commit_offsets, commits.refuse_commit, _any,
 COMMIT_IN_TRANSACTION = _operation(
     commits.commit_in_transaction, commits.refuse_commit, _check_transactional_commit, prepare_commit
 )
-DELETE_OFFSETS = _operation(commits.delete_offsets, lambda _, refusal: OffsetDeleteResult(refusal.error), _named)
+DELETE_OFFSETS = _operation(
+    commits.delete_offsets, lambda _, refusal: OffsetDeleteResult(refusal.error), _named, prepare_offset_deletion
+)
 DELETE_GROUP = _operation(
-    administration.delete_group, lambda request, refusal: DeleteGroupResult(refusal.error, request.group_id), _any
+    administration.delete_group,
+    lambda request, refusal: DeleteGroupResult(refusal.error, request.group_id),
+    _any,
+    prepare_group_deletion,
 )
 
 # ---------------------------------------------------------------------------------------------------- queries

@@ -1,0 +1,69 @@
+"""Loads one partition of a coordinator's topic: every record of its log is replayed into its shard, in slices.
+
+A load ends in one of three ways: everything is replayed; the shard is gone meanwhile, because its topic was deleted;
+or something cannot be read, which the operator is told. The partition is never left as if it were still being loaded.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.runtimes.coordinator_log import CoordinatorLog
+from penstock.broker.slices import Work
+from penstock.coordinators.routing import Shard, Shards
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.errors import ApiError
+
+logger = logging.getLogger("penstock.broker.coordinators")
+
+ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
+
+
+class Loaded(enum.Enum):
+    ALL = "all"
+    NOT_WANTED = "not wanted"
+    FAILED = "failed"
+
+
+class _NotWantedError(Exception):
+    """The shard is not there any more."""
+
+
+class CoordinatorLoading(Generic[ShardType]):
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        shards: Shards[ShardType, Any, Any, Any],
+        replay_batch: Callable[[int, BatchHeader, bytes], Work[None]],
+    ) -> None:
+        self._log = log
+        self._shards = shards
+        self._replay_batch = replay_batch
+
+    async def load(self, partition: Partition, shard: ShardType) -> Loaded:
+        index = partition.topic_partition.partition
+        try:
+            is_complete = await self._log.replay(partition, partial(self._replay, index, shard))
+        except _NotWantedError:
+            return Loaded.NOT_WANTED
+        except Exception as error:  # whatever a damaged record leads to; other partitions go on
+            is_expected = isinstance(error, ApiError | OSError | ValueError)
+            logger.error(
+                "a coordinator's state cannot be loaded",
+                exc_info=None if is_expected else error,
+                extra={"topic": self._log.topic, "partition": index, "reason": str(error) or repr(error)},
+            )
+            return Loaded.FAILED if self._shards.is_hosted(index, shard) else Loaded.NOT_WANTED
+        return Loaded.ALL if is_complete and self._shards.is_hosted(index, shard) else Loaded.NOT_WANTED
+
+    def _replay(self, partition: int, shard: ShardType, header: BatchHeader, batch: bytes) -> Work[None]:
+        """Between two steps the topic may be deleted, and another of the same name be loaded."""
+        for _ in self._replay_batch(partition, header, batch):
+            yield
+            if not self._shards.is_hosted(partition, shard):
+                raise _NotWantedError
