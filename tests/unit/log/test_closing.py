@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import os
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from penstock.core.types import Buffer
+from penstock.log.directories.closing import close_cleanly
 from penstock.log.formats import names
 from penstock.log.storage.files import Files, OpenFile, StrPath
+from penstock.testing.disks.failing import FaultyFiles
 from tests.unit.log.support import SMALL, TOPIC_ID, append, batch, read_all
 from tests.unit.log.test_log_directories import filled, opened, partition
 
@@ -110,3 +117,56 @@ def test_shutdown_is_clean_when_there_is_no_log_to_close(tmp_path: Path) -> None
     directories = opened(tmp_path)
     directories.close(threads_per_directory=2)
     assert (tmp_path / names.CLEAN_SHUTDOWN).exists()
+
+
+def test_nothing_is_asked_of_the_disk_when_a_log_is_closed_as_it_was_found(tmp_path: Path) -> None:
+    directories = opened(tmp_path)
+    filled(directories)
+    aborted = directories.create(partition(7), TOPIC_ID, SMALL)
+    append(aborted, batch("given up", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True))
+    aborted.append_end_marker(1, 0, 0, False, 0, 0)
+    directories.create(partition(8), TOPIC_ID, SMALL)  # without any record
+    directories.close()
+    files = FaultyFiles()
+    directories = opened(tmp_path, files=files)
+    before = len(files.operations)
+    directories.close()
+    asked = [each for each in files.operations[before:] if str(tmp_path / "orders-") in each.path]
+    assert [(each.name, each.path) for each in asked if each.name != "close"] == []
+
+
+def test_directory_is_synced_when_retention_removed_a_segment_since_the_start(tmp_path: Path) -> None:
+    directories = opened(tmp_path)
+    filled(directories)
+    directories.close()
+    files = CountingFiles()
+    directories = opened(tmp_path, files=files)
+    log = directories.logs[partition(0)]
+    log.update_settings(replace(SMALL, retention_bytes=1))
+    assert log.apply_retention(0)
+    files.forget()
+    directories.close()
+    assert files.synced[str(log.directory)] == 2  # for the epochs that went, and for the names
+    assert files.synced[str(tmp_path / "orders-1")] == 0
+
+
+def test_file_operations_are_bounded_when_a_log_with_a_new_record_is_closed(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    directories = opened(tmp_path, files=files)
+    for number in range(20):
+        append(directories.create(partition(number), TOPIC_ID, SMALL), batch("a record"))
+    before = len(files.operations)
+    directories.close()
+    per_log = Counter(each.name for each in files.operations[before:] if str(tmp_path / "orders-3") in each.path + "/")
+    assert sum(per_log.values()) <= 12, per_log
+
+
+def test_progress_is_logged_when_closing_takes_long(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directories = opened(tmp_path)
+    filled(directories, 150)
+    seconds = itertools.count(step=3)
+    with caplog.at_level(logging.INFO):
+        close_cleanly({tmp_path: list(directories.logs.values())}, 1, lambda: next(seconds))
+    said = [record.getMessage() for record in caplog.records if "closing logs" in record.getMessage()]
+    assert said == ["closing logs: 128 of 150 are closed"]
+    directories.close(clean=False)

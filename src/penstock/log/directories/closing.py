@@ -1,14 +1,16 @@
 """Many logs are closed at once, in a few threads for each data directory.
 
-A log with new records costs about five fsyncs at a clean shutdown, and a service manager waits for a limited time (90 s
-by default with systemd). The owner's thread writes what is missing and captures what is to be synced (`Flush`). Threads
-only sync. One thread means the owner's own.
+A log with new records costs about five fsyncs at a clean shutdown, and a log without costs none. A service manager
+waits for a limited time (90 s by default with systemd). The thread of the owner writes what is missing and captures
+what is to be synced (`Flush`). Threads only sync. One thread means the thread of the owner. A shutdown that takes long
+says how far the shutdown is.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -22,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 # Logs captured at a time: each holds a descriptor for each segment that is not durable yet, mostly one.
 _LOGS_PER_STEP = 64
+_SECONDS_BETWEEN_REPORTS = 5.0
 
 
 class _Closing(NamedTuple):
@@ -36,7 +39,27 @@ class _Closing(NamedTuple):
         return None
 
 
-def close_cleanly(logs: Mapping[Path, Sequence[PartitionLog]], threads_per_directory: int) -> set[Path]:
+class _Progress:
+    """A line in the log every few seconds, for whoever waits."""
+
+    def __init__(self, total: int, now: Callable[[], float]) -> None:
+        self._total = total
+        self._now = now
+        self._closed = 0
+        self._last_report = now()
+
+    def note(self, count: int) -> None:
+        self._closed += count
+        if self._now() - self._last_report >= _SECONDS_BETWEEN_REPORTS:
+            self._last_report = self._now()
+            logger.info("closing logs: %d of %d are closed", self._closed, self._total)
+
+
+def close_cleanly(
+    logs: Mapping[Path, Sequence[PartitionLog]],
+    threads_per_directory: int,
+    now: Callable[[], float] = time.monotonic,
+) -> set[Path]:
     """Closes the logs of each data directory; the directories where a log was not closed cleanly.
 
     The names of partitions in the data directories are not durable afterwards: see `PartitionLog.prepare_close`.
@@ -44,13 +67,16 @@ def close_cleanly(logs: Mapping[Path, Sequence[PartitionLog]], threads_per_direc
     thread_count = threads_per_directory * len(logs)
     # From each directory in turn: all disks are at work.
     in_turn = (log for log in chain.from_iterable(zip_longest(*logs.values())) if log is not None)
+    progress = _Progress(sum(map(len, logs.values())), now)
     if thread_count <= 1:
-        return _close_in_steps(in_turn, None)
+        return _close_in_steps(in_turn, None, progress)
     with ThreadPoolExecutor(thread_count, thread_name_prefix="penstock-close") as executor:
-        return _close_in_steps(in_turn, executor)
+        return _close_in_steps(in_turn, executor, progress)
 
 
-def _close_in_steps(logs: Iterator[PartitionLog], executor: ThreadPoolExecutor | None) -> set[Path]:
+def _close_in_steps(
+    logs: Iterator[PartitionLog], executor: ThreadPoolExecutor | None, progress: _Progress
+) -> set[Path]:
     unsettled: set[Path] = set()
     while step := list(islice(logs, _LOGS_PER_STEP)):
         closings = list(_prepare(step, unsettled))
@@ -62,6 +88,7 @@ def _close_in_steps(logs: Iterator[PartitionLog], executor: ThreadPoolExecutor |
             else:
                 _note_failure(log, log.availability.fail("closing", error), unsettled)
             log.close(clean=False)
+        progress.note(len(step))
     return unsettled
 
 

@@ -309,7 +309,9 @@ class LogDirectories:
     # ---- close
 
     def close(self, clean: bool = True, threads_per_directory: int = 1) -> None:
-        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
+        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded. May run
+        in a thread: whoever calls it is the owner from then on.
+        """
         unsettled = self._close_logs(clean, threads_per_directory)
         if clean:
             self.write_checkpoints()

@@ -95,6 +95,8 @@ def load_log(request: LoadRequest) -> LogContents:
         high_watermark=min(max(request.high_watermark, log_start_offset), log_end_offset),
         recovery_point=log_end_offset if is_clean else min(request.recovery_point, log_end_offset),
     )
+    if is_clean:
+        contents.durable_names = contents.segments.change_count
     _load_producer_state(contents, is_clean, request.now_ms)
     return contents
 

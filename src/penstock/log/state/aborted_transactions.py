@@ -20,13 +20,16 @@ logger = logging.getLogger(__name__)
 
 
 class _SegmentIndex:
-    """`index` is None while only the file knows; a writable one is never evicted."""
+    """`index` is None while only the file knows; a writable one is never evicted. The file `is_current` until a marker
+    comes.
+    """
 
-    __slots__ = ("index", "is_writable", "recently_used")
+    __slots__ = ("index", "is_current", "is_writable", "recently_used")
 
     def __init__(self, index: TransactionIndex | None = None) -> None:
         self.index = index
         self.is_writable = index is not None
+        self.is_current = index is None
         self.recently_used = False
 
     def evict(self) -> None:
@@ -66,6 +69,7 @@ class AbortedTransactions:
             segment = self._segments[base_offset] = _SegmentIndex(TransactionIndex(base_offset))
         if segment.is_writable and segment.index is not None:
             segment.index.append(AbortedTransaction(*completed[:4]))
+            segment.is_current = False
 
     def open(self, base_offset: int) -> bool:
         """Make a sealed segment's index writable again; False when its file is damaged, and now gone: the segment must
@@ -89,17 +93,20 @@ class AbortedTransactions:
         segment = self._segments.get(base_offset)
         if segment is None or not segment.is_writable or segment.index is None:
             return False
-        self._write(base_offset, segment, segment.index)
-        return True
+        is_written = not segment.is_current
+        if is_written:
+            self._resources.files.write_file(self.path(base_offset), segment.index.encode())
+        self._note_file(segment, segment.index)
+        return is_written
 
     def seal_before(self, base_offset: int) -> None:
         """After replay: all but the active segment are as they stay."""
         for sealed in [known for known in self._segments if known < base_offset]:
             self.seal(sealed)
 
-    def _write(self, base_offset: int, segment: _SegmentIndex, index: TransactionIndex) -> None:
-        self._resources.files.write_file(self.path(base_offset), index.encode())
-        segment.index, segment.is_writable = index, False
+    def _note_file(self, segment: _SegmentIndex, index: TransactionIndex) -> None:
+        """The file holds all of the index, which may be evicted from now on."""
+        segment.index, segment.is_writable, segment.is_current = index, False, True
         self._resources.indexes.add(segment, TRANSACTION_ENTRY_SIZE * len(index))
 
     # ---- cut
@@ -111,6 +118,7 @@ class AbortedTransactions:
         segment = self._segments.get(base_offset)
         if segment is not None and segment.index is not None:
             self._resources.files.unlink(self.path(base_offset))
+            segment.is_current = False
             segment.index.truncate(offset)
             if not len(segment.index):
                 del self._segments[base_offset]
@@ -171,7 +179,8 @@ class AbortedTransactions:
         except CorruptIndexError as error:
             logger.warning("rebuilding %s: %s", self.path(base_offset), error)
             index = rebuild(base_offset)
-            self._write(base_offset, segment, index)
+            self._resources.files.write_file(self.path(base_offset), index.encode())
+            self._note_file(segment, index)
             return index
         self._resources.indexes.add(segment, TRANSACTION_ENTRY_SIZE * len(index))
         return index

@@ -43,6 +43,8 @@ class LogContents:
     log_end_offset: int
     high_watermark: int
     recovery_point: int  # everything before it is durable
+    # `segments.change_count` when the names of all files were durable; -1 when nobody knows whether they are.
+    durable_names: int = -1
     truncation_count: int = 0  # work in other threads compares it: what was captured may have been cut off since
 
     @property

@@ -9,13 +9,15 @@ from penstock.log.storage.segment import Segment
 
 
 class Segments:
-    __slots__ = ("__weakref__", "_base_offsets", "_sealed_size", "_segments", "active")
+    __slots__ = ("__weakref__", "_base_offsets", "_sealed_size", "_segments", "active", "change_count")
 
     def __init__(self, segments: Iterable[Segment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
+        self.change_count = 0  # how often segments came or went, and so the names of files
         self._note_change()
 
     def _note_change(self) -> None:
+        self.change_count += 1
         self._base_offsets = [segment.base_offset for segment in self._segments]
         self._sealed_size = sum(segment.size for segment in self._segments[:-1])
         self.active = self._segments[-1]

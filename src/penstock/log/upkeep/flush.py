@@ -98,21 +98,26 @@ def capture_closing(contents: LogContents) -> Flush:
     Snapshot, transaction index and indexes must be durable: nothing would notice their loss after a clean shutdown, and
     part of an index cannot be told from all of it. The directory entry of the partition itself is left to the caller,
     who closes many: one fsync of the data directory is enough for all of them.
+
+    A log that is as the last clean shutdown left it costs nothing: no write, no fsync.
     """
     active, log_end_offset = contents.segments.active, contents.log_end_offset
     if log_end_offset > 0:
         contents.snapshots.write(log_end_offset, contents.producers.entries.values())
     has_transaction_index = contents.aborted.seal(active.base_offset)
     active.seal(trim=contents.settings.preallocate)
-    is_flushed = contents.recovery_point >= log_end_offset
+    unflushed: Sequence[Segment] = ()
+    if contents.recovery_point < log_end_offset:
+        unflushed = contents.segments.from_offset(contents.recovery_point)
     paths: list[str] = []
     directories: list[str] = []
     if log_end_offset > 0:
         paths = _unsynced_paths(contents) + active.indexes.unsynced_paths()
         if has_transaction_index:
             paths.append(contents.aborted.path(active.base_offset))
-        directories.append(contents.directory)
-    unflushed = () if is_flushed else contents.segments.from_offset(contents.recovery_point)
+        # A change of the epochs that is not written yet syncs the directory itself.
+        if paths or unflushed or contents.durable_names != contents.segments.change_count:
+            directories.append(contents.directory)
     return _capture(contents, unflushed, paths, directories)
 
 

@@ -37,7 +37,8 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
         "num.recovery.threads.per.data.dir",
         ConfigKind.INT,
         2,
-        "Threads per data directory that make logs durable at a clean shutdown. Logs are loaded by one thread.",
+        "Threads per data directory that make logs durable at a clean shutdown, times four from 2 on: they wait for "
+        "the disk. Logs are loaded by one thread.",
         rule=Range(1),
         importance=_HIGH,
         mode=_DYNAMIC,
