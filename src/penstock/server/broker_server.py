@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import socket
@@ -244,7 +245,7 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
         [Path(path) for path in config.log_directories],
         node_id=config.identity.node_id,
         cluster_id=metadata.image.cluster_id,
-        settings_for=metadata.log_settings,
+        settings_for=functools.cache(metadata.log_settings),  # the partitions of a topic share one object
         clock=clock,
         files=files,
     )

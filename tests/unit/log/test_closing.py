@@ -167,6 +167,6 @@ def test_progress_is_logged_when_closing_takes_long(tmp_path: Path, caplog: pyte
     seconds = itertools.count(step=3)
     with caplog.at_level(logging.INFO):
         close_cleanly({tmp_path: list(directories.logs.values())}, 1, lambda: next(seconds))
-    said = [record.getMessage() for record in caplog.records if "closing logs" in record.getMessage()]
-    assert said == ["closing logs: 128 of 150 are closed"]
+    said = [record.getMessage() for record in caplog.records if "logs are closed" in record.getMessage()]
+    assert said == ["logs are closed: 128 of 150"]
     directories.close(clean=False)

@@ -16,6 +16,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.log.directories.progress import Progress
 from penstock.log.partition_log import PartitionLog
 from penstock.log.upkeep.flush import Flush
 from penstock.protocol.errors import ApiError
@@ -24,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 # Logs captured at a time: each holds a descriptor for each segment that is not durable yet, mostly one.
 _LOGS_PER_STEP = 64
-_SECONDS_BETWEEN_REPORTS = 5.0
 
 
 class _Closing(NamedTuple):
@@ -39,22 +39,6 @@ class _Closing(NamedTuple):
         return None
 
 
-class _Progress:
-    """A line in the log every few seconds, for whoever waits."""
-
-    def __init__(self, total: int, now: Callable[[], float]) -> None:
-        self._total = total
-        self._now = now
-        self._closed = 0
-        self._last_report = now()
-
-    def note(self, count: int) -> None:
-        self._closed += count
-        if self._now() - self._last_report >= _SECONDS_BETWEEN_REPORTS:
-            self._last_report = self._now()
-            logger.info("closing logs: %d of %d are closed", self._closed, self._total)
-
-
 def close_cleanly(
     logs: Mapping[Path, Sequence[PartitionLog]],
     threads_per_directory: int,
@@ -67,16 +51,14 @@ def close_cleanly(
     thread_count = threads_per_directory * len(logs)
     # From each directory in turn: all disks are at work.
     in_turn = (log for log in chain.from_iterable(zip_longest(*logs.values())) if log is not None)
-    progress = _Progress(sum(map(len, logs.values())), now)
+    progress = Progress("logs are closed", sum(map(len, logs.values())), now)
     if thread_count <= 1:
         return _close_in_steps(in_turn, None, progress)
     with ThreadPoolExecutor(thread_count, thread_name_prefix="penstock-close") as executor:
         return _close_in_steps(in_turn, executor, progress)
 
 
-def _close_in_steps(
-    logs: Iterator[PartitionLog], executor: ThreadPoolExecutor | None, progress: _Progress
-) -> set[Path]:
+def _close_in_steps(logs: Iterator[PartitionLog], executor: ThreadPoolExecutor | None, progress: Progress) -> set[Path]:
     unsettled: set[Path] = set()
     while step := list(islice(logs, _LOGS_PER_STEP)):
         closings = list(_prepare(step, unsettled))

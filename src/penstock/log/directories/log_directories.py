@@ -25,6 +25,7 @@ from penstock.log.directories.partition_directories import (
     NewPartition,
     Retired,
 )
+from penstock.log.directories.progress import with_progress
 from penstock.log.formats import names
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import LoadRequest, create_log, load_log, unreadable_log
@@ -84,7 +85,7 @@ class LogDirectories:
 
     def _load_directory(self, directory: DataDirectory, settings_for: Callable[[str], LogSettings]) -> None:
         files = self._resources.files
-        for name in files.list_directories(directory.path):
+        for name in with_progress("logs are loaded", files.list_directories(directory.path)):
             path = f"{directory.path}/{name}"
             if name.endswith(names.DELETE_DIRECTORY):
                 self.delayed_deletes.add(path, 0)
@@ -309,9 +310,7 @@ class LogDirectories:
     # ---- close
 
     def close(self, clean: bool = True, threads_per_directory: int = 1) -> None:
-        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded. May run
-        in a thread: whoever calls it is the owner from then on.
-        """
+        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
         unsettled = self._close_logs(clean, threads_per_directory)
         if clean:
             self.write_checkpoints()

@@ -21,8 +21,8 @@ class Snapshots:
     def __init__(self, files: Files, directory: str, listing: Iterable[str]) -> None:
         self.files = files
         self.directory = directory
-        parsed = (names.parse_segment_file(name) for name in listing)
-        self.offsets = sorted(entry[0] for entry in parsed if entry is not None and entry[1] == names.SNAPSHOT)
+        parsed = (names.parse_segment_file(name) for name in listing if name.endswith(names.SNAPSHOT))
+        self.offsets = sorted(entry[0] for entry in parsed if entry is not None)
         self._durable: set[int] = set()
 
     def path(self, offset: int) -> str:

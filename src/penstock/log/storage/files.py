@@ -26,6 +26,8 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 _SYNC_FILE_RANGE_WRITE = 2
+# What is read whole is mostly much smaller.
+_READ_SIZE = 16_384
 
 
 @functools.cache
@@ -179,8 +181,17 @@ class Files:
         return OpenFile(os.open(path, flags, 0o644), str(path))
 
     def read_file(self, path: StrPath) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        """Costs half of what `open` and `read` of Python do. A start reads five files for each partition."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(fd, _READ_SIZE)
+            chunks = [data]
+            while data:
+                data = os.read(fd, _READ_SIZE)
+                chunks.append(data)
+            return b"".join(chunks)
+        finally:
+            os.close(fd)
 
     def write_file(self, path: StrPath, data: Buffer, *, sync: bool = False) -> None:
         """Replaces the content in place: for files that carry a checksum or are rebuilt when they are wrong."""

@@ -41,6 +41,13 @@ class IndexFile:
         self._written = 0
         self._is_synced = True
 
+    def is_empty(self) -> bool:
+        """On disk. False when there is no file."""
+        try:
+            return self._files.size(self._path) == 0
+        except FileNotFoundError:
+            return False
+
     def note_replaced(self) -> None:
         """The file no longer holds the beginning of the index."""
         self._written = None

@@ -84,7 +84,7 @@ class SegmentIndexes:
         self.write_entries()
 
     def take_over_empty(self) -> None:
-        """Writable, without any entry. The files were made before, in a thread, and the disk is not asked."""
+        """Writable, without any entry. The files were made before and are empty: the disk is not asked."""
         self.start_empty()
         self._offset_file.note_empty()
         self._time_file.note_empty()
@@ -257,7 +257,10 @@ class SegmentIndexes:
         self.is_writable = True
         self._resources.indexes.remove(self)
         if log_size == 0:
-            self.create()
+            if self._offset_file.is_empty() and self._time_file.is_empty():
+                self.take_over_empty()
+            else:
+                self.create()
             return 0
         start = self.offset_index(log_size).last_position()
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index(log_size).last_entry()
