@@ -21,6 +21,7 @@ from penstock.client.connection import BlockingConnection
 from penstock.log.formats import names
 from penstock.proof.crash.check import verify_files
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import PartitionProduceResponse
 from penstock.testing.disks.failing import Fault, FaultyFiles
 from penstock.testing.processes import BrokerProcess, find_free_port
 from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read, read_topic, values
@@ -34,12 +35,15 @@ from tests.servers import give_up_without
 SMALL_DISK_BYTES = 4 * 1024 * 1024
 
 
-def produce_raw(servers: str, topic: str, value: bytes = b"x") -> ErrorCode:
+def ask_to_produce(servers: str, topic: str, value: bytes = b"x") -> PartitionProduceResponse:
     """The bare answer: client libraries try again for as long as the error is one that may pass."""
     host, _, port = servers.rpartition(":")
     with BlockingConnection(host, int(port), client_id="failing-disk") as connection:
-        answer = raw.produce(raw.Wire(connection), raw.Topic(topic, raw.ZERO_ID), raw.build_batch([value]), version=12)
-        return ErrorCode(answer.error_code)
+        return raw.produce(raw.Wire(connection), raw.Topic(topic, raw.ZERO_ID), raw.build_batch([value]), version=12)
+
+
+def produce_raw(servers: str, topic: str, value: bytes = b"x") -> ErrorCode:
+    return ErrorCode(ask_to_produce(servers, topic, value).error_code)
 
 
 def fetch_raw(servers: str, topic: str, offset: int = 0) -> ErrorCode:
@@ -229,6 +233,15 @@ class TestFailingDisk:
         # The kernel may have dropped what it could not write: a second fsync would only pretend to succeed.
         assert produce_raw(servers, "bad-synced") == ErrorCode.KAFKA_STORAGE_ERROR
         assert produce_raw(servers, "good") == ErrorCode.NONE
+
+    def test_answer_has_no_offset_when_the_sync_before_it_fails(self, servers: str, files: FaultyFiles) -> None:
+        """As Kafka answers a storage error: the batch may be gone, so no offset is its own."""
+        create_topic(servers, name="bad-synced", config={"flush.messages": "1"})
+        assert ask_to_produce(servers, "bad-synced").base_offset == 0
+        files.fail(Fault.on("sync", "/bad-synced-0/"))
+        answer = ask_to_produce(servers, "bad-synced")
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (answer.base_offset, answer.log_append_time_ms, answer.log_start_offset) == (-1, -1, -1)
 
     def test_reader_is_told_when_a_read_fails(self, servers: str, files: FaultyFiles) -> None:
         files.fail(Fault.on("read", "/bad-0/"))

@@ -348,9 +348,14 @@ def _error(index: int, code: ErrorCode, message: str | None = None) -> Partition
 
 
 async def _respond_after_flush(job: _Job, response: ProduceResponse) -> ProduceResponse:
-    """flush.messages was reached: the acknowledgement waits until what was appended is on the disk."""
+    """flush.messages was reached: the acknowledgement waits until what was appended is on the disk. A batch that the
+    disk may have lost is answered like one that could not be written: without an offset.
+    """
     not_durable = frozenset(await job.broker.flusher.flush(job.to_flush))
-    for partition, answer in job.appended:
-        if partition in not_durable:
-            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    lost = {id(answer) for partition, answer in job.appended if partition in not_durable}
+    for topic in response.responses if lost else ():
+        topic.partition_responses = [
+            _error(answer.index, ErrorCode.KAFKA_STORAGE_ERROR) if id(answer) in lost else answer
+            for answer in topic.partition_responses
+        ]
     return response
