@@ -39,7 +39,9 @@ def ask_to_produce(servers: str, topic: str, value: bytes = b"x") -> PartitionPr
     """The bare answer: client libraries try again for as long as the error is one that may pass."""
     host, _, port = servers.rpartition(":")
     with BlockingConnection(host, int(port), client_id="failing-disk") as connection:
-        return raw.produce(raw.Wire(connection), raw.Topic(topic, raw.ZERO_ID), raw.build_batch([value]), version=12)
+        wire, batch = raw.Wire(connection), raw.build_batch([value])
+        answer: PartitionProduceResponse = raw.produce(wire, raw.Topic(topic, raw.ZERO_ID), batch, version=12)
+        return answer
 
 
 def produce_raw(servers: str, topic: str, value: bytes = b"x") -> ErrorCode:
