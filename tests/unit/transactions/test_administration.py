@@ -176,9 +176,9 @@ def test_list_is_quick_when_a_pattern_would_backtrack_for_years() -> None:
 def test_no_memory_is_held_when_many_patterns_were_asked_for(runtime: Runtime) -> None:
     tracemalloc.start()
     try:
-        for number in range(100):
+        for number in range(20):
             request = ListTransactionsRequest(transactional_id_pattern=f"{number:04}" * 1_000)
             assert not finish(runtime.transactions.list_transactions(request, runtime.now_ms)).transactions
-        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+        assert tracemalloc.get_traced_memory()[0] < 1 << 18  # one pattern of these takes more
     finally:
         tracemalloc.stop()
