@@ -2,11 +2,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 from penstock.log.formats import names
+from penstock.log.storage.files import Files, StrPath
 from penstock.testing.disks.failing import FaultyFiles
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all
+
+
+class SlowRename(Files):
+    """The rename of the epoch file waits on demand."""
+
+    def __init__(self) -> None:
+        self.is_slow = False
+        self.arrived, self.go_on = Event(), Event()
+        self.errors: list[OSError] = []
+
+    def rename(self, source: StrPath, target: StrPath) -> None:
+        if self.is_slow and str(target).endswith(names.LEADER_EPOCHS):
+            self.arrived.set()
+            assert self.go_on.wait(30)
+        try:
+            super().rename(source, target)
+        except OSError as error:
+            self.errors.append(error)
+            raise
 
 
 def synced(files: FaultyFiles) -> list[str]:
@@ -67,6 +87,58 @@ def test_a_new_epoch_waits_for_the_next_flush_when_one_is_under_way(tmp_path: Pa
     log.flushing.mark_flushed(flush)
     log.flushing.flush()
     assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n3\n0 0\n1 1\n2 2\n"
+
+
+def test_only_the_log_is_opened_and_written_when_a_partition_begins(tmp_path: Path) -> None:
+    """The epoch file waits for the flush: the first append runs on the event loop."""
+    files = FaultyFiles()
+    disk = Disk(tmp_path, files)
+    log = disk.create()
+    files.operations.clear()
+    append(log, batch("a"))
+    append(log, batch("b"), leader_epoch=1)
+    log_file = str(tmp_path / names.segment_file(0, names.LOG))
+    assert {(each.name, each.path) for each in files.operations} == {("open", log_file), ("write", log_file)}
+    log = disk.crash(log)
+    assert (log.epochs.epoch_for_offset(0), log.epochs.epoch_for_offset(1)) == (0, 1)
+    log.flushing.flush()
+    assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n2\n0 0\n1 1\n"
+
+
+def test_epochs_that_were_cut_off_stay_away_when_a_flush_was_under_way(tmp_path: Path) -> None:
+    log = Disk(tmp_path).create()
+    append(log, batch("a"))
+    log.flushing.flush()
+    append(log, batch("b"), leader_epoch=1)
+    append(log, batch("c"), leader_epoch=2)
+    flush = log.flushing.prepare()
+    assert flush is not None
+    log.truncate_to(2)
+    flush.run()
+    log.flushing.mark_flushed(flush)
+    assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n2\n0 0\n1 1\n"
+
+
+def test_cut_waits_for_the_epoch_file_when_a_flush_is_writing_it(tmp_path: Path) -> None:
+    """Both write a temporary file of the same name first."""
+    files = SlowRename()
+    log = Disk(tmp_path, files).create()
+    append(log, batch("a"))
+    append(log, batch("b"), leader_epoch=1)
+    flush = log.flushing.prepare()
+    assert flush is not None
+    files.is_slow = True
+    flushing = Thread(target=flush.run)
+    flushing.start()
+    assert files.arrived.wait(30)
+    files.is_slow = False
+    cutting = Thread(target=log.truncate_to, args=(1,))
+    cutting.start()
+    files.go_on.set()
+    flushing.join()
+    cutting.join()
+    assert files.errors == []
+    assert (tmp_path / names.LEADER_EPOCHS).read_bytes() == b"0\n1\n0 0\n"
 
 
 def test_epochs_are_found_again_when_a_crash_came_before_the_flush(tmp_path: Path) -> None:

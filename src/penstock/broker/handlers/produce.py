@@ -58,8 +58,9 @@ _REFUSALS_OF_OLDER_CLIENTS = {**_REFUSALS, ErrorCode.CONCURRENT_TRANSACTIONS: _N
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
-# Partitions of one request that are appended in one turn of the loop: some 3 ms.
-_PIECE = 200
+# Partitions of one request that are appended in one turn of the loop: some 2 ms, and 5 ms where each is the first append
+# of its partition and opens the log.
+_PIECE = 100
 
 
 def produce(

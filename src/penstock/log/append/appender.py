@@ -72,7 +72,7 @@ class Appender:
         size = len(records)
         try:
             if leader_epoch != contents.epoch_file.epochs.latest:
-                contents.epoch_file.assign(leader_epoch, base_offset, contents.recovery_point)
+                contents.epoch_file.assign(leader_epoch, base_offset)
             segment = contents.segments.active
             if should_roll(segment, settings, size, last_offset, header.max_timestamp, now_ms):
                 segment = contents.roll(base_offset, now_ms)
@@ -105,7 +105,7 @@ class Appender:
         with contents.availability.storage_errors("appending"):
             for _, header in batches.headers:
                 if header.leader_epoch > contents.epoch_file.epochs.latest:
-                    contents.epoch_file.assign(header.leader_epoch, header.base_offset, contents.recovery_point)
+                    contents.epoch_file.assign(header.leader_epoch, header.base_offset)
             segment = contents.segments.active
             if should_roll(segment, contents.settings, batches.size, last.last_offset, batches.max_timestamp, now_ms):
                 segment = contents.roll(first.base_offset, now_ms)

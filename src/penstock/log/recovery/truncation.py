@@ -51,6 +51,6 @@ def _note_new_end(contents: LogContents, end_offset: int, now_ms: int) -> None:
     contents.high_watermark = min(contents.high_watermark, end_offset)
     contents.recovery_point = min(contents.recovery_point, end_offset)
     contents.snapshots.remove_after(end_offset)
-    contents.epoch_file.truncate_from_end(end_offset, contents.recovery_point)
+    contents.epoch_file.truncate_from_end(end_offset)
     rebuild_producer_state(contents, now_ms)
     contents.producers.note_high_watermark(contents.high_watermark)

@@ -78,4 +78,4 @@ class LogContents:
         """Never backwards."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.epoch_file.truncate_from_start(offset, self.recovery_point)
+            self.epoch_file.truncate_from_start(offset)

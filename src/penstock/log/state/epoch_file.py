@@ -5,65 +5,86 @@ The epochs decide in memory (`leader_epochs`). This module decides when the file
 
 from __future__ import annotations
 
+import threading
+from typing import NamedTuple
+
 from penstock.log.formats import names
 from penstock.log.state.leader_epochs import LeaderEpochs
 from penstock.log.storage.files import Files
+
+
+class EpochWrite(NamedTuple):
+    """The leader epochs after so many changes; no content when the file has them already."""
+
+    content: bytes | None
+    change_count: int
+    # The file holds nothing that a power failure must not take.
+    is_first: bool
 
 
 class EpochFile:
     """Entries at or past the recovery point are found again in the batches after a crash, and those before the log
     start do no harm. So a change need not be on disk before the recovery point passes it:
 
-    - A file without older entries is written at once and synced by the next flush: a new partition begins without an
-      fsync.
-    - A file with older entries is left as it is until the next flush writes it, durably and in a thread. Written at
-      once it would need an fsync on the event loop, or a power failure could take the older entries.
+    - A new entry is noted in memory alone, since the append that brings it runs on the event loop. The next flush
+      writes the file, durably and in a thread, before it moves the recovery point.
     - What is cut off the end is written and synced at once: a crash must not bring the entries back.
+
+    A flush may write in its thread while the log is cut. The lock lets one of them write at a time. The count of
+    changes keeps the file from going back to what a flush captured before the cut.
     """
 
-    __slots__ = ("_files", "change_count", "epochs", "is_current", "is_synced", "path")
+    __slots__ = ("_change_count", "_files", "_lock", "_path", "_written_count", "epochs", "is_current")
 
     def __init__(self, files: Files, directory: str, epochs: LeaderEpochs, is_current: bool) -> None:
         self._files = files
-        self.path = f"{directory}/{names.LEADER_EPOCHS}"
+        self._path = f"{directory}/{names.LEADER_EPOCHS}"
         self.epochs = epochs
         self.is_current = is_current
-        self.is_synced = True
-        self.change_count = 0
+        self._change_count = 0
+        self._lock = threading.Lock()  # for the file and for what is known of it:
+        self._written_count = -1  # the changes that the file has
 
-    def assign(self, epoch: int, start_offset: int, recovery_point: int) -> None:
+    def assign(self, epoch: int, start_offset: int) -> None:
         """Before the first batch of an epoch is written."""
         if epoch >= 0 and self.epochs.assign(epoch, start_offset):
-            self._note_change(recovery_point)
+            self._note_change()
 
-    def truncate_from_start(self, start_offset: int, recovery_point: int) -> None:
+    def truncate_from_start(self, start_offset: int) -> None:
         if self.epochs.truncate_from_start(start_offset):
-            self._note_change(recovery_point)
+            self._note_change()
 
-    def truncate_from_end(self, end_offset: int, recovery_point: int) -> None:
-        if self.epochs.truncate_from_end(end_offset):
-            self.write(recovery_point)
-
-    def _note_change(self, recovery_point: int) -> None:
-        if self.is_current and not self._has_entries_before(recovery_point):
-            self.write(recovery_point)
-            return
-        # A flush that runs now may be writing the file: until one has written all changes, only flushes write.
-        self.change_count += 1
-        self.is_current = self.is_synced = False
-
-    def write(self, recovery_point: int) -> None:
+    def truncate_from_end(self, end_offset: int) -> None:
         """For callers that may block."""
-        must_sync = self._has_entries_before(recovery_point)
-        self._files.write_atomically(self.path, self.epochs.encode(), sync=must_sync)
-        self.change_count += 1
-        self.is_current = True
-        self.is_synced = must_sync
+        if self.epochs.truncate_from_end(end_offset):
+            self._note_change()
+            self.write(EpochWrite(self.epochs.encode(), self._change_count, is_first=False))
+            self.is_current = True
 
-    def mark_flushed(self, change_count: int) -> None:
-        """What was true after so many changes is on disk."""
-        if change_count == self.change_count:
-            self.is_current = self.is_synced = True
+    def _note_change(self) -> None:
+        self._change_count += 1
+        self.is_current = False
 
-    def _has_entries_before(self, offset: int) -> bool:
-        return any(entry.start_offset < offset for entry in self.epochs.entries)
+    def capture(self, recovery_point: int) -> EpochWrite:
+        """What a flush has to write."""
+        if self.is_current:
+            return EpochWrite(None, self._change_count, is_first=False)
+        is_first = all(entry.start_offset >= recovery_point for entry in self.epochs.entries)
+        return EpochWrite(self.epochs.encode(), self._change_count, is_first)
+
+    def write(self, captured: EpochWrite) -> None:
+        """In any thread."""
+        if captured.content is None:
+            return
+        with self._lock:
+            if captured.change_count <= self._written_count:
+                return
+            self._files.write_atomically(self._path, captured.content, sync=not captured.is_first)
+            if captured.is_first:
+                self._files.sync_file(self._path)
+            self._written_count = captured.change_count
+
+    def mark_flushed(self, captured: EpochWrite) -> None:
+        """What was captured is on disk."""
+        if captured.change_count == self._change_count:
+            self.is_current = True

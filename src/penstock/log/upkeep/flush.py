@@ -3,8 +3,8 @@
 fsync may take tens of milliseconds, so it runs in another thread while the owner goes on appending. What it touches is
 fixed beforehand, on the owner's thread: `Flushing.prepare` captures open files and paths in a `Flush`, `Flush.run` in
 any thread syncs them, and back on the owner's thread `Flushing.mark_flushed` moves the recovery point. The thread
-shares no mutable state with the log, but for the flag that the partition was deleted: the open files are kept open by
-the Flush itself.
+shares no mutable state with the log, but for the flag that the partition was deleted and for the epoch file, which has
+a lock: the open files are kept open by the Flush itself.
 """
 
 from __future__ import annotations
@@ -17,23 +17,21 @@ from typing import NamedTuple
 from penstock.log.formats import names
 from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
+from penstock.log.state.epoch_file import EpochFile, EpochWrite
 from penstock.log.storage.files import Files, OpenFile
 from penstock.log.storage.segment import Segment
 
 
-class EpochWrite(NamedTuple):
-    """The leader epochs after so many changes; no content when the file has them already."""
-
-    path: str
-    content: bytes | None
-    change_count: int
+class CapturedEpochs(NamedTuple):
+    file: EpochFile
+    write: EpochWrite
     availability: Availability
 
-    def run(self, files: Files) -> None:
+    def run(self) -> None:
         """Nothing where the partition was deleted meanwhile: a new one of the same name may have the path by now."""
-        if self.content is not None and not self.availability.is_removed:
+        if not self.availability.is_removed:
             with contextlib.suppress(FileNotFoundError):  # deleted in this moment
-                files.write_atomically(self.path, self.content)
+                self.file.write(self.write)
 
 
 class Flush:
@@ -49,7 +47,7 @@ class Flush:
         paths: Sequence[str],
         directories: Sequence[str],
         truncation_count: int,
-        epochs: EpochWrite,
+        epochs: CapturedEpochs,
     ) -> None:
         self._files = files
         self._log_files = log_files
@@ -64,7 +62,7 @@ class Flush:
         must take the partition offline, as trying again would only pretend to succeed."""
         for file in self._log_files:
             file.sync()
-        self.epochs.run(self._files)
+        self.epochs.run()
         for path in self._paths:
             # Deleted by retention in the meantime: then nobody needs it durable.
             with contextlib.suppress(FileNotFoundError):
@@ -85,7 +83,7 @@ def capture_flush(contents: LogContents) -> Flush:
     # A file that is new since the last flush needs its directory entry durable as well, and so does the directory
     # itself as long as nothing in it has ever been flushed.
     directories: list[str] = []
-    if paths or recovery_point <= unflushed[0].base_offset:
+    if paths or recovery_point <= unflushed[0].base_offset or not contents.epoch_file.is_current:
         directories.append(contents.directory)
     if recovery_point <= segments.first.base_offset:
         directories.append(os.path.dirname(contents.directory))
@@ -111,13 +109,14 @@ def capture_closing(contents: LogContents) -> Flush:
         unflushed = contents.segments.from_offset(contents.recovery_point)
     paths: list[str] = []
     directories: list[str] = []
+    has_new_names = not contents.epoch_file.is_current
     if log_end_offset > 0:
         paths = _unsynced_paths(contents) + active.indexes.unsynced_paths()
         if has_transaction_index:
             paths.append(contents.aborted.path(active.base_offset))
-        # A change of the epochs that is not written yet syncs the directory itself.
-        if paths or unflushed or contents.durable_names != contents.segments.change_count:
-            directories.append(contents.directory)
+        has_new_names |= bool(paths or unflushed or contents.durable_names != contents.segments.change_count)
+    if has_new_names:
+        directories.append(contents.directory)
     return _capture(contents, unflushed, paths, directories)
 
 
@@ -131,16 +130,13 @@ def _unsynced_paths(contents: LogContents) -> list[str]:
         if segment.base_offset in contents.aborted:
             paths.append(contents.aborted.path(segment.base_offset))
     paths += [snapshots.path(offset) for offset in snapshots.unsynced_from(recovery_point)]
-    epoch_file = contents.epoch_file
-    if epoch_file.is_current and not epoch_file.is_synced:
-        paths.append(epoch_file.path)
     return paths
 
 
 def _capture(
     contents: LogContents, unflushed: Sequence[Segment], paths: Sequence[str], directories: Sequence[str]
 ) -> Flush:
-    epoch_file = contents.epoch_file
+    epoch_file, availability = contents.epoch_file, contents.availability
     return Flush(
         contents.files,
         contents.log_end_offset,
@@ -148,12 +144,7 @@ def _capture(
         paths,
         directories,
         contents.truncation_count,
-        EpochWrite(
-            epoch_file.path,
-            None if epoch_file.is_current else epoch_file.epochs.encode(),
-            epoch_file.change_count,
-            contents.availability,
-        ),
+        CapturedEpochs(epoch_file, epoch_file.capture(contents.recovery_point), availability),
     )
 
 
@@ -194,7 +185,7 @@ class Flushing:
             return  # what was synced has been cut off since; the next flush counts
         if flush.offset > contents.recovery_point:
             contents.recovery_point = flush.offset
-        contents.epoch_file.mark_flushed(flush.epochs.change_count)
+        contents.epoch_file.mark_flushed(flush.epochs.write)
         if now_ms is not None:
             self.last_flush_ms = now_ms
 
