@@ -215,7 +215,10 @@ class Metadata:
                         if subscription.abandon is not None:
                             await subscription.abandon()
                     raise
+                # Each step may have used its turn of the loop up: the image takes effect in a turn of its own.
+                await asyncio.sleep(0)
                 self._publish(decision.image)
+                await asyncio.sleep(0)
                 for subscription in subscriptions:
                     if subscription.settle is not None:
                         await subscription.settle()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,17 @@ FOREVER_MS = 2**31 - 1
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
+
+
+async def count_turns(work: Awaitable[None]) -> int:
+    """The turns of the loop that others got while the work was done."""
+    working = asyncio.ensure_future(work)
+    turns = 0
+    while not working.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await working
+    return turns
 
 
 def code_of(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
@@ -172,6 +184,36 @@ class TestFollowingTheImage:
         files.heal()
         host.partitions.apply(new, image(topic_image("orders", 2, configs={"retention.ms": "7"})))
         assert host.partitions.is_online("orders", 0)
+
+    def test_partitions_leave_a_few_in_each_turn_when_a_topic_with_many_is_deleted(self, host: Host) -> None:
+        host.apply(topic_image("orders", 500))
+        host.partitions.apply(host.image, EMPTY)
+        assert len(host.partitions) == 0
+        assert len(host.directories.logs) > 400
+        turns = asyncio.run(count_turns(host.partitions.settle()))
+        assert turns >= 500 // 100
+        assert host.directories.logs == {}
+        assert all(name.endswith("-delete") for name in host.names())
+
+    def test_all_logs_go_first_when_a_topic_with_many_partitions_is_made_anew_under_its_old_name(
+        self, host: Host
+    ) -> None:
+        host.apply(topic_image("orders", 200, topic_id=b"1" * 16))
+        host.partition("orders", 199).append(batch(), 1, NOW)
+        host.apply(topic_image("orders", 200, topic_id=b"2" * 16))
+        assert len(host.directories.logs) == 200
+        assert host.partition("orders", 199).log.log_end_offset == 0
+
+    def test_settings_reach_a_few_logs_in_each_turn_when_a_topic_has_many(self, host: Host) -> None:
+        host.apply(topic_image("orders", 500), topic_image("last"))
+        host.settings = {name: LogSettings(retention_ms=5) for name in ("orders", "last")}
+        changed = replace(host.image, default_broker_config={"log.retention.ms": "5"})
+        host.partitions.apply(host.image, changed)
+        told = [partition for partition in host.partitions if partition.log.settings.retention_ms == 5]
+        assert 0 < len(told) <= 50
+        turns = asyncio.run(count_turns(host.partitions.settle()))
+        assert turns >= 500 // 100
+        assert {partition.log.settings.retention_ms for partition in host.partitions} == {5}
 
     def test_counters_are_kept_in_the_sum_when_a_topic_is_deleted(self, host: Host) -> None:
         host.apply(topic_image("orders"))

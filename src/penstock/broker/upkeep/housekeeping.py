@@ -199,12 +199,18 @@ class Housekeeping:
     def _flush_interval_ms(self) -> int:
         """Half the shortest flush.ms in use, within reason."""
         shortest = min(
-            (partition.log.settings.flush_ms for partition in self._broker.partitions), default=_MAX_FLUSH_INTERVAL_MS
+            (settings.flush_ms for settings in self._broker.partitions.settings_in_use), default=_MAX_FLUSH_INTERVAL_MS
         )
         return max(_MIN_FLUSH_INTERVAL_MS, min(shortest // 2, _MAX_FLUSH_INTERVAL_MS))
 
     async def _flush_old(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        due = [partition for partition in self._broker.partitions if partition.log.flushing.is_due(now_ms)]
+        due: list[Partition] = []
+
+        def look(partition: Partition) -> None:
+            if partition.log.flushing.is_due(now_ms):
+                due.append(partition)
+
+        await self._each_partition(look)
         for piece in pieces(due, FLUSHED_PER_TURN):
             await self._broker.flusher.flush([*piece])

@@ -1,7 +1,12 @@
-"""A store in memory: for tests, and for embedded brokers whose data is temporary anyway."""
+"""A store in memory: for tests, and for embedded brokers whose data is temporary anyway.
+
+A transaction of many operations gives others their turns of the loop in between. A lock keeps other users of the store
+from seeing half of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +31,9 @@ from penstock.cluster.store.interface import (
     sequence_path,
 )
 
+# Operations done in one turn of the loop: about 1 ms.
+_OPERATIONS_PER_TURN = 200
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -43,6 +51,7 @@ class MemoryTree:
 
     entries: dict[str, _Entry] = field(default_factory=lambda: {"/": _Entry(b"")})
     watches: Watches = field(default_factory=Watches)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by a transaction under way
 
 
 class MemoryStore:
@@ -55,8 +64,9 @@ class MemoryStore:
     async def read(self, path: str) -> Node | None:
         self._check_open(path)
         check_path(path)
-        entry = self._tree.entries.get(path)
-        return None if entry is None else Node(entry.data, entry.version)
+        async with self._tree.lock:
+            entry = self._tree.entries.get(path)
+            return None if entry is None else Node(entry.data, entry.version)
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
         return [await self.read(path) for path in paths]
@@ -64,7 +74,8 @@ class MemoryStore:
     async def children(self, path: str) -> list[str]:
         self._check_open(path)
         check_path(path)
-        return sorted(self._expect(path, ANY_VERSION).children)
+        async with self._tree.lock:
+            return sorted(self._expect(path, ANY_VERSION).children)
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
         (created,) = await self.transaction([Create(path, data, ephemeral, sequence)])
@@ -87,12 +98,17 @@ class MemoryStore:
         self._check_open(operations[0].path if operations else "/")
         undo: list[Callable[[], None]] = []
         changed: set[str] = set()
-        try:
-            results = [self._apply(operation, undo, changed) for operation in operations]
-        except StoreError:
-            for step in reversed(undo):
-                step()
-            raise
+        results: list[Result] = []
+        async with self._tree.lock:
+            try:
+                for operation in operations:
+                    if results and len(results) % _OPERATIONS_PER_TURN == 0:
+                        await asyncio.sleep(0)
+                    results.append(self._apply(operation, undo, changed))
+            except BaseException:  # also when the caller is cancelled
+                for step in reversed(undo):
+                    step()
+                raise
         self._tree.watches.tell(changed)
         return results
 
