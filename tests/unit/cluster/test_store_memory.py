@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from penstock.cluster.store.memory import MemoryStore, MemoryTree
 MANY = [Create("/a"), *(Create(f"/a/{number}") for number in range(2_000))]
 
 
-async def others_turns(work: asyncio.Future[object]) -> int:
+async def others_turns(work: asyncio.Future[Any]) -> int:
     turns = 0
     while not work.done():
         await asyncio.sleep(0)

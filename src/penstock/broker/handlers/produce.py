@@ -58,8 +58,8 @@ _REFUSALS_OF_OLDER_CLIENTS = {**_REFUSALS, ErrorCode.CONCURRENT_TRANSACTIONS: _N
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
-# Partitions of one request that are appended in one turn of the loop: some 2 ms, and 5 ms where each append is the first
-# of its partition and opens the log.
+# Partitions of one request that are appended in one turn of the loop: some 2 ms, and 5 ms where each append is the
+# first of its partition and opens the log.
 _PIECE = 100
 
 
