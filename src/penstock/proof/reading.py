@@ -20,7 +20,7 @@ STABLE_TIMEOUT_S = 60.0
 def read_everything(
     servers: str, targets: Sequence[Where], isolation: str = "read_committed", check_crcs: bool = True
 ) -> Iterable[Message]:
-    """Up to the end as a reader of that isolation sees it. TimeoutError if the end is not reached."""
+    """All records up to the end as a reader of that isolation sees it. TimeoutError if the end is not reached."""
     config: dict[str, Any] = {
         "bootstrap.servers": servers,
         **PATIENT,

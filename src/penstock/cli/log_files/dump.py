@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 
 class Finding(NamedTuple):
-    """Something that should not be so."""
+    """Something wrong with a file."""
 
     path: Path
     text: str

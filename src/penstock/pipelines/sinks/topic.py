@@ -131,8 +131,8 @@ class OpenTopic:
         return parse_sink_options(client_options(self.settings) | named, Place.BATCH_WRITE)
 
     def _write_tasks(self, records: DataFrame, batch: Batch) -> None:
-        """Not by way of `format("penstock")`: that costs two more Python workers per batch, about 0.1 s, and cannot
-        tell its tasks how many they are."""
+        """Runs the tasks itself and not by `format("penstock")`, which costs two more Python workers per batch, about
+        0.1 s, and cannot tell its tasks how many they are."""
         from penstock.pipelines.topic_writing.rows import plan_columns
         from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TASKS_PROPERTY, TaskWrite
 
@@ -154,7 +154,7 @@ class OpenTopic:
                 context.setLocalProperty(TASKS_PROPERTY, None)  # type: ignore[arg-type]
 
     def _check_repetition(self, options: SinkOptions, batch: Batch, tasks: int) -> None:
-        """Once per run and query, and after a batch that failed: a task sees its own marker only."""
+        """Checks once per run and query, and after a batch that failed: a task sees its own marker only."""
         from penstock.pipelines.topic_writing.clients import open_admin
         from penstock.pipelines.topic_writing.marker import check_task_count
         from penstock.pipelines.topic_writing.markers import read_markers_of_sink

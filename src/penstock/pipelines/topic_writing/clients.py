@@ -60,5 +60,5 @@ def give_transactional_back(options: SinkOptions, transactional_id: str, sender:
 
 
 def open_admin(settings: Mapping[str, str]) -> AdminClient:
-    """On the driver, for a few requests; it goes with its owner."""
+    """An admin client on the driver, for a few requests. It goes when its owner does."""
     return AdminClient({**settings}, logger=LIBRDKAFKA_LOG)

@@ -201,7 +201,7 @@ def _write_log(producer: int, level: int, facility: bytes, line: bytes) -> None:
 
 
 def _take_error(error: int) -> KafkaError:
-    """From an rd_kafka_error_t, which is freed."""
+    """The error of an rd_kafka_error_t, which is freed."""
     try:
         return KafkaError(
             _lib.rd_kafka_error_code(error),

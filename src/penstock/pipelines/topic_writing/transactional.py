@@ -126,7 +126,7 @@ def _aborted_on_failure(sender: Sender) -> Iterator[None]:
 
 
 def _abort(sender: Sender) -> None:
-    """Best effort: the next attempt's init_transactions, or in the end the coordinator's timeout, does it otherwise."""
+    """Tries to abort. If that fails, the next attempt's init_transactions or the coordinator's timeout aborts."""
     try:
         sender.discard()
         call_within(lambda: sender.producer.abort_transaction(_REQUEST_S), _STUCK_AFTER_S)

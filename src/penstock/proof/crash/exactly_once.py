@@ -136,7 +136,7 @@ class ExactlyOnceRounds:
 def judge_copies(
     written: Sequence[Sequence[bytes]], read: Mapping[Where, Sequence[tuple[int, bytes]]]
 ) -> HistoryReport:
-    """Each record once and in order. The copy is judged as if the feeder had written to it, and was told so."""
+    """Each record is there once and in order. The copy is judged as if the feeder had written to it."""
     history = [
         Operation(partition, Outcome.OK, tuple(Send(OUTPUT, partition, value) for value in values))
         for partition, values in enumerate(written)

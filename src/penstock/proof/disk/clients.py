@@ -366,7 +366,7 @@ def _first_partition(answer: Any) -> Any:
 
 
 def _insist(ask: Callable[[], Any]) -> Any:
-    """While the answer is one that passes by itself; the last one when it does not."""
+    """Asks again while the answer is an error that passes by itself. Returns the last answer."""
     answer = None
     for _ in range(_ATTEMPTS):
         answer = ask()

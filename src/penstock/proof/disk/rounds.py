@@ -213,7 +213,7 @@ class DiskRound:
                         file.write(self._random.choice(_TORN_TAILS))
 
     def _finish(self) -> None:
-        """On a healed disk: everything is there, everything can be written, and the files are whole."""
+        """Checks on a healed disk that everything is there, every partition can be written and the files are whole."""
         self._start(None)
         self._create_topics()
         for topic_partition in self._idempotent.pending:

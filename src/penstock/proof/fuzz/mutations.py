@@ -68,7 +68,7 @@ class Fuzzer:
             yield FuzzedFrame(request.__name__, version, struct.pack(">i", len(payload)) + payload, is_valid)
 
     def _mutate_request(self, payload: bytes) -> bytes:
-        """Mostly behind API key, version and correlation id: a header that makes no sense is refused at once."""
+        """Mutates mostly behind API key, version and correlation id: a header without sense is refused at once."""
         if self._dice.random() < 0.3:
             return self.mutate(payload)
         return payload[:_HEADER_SIZE] + self.mutate(payload[_HEADER_SIZE:])
@@ -130,7 +130,7 @@ class Fuzzer:
         return choices[kind]()
 
     def _records(self) -> bytes:
-        """Sometimes a batch, sometimes one with wrong bytes in it, sometimes none at all."""
+        """A batch, often damaged, and now and then bytes of chance instead."""
         dice = self._dice
         if dice.random() < 0.1:
             return dice.randbytes(dice.choice((0, 5, 61, 100)))
@@ -173,7 +173,7 @@ def _seal(batch: bytes) -> bytes:
 
 
 def _place(dice: random.Random, data: bytearray) -> int:
-    """More often near the front, where headers and lengths are."""
+    """A position in the data, more often near the front, where headers and lengths are."""
     return min(dice.randrange(len(data) + 1), dice.randrange(len(data) + 1)) if data else 0
 
 

@@ -109,7 +109,7 @@ class OddClient:
         connection.request(request, _version(request, number, most=12))  # later ones send ids
 
     def _fetch(self, connection: BlockingConnection, number: int) -> None:
-        """Each a session of its own, which outlives the connection."""
+        """Fetches in a new session each time; a session outlives its connection."""
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
         topic = FetchTopic(topic=self._name(), partitions=[partition])
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1_000, session_epoch=0, topics=[topic])

@@ -107,7 +107,7 @@ class HostileRounds:
         return report
 
     def _be_odd(self) -> int:
-        """On a broker of its own, whose memory nobody else has touched."""
+        """Runs the odd names on a broker of their own, whose memory nobody else has touched."""
         config = {**_CONFIG, **SHORT_MEMORY}
         with BrokerProcess(self.scratch / "odd", config=config, environment=RETURNING_ALLOCATOR) as process:
             _create_topics(process)

@@ -67,7 +67,7 @@ def check_outputs(directory: Path, servers: str, count: int) -> list[str]:
 
 
 def compare(expected: Iterable[int], numbers_read: Iterable[int]) -> str:
-    """Empty when each is there once and nothing else is. An output is judged as a log in which any order is right."""
+    """What is wrong; empty when each number is there once. An output is judged as a log in any order."""
     place = ("output", 0)
     history = [Operation(number, Outcome.OK, (Send(*place, number),)) for number in expected]
     anomalies = check(

@@ -252,7 +252,7 @@ class Machine:
             self.notebook.cleanings += self._server.broker.metrics.cleaner.cleanings
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Something of our own, in the broker's loop."""
+        """Starts a coroutine of the simulation in the broker's loop."""
         loop = self._loop
         assert loop is not None
         loop.enter(lambda: _forget(loop.create_task(work)))

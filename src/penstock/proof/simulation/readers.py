@@ -107,7 +107,7 @@ class CommittedReader(Reader):
 
 
 def open_batches(data: PartitionData, position: int, isolation: Isolation) -> Batches:
-    """As consumers do it: control records are left out, and for committed reads the records of aborted transactions."""
+    """The records that a consumer shows: no control records, and in committed reads none of aborted transactions."""
     content: Buffer = data.records or b""  # type: ignore[assignment]
     aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     open_aborted: set[int] = set()

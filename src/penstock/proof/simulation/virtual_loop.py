@@ -156,7 +156,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio.events._set_running_loop(None)
 
     def die(self) -> None:
-        """Everything that runs is cancelled; it may clean up, on a disk that nobody looks at any more."""
+        """Cancels all tasks. They may clean up, on a disk that nobody looks at any more."""
         self._is_dying = True
         for _ in range(100):
             if not self.tasks:

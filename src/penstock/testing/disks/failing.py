@@ -37,7 +37,7 @@ class Fault:
 
     @classmethod
     def at(cls, number: int, error: int = errno.ENOSPC, partial_bytes: int = 0) -> Fault:
-        """From the operation with this number on, as a full disk stays full."""
+        """Fails from the operation with this number on, as a full disk stays full."""
         return cls(lambda operation: operation.number >= number, error, partial_bytes)
 
     @classmethod

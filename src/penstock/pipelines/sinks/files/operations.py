@@ -43,7 +43,7 @@ class Files(Protocol):
 
 
 class ArrowFiles:
-    """Over S3, whose objects appear whole, or over a local directory."""
+    """Files in S3, whose objects appear whole, or in a local directory."""
 
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self._file_system = file_system
