@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,14 +65,19 @@ class Cli(NamedTuple):
         assert result.code == 0, f"penstock {' '.join(arguments)} ended with {result.code}: {result.err}"
         return result
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    @contextlib.contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         """As a process of its own, for what only a process shows: signals, closed pipes, a reader in the background."""
-        return subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-m", "penstock", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(SOURCE), BOOTSTRAP_VARIABLE: self.bootstrap_servers},
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()  # nothing to a process that has ended
 
     def new_topic(self, *options: str) -> str:
         name = f"cli-{uuid.uuid4().hex[:12]}"

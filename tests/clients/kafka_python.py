@@ -67,7 +67,8 @@ def read(consumer: KafkaConsumer, count: int, patience_s: float = PATIENCE_S) ->
     deadline = time.monotonic() + patience_s
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} records arrived"
-        for records in consumer.poll(timeout_ms=200, max_records=count - len(found)).values():
+        # Longer than a rebalance on a busy machine; records end a poll.
+        for records in consumer.poll(timeout_ms=5_000, max_records=count - len(found)).values():
             found += records
     return found
 

@@ -14,7 +14,10 @@ from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 T = TypeVar("T")
 
 # Nothing here takes a second on a quiet machine; the machine is not always quiet.
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
+# Of a member that is to stay in its group: a busy machine keeps its heartbeats back for seconds. Heartbeats come often,
+# since a member hears from them that others have joined.
+STEADY_MEMBER = {"session_timeout_ms": 60_000, "heartbeat_interval_ms": 200}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CODEC_NUMBERS = {name: number for number, name in enumerate(CODECS)}
 _FETCH_VERSION_BY_NAME = 12

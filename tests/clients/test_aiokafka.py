@@ -20,7 +20,7 @@ from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
 from tests.clients.conftest import RunningBroker
-from tests.clients.support import CODEC_NUMBERS, CODECS, PATIENCE_S, new_name, stored_batches
+from tests.clients.support import CODEC_NUMBERS, CODECS, PATIENCE_S, STEADY_MEMBER, new_name, stored_batches
 
 PARTITIONS = 6
 PATIENCE_MS = int(PATIENCE_S * 1_000)
@@ -241,22 +241,14 @@ class TestReading:
 
 class TestGroups:
     @pytest.mark.parametrize("assignor", ASSIGNORS)
-    def test_partitions_are_shared_when_members_come_and_go(
-        self, group_broker: RunningBroker, servers: str, assignor: type
-    ) -> None:
-        timeout_ms = group_broker.session_timeout_ms
-
+    def test_partitions_are_shared_when_members_come_and_go(self, servers: str, assignor: type) -> None:
         async def scenario() -> None:
             topic, group = await create_topic(servers, PARTITIONS), new_name("group")
 
             def member() -> Any:
+                strategy = (assignor,)
                 return consumer_of(
-                    servers,
-                    topic,
-                    group_id=group,
-                    partition_assignment_strategy=(assignor,),
-                    session_timeout_ms=timeout_ms,
-                    heartbeat_interval_ms=timeout_ms // 5,
+                    servers, topic, group_id=group, partition_assignment_strategy=strategy, **STEADY_MEMBER
                 )
 
             async with member() as first, member() as second:

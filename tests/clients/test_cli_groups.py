@@ -60,8 +60,7 @@ def test_group_is_listed_with_its_state(cli: Cli, group: str) -> None:
 
 
 def test_members_are_shown_and_nothing_may_change_when_group_is_active(cli: Cli, topic: str, group: str) -> None:
-    process = cli.start("consume", topic, "--group", group)
-    try:
+    with cli.running("consume", topic, "--group", group) as process:
         assert process.stdout is not None
         while not cli.run("groups", "describe", group, "--json").json[0]["members"]:
             pass
@@ -76,9 +75,6 @@ def test_members_are_shown_and_nothing_may_change_when_group_is_active(cli: Cli,
         assert "stop the consumers" in reset.err
         assert cli.try_run("groups", "delete", group, "--yes").code == 1
         assert cli.try_run("groups", "delete-offsets", group, "--topic", topic, "--yes").code == 1
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
 
 
 def test_nothing_changes_when_reset_is_not_executed(cli: Cli, topic: str, group: str) -> None:

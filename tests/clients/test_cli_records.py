@@ -8,6 +8,7 @@ import pytest
 
 from tests.clients.cli_runner import Cli
 from tests.clients.conftest import RunningBroker
+from tests.clients.support import PATIENCE_S
 
 # The partitions that the Java client's partitioner (murmur2) gives these keys in a topic of three.
 JAVA_PARTITIONS = {"a": 1, "b": 2, "c": 1}
@@ -149,13 +150,13 @@ def test_follower_ends_well_and_leaves_its_group_when_signalled(cli: Cli, number
     topic = cli.new_topic()
     group = f"group-of-{topic}"
     cli.run("produce", topic, "-v", "first")
-    process = cli.start("consume", topic, "--group", group, "--from", "beginning")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"first\n"
-    cli.run("produce", topic, "-v", "second")
-    assert process.stdout.readline() == b"second\n"
-    process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    with cli.running("consume", topic, "--group", group, "--from", "beginning") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"first\n"
+        cli.run("produce", topic, "-v", "second")
+        assert process.stdout.readline() == b"second\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, b"", b"")
     (described,) = cli.run("groups", "describe", group, "--json").json
     assert (described["state"], described["total_lag"]) == ("Empty", 0)
@@ -164,11 +165,10 @@ def test_follower_ends_well_and_leaves_its_group_when_signalled(cli: Cli, number
 def test_reader_ends_quietly_when_its_output_is_closed(cli: Cli) -> None:
     topic = cli.new_topic()
     cli.run("produce", topic, stdin=b"line\n" * 50_000)
-    process = cli.start("consume", topic, "--from", "beginning")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == b"line\n"
-    process.stdout.close()
-    process.wait(timeout=20)
-    with process.stderr as stream:
-        assert b"Traceback" not in stream.read()
+    with cli.running("consume", topic, "--from", "beginning") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"line\n"
+        process.stdout.close()
+        process.wait(timeout=PATIENCE_S)
+        assert b"Traceback" not in process.stderr.read()

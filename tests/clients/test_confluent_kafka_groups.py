@@ -24,7 +24,7 @@ from tests.clients.confluent import (
     values,
 )
 from tests.clients.conftest import RunningBroker
-from tests.clients.support import PATIENCE_S, eventually, new_name
+from tests.clients.support import PATIENCE_S, STEADY_MEMBER, eventually, new_name
 
 PARTITIONS = 6
 ASSIGNORS = ["range", "roundrobin", "cooperative-sticky"]
@@ -66,12 +66,10 @@ def group() -> str:
 @pytest.fixture
 def join(group_broker: RunningBroker, group: str, topic: str) -> Iterator[Join]:
     """A new member of the test's group, subscribed to the test's topic."""
-    timeout_ms = group_broker.session_timeout_ms
     with ExitStack() as stack:
 
         def joined(**config: Any) -> Consumer:
-            defaults = {"session_timeout_ms": timeout_ms, "heartbeat_interval_ms": timeout_ms // 5}
-            member = consumer_of(group_broker.bootstrap_servers, group_id=group, **(defaults | config))
+            member = consumer_of(group_broker.bootstrap_servers, group_id=group, **(STEADY_MEMBER | config))
             consumer = stack.enter_context(member)
             consumer.subscribe([topic])
             return consumer
@@ -194,7 +192,7 @@ class TestCrashes:
                 servers,
                 group_id=group,
                 group_instance_id=instance,
-                session_timeout_ms=20_000,
+                session_timeout_ms=120_000,
                 heartbeat_interval_ms=200,
             )
 
@@ -215,7 +213,7 @@ class TestCrashes:
     def test_static_member_is_fenced_when_another_takes_its_name(self, servers: str, group: str, topic: str) -> None:
         def member() -> Any:
             return consumer_of(
-                servers, group_id=group, group_instance_id="same", session_timeout_ms=6_000, heartbeat_interval_ms=100
+                servers, group_id=group, group_instance_id="same", session_timeout_ms=60_000, heartbeat_interval_ms=100
             )
 
         with member() as old, member() as new:
@@ -293,7 +291,7 @@ class TestOffsets:
     ) -> None:
         """A member that stops polling leaves the group by itself (max.poll.interval.ms) and may not commit any more."""
         timeout_ms = group_broker.session_timeout_ms
-        sleepy = join(max_poll_interval_ms=timeout_ms)
+        sleepy = join(max_poll_interval_ms=timeout_ms, session_timeout_ms=timeout_ms)  # which may not be the longer
         poll_until([sleepy], is_shared(sleepy), "the member owns everything")
         other = join()
         poll_until([other], is_shared(other), "the other member owns everything")

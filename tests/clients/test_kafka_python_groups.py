@@ -20,7 +20,7 @@ from kafka.errors import InvalidConfigurationError, NoError, TopicAlreadyExistsE
 
 from tests.clients.conftest import RunningBroker
 from tests.clients.kafka_python import admin_of, consumer_of, create_topic, poll_until, produce, read, values
-from tests.clients.support import eventually, new_name
+from tests.clients.support import STEADY_MEMBER, eventually, new_name
 
 PARTITIONS = 6
 ASSIGNORS = [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor, CooperativeStickyAssignor]
@@ -59,16 +59,10 @@ def group() -> str:
 @pytest.fixture
 def join(group_broker: RunningBroker, group: str, topic: str) -> Iterator[Join]:
     """A new member of the test's group, subscribed to the test's topic."""
-    timeout_ms = group_broker.session_timeout_ms
     with ExitStack() as stack:
 
         def joined(*topics: str, **config: Any) -> KafkaConsumer:
-            defaults = {
-                "group_id": group,
-                "session_timeout_ms": timeout_ms,
-                "heartbeat_interval_ms": timeout_ms // 5,
-                "max_poll_interval_ms": 60_000,
-            }
+            defaults = {"group_id": group, "max_poll_interval_ms": 60_000, **STEADY_MEMBER}
             member = consumer_of(group_broker.bootstrap_servers, *(topics or (topic,)), **(defaults | config))
             return stack.enter_context(member)
 

@@ -52,7 +52,7 @@ def finish(command: list[str], directory: Path) -> str:
     """In a process group of its own, so that nothing of a driver that hangs is left behind: neither Python nor JVM."""
     # Which Python the executors run is said by SPARK alone.
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | ENVIRONMENT
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         cwd=directory,
         stdout=subprocess.PIPE,
@@ -60,13 +60,12 @@ def finish(command: list[str], directory: Path) -> str:
         text=True,
         start_new_session=True,
         env=environment,
-    )
-    try:
-        said, complained = process.communicate(timeout=RUN_S)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ) as process:
+        try:
+            said, complained = process.communicate(timeout=RUN_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, said[-2000:] + complained[-4000:]
     return said
 

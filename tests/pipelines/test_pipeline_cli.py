@@ -35,7 +35,7 @@ def penstock(*arguments: str, directory: Path) -> subprocess.CompletedProcess[st
 def running(*arguments: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
     """In a process group of its own, so that a Ctrl-C can be sent as a terminal sends it: to the JVM too."""
     command = [sys.executable, "-m", "penstock", "pipeline", "run", *arguments]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         cwd=directory,
         stdout=subprocess.PIPE,
@@ -43,13 +43,12 @@ def running(*arguments: str, directory: Path) -> Iterator[subprocess.Popen[str]]
         text=True,
         start_new_session=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def read_until(process: subprocess.Popen[str], pattern: str) -> str:
