@@ -22,7 +22,7 @@ from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectories
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Broker:
     node_id: int
     config: BrokerConfig

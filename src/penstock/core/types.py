@@ -42,6 +42,15 @@ def new_topic_id(random_bytes: Callable[[int], bytes] = os.urandom) -> TopicId:
             return topic_id
 
 
+def new_uuid(random_bytes: Callable[[int], bytes] = os.urandom) -> str:
+    """A random UUID in text (RFC 9562, version 4). Python's own module for them takes 2 ms of each start to import."""
+    value = bytearray(random_bytes(16))
+    value[6] = value[6] & 0x0F | 0x40
+    value[8] = value[8] & 0x3F | 0x80
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
 def format_topic_id(topic_id: TopicId) -> str:
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping
 
 from penstock.coordinators.routing import ShardKind, Shards
+from penstock.core.types import new_uuid
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerProgress, Group
 from penstock.groups.operations import administration, consumer_membership
@@ -16,7 +17,7 @@ from penstock.groups.operations.administration import Candidates, Removal
 from penstock.groups.outcome import GroupOutcome, TimerKey
 from penstock.groups.results import ListGroupsResult
 from penstock.groups.settings import GroupSettings
-from penstock.groups.shard import GroupShard, random_suffix
+from penstock.groups.shard import GroupShard
 from penstock.groups.topics import Topics, changed_names
 from penstock.protocol.errors import ErrorCode
 
@@ -24,9 +25,7 @@ GroupShards = Shards[GroupShard, GroupOutcome, TimerKey, GroupSettings]
 
 
 class GroupCoordinator:
-    def __init__(
-        self, settings: GroupSettings, partition_count: int, new_suffix: Callable[[], str] = random_suffix
-    ) -> None:
+    def __init__(self, settings: GroupSettings, partition_count: int, new_suffix: Callable[[], str] = new_uuid) -> None:
         self.settings_by_group: Mapping[str, GroupSettings] = {}
         self.topics = Topics()
         self._new_suffix = new_suffix

@@ -12,13 +12,12 @@ to it.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.coordinators.errors import coordinator_error
 from penstock.coordinators.record_framing import SkippedRecords, UnknownRecord
 from penstock.core.internal_topics import CONSUMER_OFFSETS
-from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition, new_uuid
 from penstock.groups.classic.group import ClassicGroup, GroupState, Member
 from penstock.groups.classic.rebalance import Rebalance
 from penstock.groups.consumer.group import ConsumerGroup, Group
@@ -37,16 +36,12 @@ _MAX_PREFIX_CHARACTERS = 8_000
 _NO_TOPICS = Topics()
 
 
-def random_suffix() -> str:
-    return str(uuid.uuid4())
-
-
 class GroupShard:
     def __init__(
         self,
         partition: int,
         settings: GroupSettings,
-        new_suffix: Callable[[], str] = random_suffix,
+        new_suffix: Callable[[], str] = new_uuid,
         topics: Topics = _NO_TOPICS,
     ) -> None:
         self.partition = partition

@@ -7,7 +7,6 @@ import functools
 import logging
 import random
 import socket
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +34,7 @@ from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
-from penstock.core.types import new_topic_id
+from penstock.core.types import new_topic_id, new_uuid
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
@@ -263,7 +262,7 @@ def _assemble(
         GroupCoordinator(
             group_settings(config.groups),
             config.offsets_topic.offsets_topic_num_partitions,
-            lambda: str(uuid.UUID(bytes=chance.randbytes(16), version=4)),
+            lambda: new_uuid(chance.randbytes),
         ),
         partitions,
         flusher,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import uuid
 
 from penstock.core.types import TopicPartition
 
@@ -66,5 +66,5 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 def deleted_directory(topic_partition: TopicPartition) -> str:
     """A name that a new topic of the same name never meets."""
-    suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}{DELETE_DIRECTORY}"
+    suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY}"
     return topic_partition.topic[: _MAX_NAME_SIZE - len(suffix)] + suffix

@@ -26,7 +26,7 @@ from penstock.log.storage.segments import Segments
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogContents:
     topic_partition: TopicPartition
     topic_id: TopicId
