@@ -4,7 +4,8 @@ A client's expression runs in the broker, so it must not be able to run for long
 can be made to take years by thirty characters. As in RE2 there is therefore no backtracking and nothing that needs it
 (back references, look-around). An expression becomes a set of states and every character moves all of them at once.
 Which set follows a set by a character is remembered, so a character usually costs one look into a dict. What is
-remembered is bounded, and so is the work for sets that are not: an expression that needs more is refused.
+remembered is bounded, and so is the work for sets that are not: an expression that needs more is refused. All work can
+be done in steps of a few milliseconds (`compile_in_steps`, `match_in_steps`).
 
     .  [a-z]  [^a-z]  [[:alpha:]]  \d \D \w \W \s \S  \pL \p{Lu} \PL  \.  \x41 \x{41}  \Q...\E
     x*  x+  x?  x{2}  x{2,}  x{2,4}, each with ? after it     xy  x|y
@@ -15,25 +16,31 @@ It has to match the whole name, as in Kafka.
 
 from __future__ import annotations
 
+import string
 import unicodedata
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import NamedTuple, Self, TypeVar
 
 from penstock.protocol.errors import ApiError, ErrorCode
 
 _MAX_REPEAT = 1_000  # RE2's limit
 # Kafka knows none but that of a string, 32,767 bytes; nobody writes such an expression by hand.
 _MAX_EXPRESSION_LENGTH = 4_096
-_MAX_STATES = 10_000  # a few megabytes at the very most
+# What an expression of that length has without repetitions, and more. To build these takes some 6 ms, in one step.
+_MAX_STATES = 5_000
 _MAX_DEPTH = 100  # of groups within groups: the parser calls itself once or twice for each
 _UNBOUNDED = -1
+# Characters that stand for themselves, unless a repetition follows.
+_PLAIN = frozenset(string.ascii_letters + string.digits + "_-,:;<>=!@#%&~/ '\"")
+_REPETITIONS = frozenset("*+?{")
 # What one expression remembers, in states and transitions: a few megabytes at the very most.
 _MAX_REMEMBERED = 50_000
-# States that are visited for steps that were not remembered, by all names together: some 200 ms. An expression that
-# people write needs a few thousand; `(a|b)*a(a|b){500}` would need millions.
+# States that are visited for steps that were not remembered, by all names together: some 200 ms, in steps. An
+# expression that people write needs a few thousand; `(a|b)*a(a|b){500}` would need millions.
 _MAX_VISITS = 500_000
 
 Predicate = Callable[[str], bool]
+Result = TypeVar("Result")
 
 
 class _Node(NamedTuple):
@@ -127,7 +134,11 @@ class _Parser:
     def sequence(self) -> _Node:
         parts: list[_Node] = []
         while self.position < len(self.text) and not self.peek("|") and not self.peek(")"):
-            if self.take("\\Q"):
+            character = self.text[self.position]
+            if character in _PLAIN and self.text[self.position + 1 : self.position + 2] not in _REPETITIONS:
+                self.position += 1
+                parts.append(self.literal(character))
+            elif self.take("\\Q"):
                 found = self.text.find("\\E", self.position)
                 literal = self.text[self.position :] if found < 0 else self.until("\\E")
                 self.position = len(self.text) if found < 0 else self.position
@@ -330,26 +341,45 @@ class _Place:
         self.is_end: bool | None = None  # whether a name may end here; None: not known yet
 
 
+def finish(work: Generator[None, None, Result]) -> Result:
+    """The result of work in steps, at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+
 class NameExpression:
     """ApiError(INVALID_REGULAR_EXPRESSION) if it cannot be used: at once, or while it is matched if that takes long."""
 
     def __init__(self, expression: str) -> None:
-        if len(expression) > _MAX_EXPRESSION_LENGTH:
-            raise _refuse(expression[:100] + "...", "expression too large")
         self._expression = expression
         self._states: list[_State] = []
-        end = self._new_state()
-        self._states[end].is_end = True
-        self._start = self._build(_Parser(expression).parse(), end)
-        self._tells_words = any(state.assertion in ("b", "B") for state in self._states)
+        self._start = 0
         self._visits = 0
-        self._forget()
+        finish(self._compile())
+
+    @classmethod
+    def compile_in_steps(cls, expression: str) -> Generator[None, None, Self]:
+        compiled = cls("")
+        compiled._expression = expression
+        yield from compiled._compile()
+        return compiled
 
     def matches(self, name: str) -> bool:
+        return finish(self.match_in_steps(name))
+
+    def match_in_steps(self, name: str) -> Generator[None, None, bool]:
+        """No step at all for a name that goes a known way."""
         place = self._first
         for character in name:
             following = place.following.get(character)
-            place = self._follow(place, character) if following is None else following
+            if following is None:
+                following = self._follow(place, character)
+                yield
+            place = following
             if not place.states:
                 return False
         if place.is_end is None:
@@ -402,6 +432,19 @@ class NameExpression:
         return reached
 
     # -------------------------------------------------------------------------------------- building
+
+    def _compile(self) -> Generator[None, None, None]:
+        if len(self._expression) > _MAX_EXPRESSION_LENGTH:
+            raise _refuse(self._expression[:100] + "...", "expression too large")
+        parsed = _Parser(self._expression).parse()
+        yield
+        self._states = []
+        end = self._new_state()
+        self._states[end].is_end = True
+        self._start = self._build(parsed, end)
+        yield
+        self._tells_words = any(state.assertion in ("b", "B") for state in self._states)
+        self._forget()
 
     def _new_state(self, *following: int, assertion: str = "", predicate: Predicate | None = None) -> int:
         if len(self._states) >= _MAX_STATES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 from typing import NamedTuple
 
 from penstock.coordinators.regular_expression import NameExpression
@@ -40,13 +40,14 @@ class Filter(NamedTuple):
     duration_ms: int
     pattern: NameExpression | None
 
-    def accepts(self, transactional_id: str, transaction: Transaction, now_ms: int) -> bool:
+    def accepts(self, transactional_id: str, transaction: Transaction, now_ms: int) -> Generator[None, None, bool]:
+        """In steps: an id may be long, and the pattern was chosen by a client."""
         return (
             (not self.producer_ids or transaction.producer_id in self.producer_ids)
             and (self.states is None or transaction.state in self.states)
             # An id without any transaction counts as running since the beginning of time, as it does in Kafka.
             and (self.duration_ms <= NO_DURATION or now_ms - transaction.start_timestamp_ms > self.duration_ms)
-            and (self.pattern is None or self.pattern.matches(transactional_id))
+            and (self.pattern is None or (yield from self.pattern.match_in_steps(transactional_id)))
         )
 
 

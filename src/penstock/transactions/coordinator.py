@@ -55,7 +55,7 @@ class TransactionCoordinator:
             each for shard in self.shards.active() for each in shard.transactions.items()
         ]:
             try:
-                is_wanted = wanted.accepts(transactional_id, transaction, now_ms)
+                is_wanted = yield from wanted.accepts(transactional_id, transaction, now_ms)
             except ApiError as error:  # the pattern takes too long
                 return ListTransactionsResult(error.code)
             if is_wanted:

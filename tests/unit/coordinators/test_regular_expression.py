@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.coordinators.regular_expression import NameExpression
+from penstock.coordinators.regular_expression import NameExpression, finish
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
@@ -119,3 +119,20 @@ def test_name_is_matched_when_there_is_more_than_can_be_remembered() -> None:
     compiled = NameExpression(".*z")
     assert compiled.matches(name + "z")
     assert not compiled.matches(name)
+
+
+def test_steps_are_small_when_an_expression_is_slow() -> None:
+    """A step visits each state once at most, so it is over in a few milliseconds whatever the expression."""
+    matching = NameExpression("(0|1)*1(0|1){150}=").match_in_steps("1011" * 60)
+    assert sum(1 for _ in matching) > 150
+
+
+def test_no_step_is_needed_when_a_name_goes_a_known_way() -> None:
+    expression = NameExpression("orders-[0-9]+")
+    assert expression.matches("orders-11")
+    assert list(expression.match_in_steps("orders-1111")) == []
+
+
+def test_expression_is_the_same_when_compiled_in_steps() -> None:
+    compiled = finish(NameExpression.compile_in_steps("(a|b)+c{2}"))
+    assert [compiled.matches(name) for name in ("abcc", "acc", "ac", "")] == [True, True, False, False]

@@ -74,7 +74,7 @@ async def consumer_group_heartbeat(
         may_describe=may_describe,
         must_bring_member_id=context.api_version >= _FIRST_WITH_OWN_MEMBER_ID,
     )
-    result = await broker.groups.submit(CONSUMER_HEARTBEAT, domain)
+    result = await broker.groups.submit_in_slices(CONSUMER_HEARTBEAT, domain)
     return ConsumerGroupHeartbeatResponse(
         error_code=result.error,
         error_message=shorten_reason(result.error_message),

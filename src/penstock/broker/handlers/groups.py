@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from penstock.broker.authorizer import (
@@ -16,7 +16,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import OFFSETS_PER_TURN, Work, collect, pieces
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from penstock.groups import requests
+from penstock.groups import requests, results
 from penstock.groups.operations.table import (
     DELETE_GROUP,
     DESCRIBE_GROUP,
@@ -219,14 +219,20 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
         alone = requests.LeaveRequest(request.group_id, (requests.LeavingMember(request.member_id),))
         return LeaveGroupResponse(error_code=(await broker.groups.submit(LEAVE_GROUP, alone)).single_error)
     response = LeaveGroupResponse()
+    error = ErrorCode.NONE  # of the whole group, since a part that could not leave
     async for piece in broker.slices.each(pieces(request.members, OFFSETS_PER_TURN)):
         leaving = tuple(requests.LeavingMember(m.member_id, m.group_instance_id, m.reason or "") for m in piece)
-        result = await broker.groups.submit(LEAVE_GROUP, requests.LeaveRequest(request.group_id, leaving))
-        if result.error:
-            return LeaveGroupResponse(error_code=result.error)
+        left: Sequence[results.MemberLeft] = ()
+        if not error:
+            result = await broker.groups.submit(LEAVE_GROUP, requests.LeaveRequest(request.group_id, leaving))
+            error, left = result.error, result.members
+        if error and not response.members:
+            return LeaveGroupResponse(error_code=error)
+        if error:  # others have left, so the error is that of those who have not
+            left = [results.MemberLeft(member.member_id, member.group_instance_id, error) for member in leaving]
         response.members += [
-            MemberResponse(member_id=left.member_id, group_instance_id=left.group_instance_id, error_code=left.error)
-            for left in result.members
+            MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=each.error)
+            for each in left
         ]
     return response
 

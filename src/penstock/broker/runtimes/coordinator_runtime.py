@@ -19,9 +19,9 @@ from penstock.broker.runtimes.coordinator_loading import CoordinatorLoading, Loa
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog, split_records
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket
-from penstock.broker.slices import Slices, Work
+from penstock.broker.slices import Slices, Work, pieces
 from penstock.coordinators.operations import Operation, Prepared
-from penstock.coordinators.outcome import Outcome, Result, TimerKey
+from penstock.coordinators.outcome import Outcome, Reply, Result, TimerKey
 from penstock.coordinators.routing import Shard, Shards
 from penstock.core.clock import Clock
 from penstock.core.logs import Limiter, RateLimitedLog
@@ -40,6 +40,10 @@ _NOTICE_BURST = 10
 # decided in one long turn, so that it comes to an end.
 _PREPARATIONS = 5
 
+# For each reply a request is answered in the next turn of the loop, which takes some 50 us. A generation of a classic
+# group answers all its members.
+_REPLIES_PER_TURN = 50
+
 # Long ids take long to be hashed: for more than these, all partitions are looked at.
 _FEW_KEYS = 4
 
@@ -50,6 +54,13 @@ SettingsType = TypeVar("SettingsType")
 RequestType = TypeVar("RequestType")
 ResultType = TypeVar("ResultType", bound=Result)
 AnswerType = TypeVar("AnswerType")
+
+
+async def _release_some_at_a_time(replies: Sequence[Reply]) -> None:
+    for piece in pieces(replies, _REPLIES_PER_TURN):
+        for reply in piece:
+            reply.release()
+        await asyncio.sleep(0)
 
 
 async def wait_for(work: Awaitable[None]) -> None:
@@ -312,5 +323,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
 
     def _follow(self, outcome: OutcomeType) -> None:
         """What was decided is durable."""
+        if len(outcome.replies) > _REPLIES_PER_TURN:
+            self._begin(_release_some_at_a_time(outcome.replies))
+            return
         for reply in outcome.replies:
             reply.release()

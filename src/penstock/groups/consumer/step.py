@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord
-from penstock.coordinators.regular_expression import NameExpression
+from penstock.coordinators.regular_expression import finish
 from penstock.core.types import TopicId
 from penstock.groups.assignment.assignors import ASSIGNORS, Subscriber
+from penstock.groups.consumer.expressions import Matched, match_topics
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, member_tombstones
 from penstock.groups.consumer.reconciliation import Goal, reconcile
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKind
@@ -62,7 +63,7 @@ class MemberChange(NamedTuple):
 
 
 class ConsumerStep:
-    __slots__ = ("group", "now_ms", "outcome", "settings", "topics")
+    __slots__ = ("group", "matched", "now_ms", "outcome", "settings", "topics")
 
     def __init__(
         self, group: ConsumerGroup, outcome: GroupOutcome, settings: GroupSettings, topics: Topics, now_ms: int
@@ -72,6 +73,7 @@ class ConsumerStep:
         self.settings = settings
         self.topics = topics
         self.now_ms = now_ms
+        self.matched: Mapping[str, Matched] = {}  # expressions that were matched before this step
 
     # ----------------------------------------------------------------------------------- members change
 
@@ -102,7 +104,7 @@ class ConsumerStep:
 
     def _refresh_expressions(self, change: MemberChange) -> Expressions:
         group = self.group
-        must_refresh = self._must_refresh()
+        must_refresh = self.must_refresh()
         if not change.has_changed_expression and not must_refresh:
             return group.expressions
         used = {member.topic_regex for member in group.members_with(change.after).values() if member.topic_regex}
@@ -119,7 +121,8 @@ class ConsumerStep:
             group.are_expressions_outdated = False
         return refreshed
 
-    def _must_refresh(self) -> bool:
+    def must_refresh(self) -> bool:
+        """Whether all expressions of the group are to be looked up again."""
         if not self.group.expressions:
             return False
         age_ms = self.now_ms - min(resolved.timestamp_ms for resolved in self.group.expressions.values())
@@ -128,13 +131,12 @@ class ConsumerStep:
         )
 
     def _resolve(self, expression: str, change: MemberChange) -> ResolvedExpression:
-        names: list[str] = []
-        try:
-            compiled = NameExpression(expression)
-            names = [name for name in self.topics.by_name if compiled.matches(name) and change.may_describe(name)]
-        except ApiError as error:
+        matched = self.matched.get(expression)
+        if matched is None:
+            matched = finish(match_topics(expression, self.topics, change.may_describe))
+        if isinstance(matched, ApiError):
             if change.after.topic_regex == expression:
-                raise ApiError(error.code, f"SubscribedTopicRegex {error.message}") from error
+                raise ApiError(matched.code, f"SubscribedTopicRegex {matched.message}") from matched
             # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
             # the other members.
             self.outcome.tell_operator(
@@ -143,7 +145,8 @@ class ConsumerStep:
                 group=self.group.group_id,
                 expression=expression,
             )
-        return ResolvedExpression(frozenset(names), self.topics.version, self.now_ms)
+            matched = frozenset()
+        return ResolvedExpression(matched, self.topics.version, self.now_ms)
 
     # ------------------------------------------------------------------------------------------ epoch
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState
+from penstock.groups.consumer.expressions import Matched
 from penstock.groups.consumer.group import JOINING, LEAVING, LEAVING_FOR_A_WHILE, ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep, MemberChange
 from penstock.groups.operations import migration
@@ -21,6 +22,8 @@ from penstock.groups.shard import GroupShard
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
+
+_NOTHING_MATCHED: Mapping[str, Matched] = {}
 
 
 def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) -> Refusal | None:
@@ -56,14 +59,19 @@ def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) ->
 
 
 def heartbeat(
-    shard: GroupShard, token: Token[ConsumerHeartbeatResult], request: ConsumerHeartbeatRequest, now_ms: int
+    shard: GroupShard,
+    token: Token[ConsumerHeartbeatResult],
+    request: ConsumerHeartbeatRequest,
+    now_ms: int,
+    matched: Mapping[str, Matched] = _NOTHING_MATCHED,
 ) -> GroupOutcome:
+    """`matched` are regular expressions that need not be matched again."""
     outcome = shard.outcome()
     try:
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
             outcome.reply(token, _leave(shard, outcome, request, now_ms))
         else:
-            outcome.reply(token, _heartbeat(shard, outcome, request, now_ms))
+            outcome.reply(token, _heartbeat(shard, outcome, request, now_ms, matched))
     except ApiError as error:
         outcome = shard.outcome()  # nothing of what was prepared before happens
         outcome.reply(token, ConsumerHeartbeatResult(error.code, error.message))
@@ -74,7 +82,11 @@ def heartbeat(
 
 
 def _heartbeat(
-    shard: GroupShard, outcome: GroupOutcome, request: ConsumerHeartbeatRequest, now_ms: int
+    shard: GroupShard,
+    outcome: GroupOutcome,
+    request: ConsumerHeartbeatRequest,
+    now_ms: int,
+    matched: Mapping[str, Matched],
 ) -> ConsumerHeartbeatResult:
     known = shard.groups.get(request.group_id)
     group = _find_or_create(shard, outcome, request)
@@ -82,6 +94,7 @@ def _heartbeat(
         message = f"The consumer group has reached its maximum capacity of {shard.settings.consumer_max_size} members."
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
     step = shard.consumer_step(group, outcome, now_ms)
+    step.matched = matched
     member_id = request.member_id or shard.new_consumer_id()
     if request.instance_id is None:
         before = _find_dynamic(group, request, member_id)

@@ -21,6 +21,7 @@ from penstock.groups.operations import (
 )
 from penstock.groups.operations.prepared_commits import prepare_commit
 from penstock.groups.operations.prepared_deletions import prepare_group_deletion, prepare_offset_deletion
+from penstock.groups.operations.prepared_heartbeats import prepare_heartbeat
 from penstock.groups.outcome import GroupOutcome
 from penstock.groups.requests import HeartbeatRequest, JoinRequest, TransactionalCommitRequest
 from penstock.groups.results import (
@@ -121,6 +122,7 @@ CONSUMER_HEARTBEAT = _operation(
     consumer_membership.heartbeat,
     lambda _, refusal: ConsumerHeartbeatResult(refusal.error, refusal.message),
     consumer_membership.check_request,
+    prepare_heartbeat,
 )
 COMMIT_OFFSETS = _operation(commits.commit_offsets, commits.refuse_commit, _any, prepare_commit)
 COMMIT_IN_TRANSACTION = _operation(
