@@ -16,6 +16,7 @@ from penstock.proof.simulation.plan import Mode
 from penstock.proof.simulation.world import World
 
 PATH = "/data/dead.log.deleted"
+DIRECTORY = "/data/not a partition"
 
 
 class Rig:
@@ -25,6 +26,8 @@ class Rig:
         self.world = World()
         self.notebook = Notebook(self.world, is_strict=True)
         self.machine = Machine(self.world, Mode.KILLED, random.Random(1), self.notebook)
+        self.machine.files.make_directory(DIRECTORY)
+        self.machine.files.write_file(PATH, b"dead")
         self.machine.start()
         while self.machine.server is None:
             self.step()
@@ -48,14 +51,20 @@ class Rig:
         lambda files: files.list_names("/data"),
         lambda files: files.sync_directory("/data"),
         lambda files: files.write_atomically("/data/some-checkpoint", b"0\n"),
-        lambda files: files.rename("/data/orders-0", "/data/orders-0.aa-delete"),
-        lambda files: files.open(PATH, create=True).truncate(0),
+        lambda files: files.rename(DIRECTORY, "/data/orders-0.aa-delete"),
+        lambda files: files.open(PATH).truncate(0),
+        lambda files: files.make_directory("/data/orders-1"),
+        lambda files: files.open("/data/new", create=True),
+        lambda files: files.write_file("/data/new", b"0\n"),
+        lambda files: files.write_atomically("/data/new", b"0\n", sync=False),
     ],
-    ids=["unlink", "remove_tree", "list", "sync", "checkpoint", "rename", "truncate"],
+    ids=[
+        *("unlink", "remove_tree", "list", "sync", "checkpoint", "rename", "truncate"),
+        *("make_directory", "create", "write_file", "write_atomically"),
+    ],
 )
 def test_a_schedule_fails_with_the_stack_when_the_loop_asks_for_what_may_block(block: Callable[..., object]) -> None:
     rig = Rig()
-    rig.machine.files.make_directory("/data/orders-0")
 
     async def on_the_loop() -> None:
         block(rig.machine.files)

@@ -192,14 +192,18 @@ class Partitions:
         is_any_made_anew = any(topic.name in new.topics for topic in delta.deleted)
         _advance(self._retiring, None if is_any_made_anew else _CHANGED_PER_STEP)
         configured = new.topics if delta.broker_configs_changed else {topic.name: topic for topic in delta.configured}
-        changed = {topic_partition.topic for topic_partition in delta.changed}
-        changed |= {topic for topic, _ in self._without_log if topic in configured}  # they are tried again
-        grown = {topic.name for topic in delta.created} | {topic_partition.topic for topic_partition in delta.added}
+        # Lists and not sets: the order of the partitions must not depend on the hashes of this process.
+        grown = [topic.name for topic in delta.created] + [topic_partition.topic for topic_partition in delta.added]
+        changed = [topic_partition.topic for topic_partition in delta.changed]
+        if self._without_log:  # they are tried again
+            refused = {topic for topic, _ in self._without_log}
+            changed += [name for name in configured if name in refused]
         if self._prepared_image is new:
             self._take_over(delta.created)
             # What is left: topics made anew under their old names, and partitions that were refused, now or before.
-            grown &= {topic.name for topic in delta.deleted} | {topic for topic, _ in self._without_log}
-        for name in changed | grown:
+            left = {topic.name for topic in delta.deleted} | {topic for topic, _ in self._without_log}
+            grown = [name for name in grown if name in left]
+        for name in dict.fromkeys(changed + grown):
             topic = new.topics[name]
             # At the start there is no telling those that never had a log from those in a directory that fails.
             first_fresh = len(topic.partitions) if is_start else _partition_count(old, topic)
