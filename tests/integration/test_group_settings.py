@@ -47,7 +47,7 @@ def alter(wire: Wire, kind: int, name: str, key: str, value: str) -> None:
 
 def scrape(server: BrokerServer) -> dict[tuple[str, str], float]:
     """Value by name and (only) label."""
-    text = asyncio.run(Exposition(server.broker.metrics, "1.2.3").render_metrics()).decode()
+    text = asyncio.run(Exposition(server.broker.metrics, "1.2.3", server.broker.slices).render_metrics()).decode()
     return {
         (sample.name.removeprefix(PREFIX), next(iter(sample.labels.values()), "")): sample.value
         for family in text_string_to_metric_families(text)

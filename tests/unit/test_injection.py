@@ -33,11 +33,10 @@ SYSTEM = {"time": TIME, **CHANCE}
 # Where the system is asked, and why there.
 EDGES = {
     "core/clock.py": "the clock itself",
-    "core/types.py": "the default of new_topic_id, for tools and tests; the broker hands in its own",
+    "core/types.py": "the defaults of new_topic_id and new_uuid, for tools and tests; the broker hands in its own",
     "cluster/metadata.py": "the default of Metadata.open, for tests; the broker hands in its own",
     "broker/upkeep/compaction_pacing.py": "the stopwatch itself",
     "broker/partitions/flusher.py": "how long an fsync took, in a metric alone",
-    "groups/shard.py": "the default of a member id's suffix, for tests; the broker hands in its own",
     "log/formats/names.py": "the suffix of a directory that waits for its deletion; nothing else depends on it",
     "server/broker_server.py": "the composition root",
     "server/monitoring/watchdog.py": "looks at the loop from another thread, in real time",

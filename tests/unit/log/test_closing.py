@@ -164,9 +164,9 @@ def test_file_operations_are_bounded_when_a_log_with_a_new_record_is_closed(tmp_
 def test_progress_is_logged_when_closing_takes_long(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     directories = opened(tmp_path)
     filled(directories, 150)
-    seconds = itertools.count(step=3)
+    times_ms = itertools.count(step=3_000)
     with caplog.at_level(logging.INFO):
-        close_cleanly({tmp_path: list(directories.logs.values())}, 1, lambda: next(seconds))
-    said = [record.getMessage() for record in caplog.records if "logs are closed" in record.getMessage()]
-    assert said == ["logs are closed: 128 of 150"]
+        close_cleanly({tmp_path: list(directories.logs.values())}, 1, lambda: next(times_ms))
+    lines = [record.getMessage() for record in caplog.records if "logs are closed" in record.getMessage()]
+    assert lines == ["logs are closed: 128 of 150"]
     directories.close(clean=False)

@@ -17,9 +17,11 @@ from penstock.core.metrics.table import METRICS
 from penstock.server.monitoring.exposition import Exposition, render_text
 from tests.unit.core.test_metrics import drain
 
+AT_ONCE = Slices(lambda: 0.0)  # time stands still, so that no slice is ever over
+
 
 def scrape(metrics: BrokerMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = asyncio.run(Exposition(metrics, "1.2.3").render_metrics()).decode()
+    text = asyncio.run(Exposition(metrics, "1.2.3", AT_ONCE).render_metrics()).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -78,7 +80,7 @@ def test_snapshot_does_not_move_when_the_broker_counts_on() -> None:
     metrics = BrokerMetrics()
     api = metrics.requests.register("Fetch", 18)
     api.total_time_ms.observe(1)
-    exposition = Exposition(metrics, "1.2.3")
+    exposition = Exposition(metrics, "1.2.3", AT_ONCE)
     snapshot = drain(exposition.take_snapshot())
     before = drain(render_text(snapshot))
     api.total_time_ms.observe(1)
@@ -92,7 +94,7 @@ def test_snapshot_does_not_move_when_the_broker_counts_on() -> None:
 def test_each_family_is_described_once_when_scraped() -> None:
     metrics = BrokerMetrics()
     metrics.register_gauge("kafka_log_log_size", lambda: [(("a", str(n)), n) for n in range(300)])
-    lines = asyncio.run(Exposition(metrics, "1.2.3").render_metrics()).decode().splitlines()
+    lines = asyncio.run(Exposition(metrics, "1.2.3", AT_ONCE).render_metrics()).decode().splitlines()
     described = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(described) == len(set(described))
     assert set(described) <= {metric.name for metric in METRICS}
@@ -106,7 +108,7 @@ def test_each_family_is_described_once_when_scraped() -> None:
 def test_number_is_written_as_prometheus_reads_it_when_scraped(value: float, text: str) -> None:
     metrics = BrokerMetrics()
     metrics.register_gauge("kafka_server_replicamanager_leadercount", lambda: value)
-    shown = asyncio.run(Exposition(metrics, "1.2.3").render_metrics()).decode()
+    shown = asyncio.run(Exposition(metrics, "1.2.3", AT_ONCE).render_metrics()).decode()
     assert f"\nkafka_server_replicamanager_leadercount {text}\n" in shown
 
 
@@ -182,7 +184,7 @@ def test_gauge_is_refused_when_the_table_does_not_have_it() -> None:
     metrics = BrokerMetrics()
     metrics.register_gauge("kafka_log_log_sise", lambda: 1)
     with pytest.raises(ValueError, match="kafka_log_log_sise"):
-        Exposition(metrics, "1.2.3")
+        Exposition(metrics, "1.2.3", AT_ONCE)
 
 
 def test_heavy_libraries_are_not_imported_when_nobody_scrapes() -> None:

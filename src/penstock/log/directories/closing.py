@@ -9,7 +9,6 @@ says how far the shutdown is.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, zip_longest
@@ -42,7 +41,7 @@ class _Closing(NamedTuple):
 def close_cleanly(
     logs: Mapping[Path, Sequence[PartitionLog]],
     threads_per_directory: int,
-    now: Callable[[], float] = time.monotonic,
+    now_ms: Callable[[], int],
 ) -> set[Path]:
     """Closes the logs of each data directory; the directories where a log was not closed cleanly.
 
@@ -51,7 +50,7 @@ def close_cleanly(
     thread_count = threads_per_directory * len(logs)
     # From each directory in turn: all disks are at work.
     in_turn = (log for log in chain.from_iterable(zip_longest(*logs.values())) if log is not None)
-    progress = Progress("logs are closed", sum(map(len, logs.values())), now)
+    progress = Progress("logs are closed", sum(map(len, logs.values())), now_ms)
     if thread_count <= 1:
         return _close_in_steps(in_turn, None, progress)
     with ThreadPoolExecutor(thread_count, thread_name_prefix="penstock-close") as executor:

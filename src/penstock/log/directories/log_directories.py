@@ -85,7 +85,7 @@ class LogDirectories:
 
     def _load_directory(self, directory: DataDirectory, settings_for: Callable[[str], LogSettings]) -> None:
         files = self._resources.files
-        for name in with_progress("logs are loaded", files.list_directories(directory.path)):
+        for name in with_progress("logs are loaded", files.list_directories(directory.path), self._clock.monotonic_ms):
             path = f"{directory.path}/{name}"
             if name.endswith(names.DELETE_DIRECTORY):
                 self.delayed_deletes.add(path, 0)
@@ -331,7 +331,7 @@ class LogDirectories:
                 log.close(clean=False)
             return set()
         by_directory = {path: logs for path, logs in self._logs_by_directory().items() if logs}
-        unsettled = close_cleanly(by_directory, threads_per_directory)
+        unsettled = close_cleanly(by_directory, threads_per_directory, self._clock.monotonic_ms)
         for path in by_directory:
             if path in self.offline:
                 continue

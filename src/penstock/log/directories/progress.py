@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -11,29 +10,29 @@ logger = logging.getLogger(__name__)
 
 Element = TypeVar("Element")
 
-_SECONDS_BETWEEN_LINES = 5.0
+_LINE_EVERY_MS = 5_000
 
 
 class Progress:
-    def __init__(self, doing: str, total: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, doing: str, total: int, now_ms: Callable[[], int]) -> None:
         self._doing = doing
         self._total = total
-        self._now = now
+        self._now_ms = now_ms
         self._done = 0
-        self._last_line = now()
+        self._last_line_ms = now_ms()
 
     def note(self, count: int) -> None:
         """So many more are done."""
         self._done += count
-        now = self._now()
-        if now - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = now
+        now_ms = self._now_ms()
+        if now_ms - self._last_line_ms >= _LINE_EVERY_MS:
+            self._last_line_ms = now_ms
             logger.info("%s: %d of %d", self._doing, self._done, self._total)
 
 
-def with_progress(doing: str, elements: Sequence[Element]) -> Iterator[Element]:
+def with_progress(doing: str, elements: Sequence[Element], now_ms: Callable[[], int]) -> Iterator[Element]:
     """The elements. An element is done when the next one is asked for."""
-    progress = Progress(doing, len(elements))
+    progress = Progress(doing, len(elements), now_ms)
     for element in elements:
         yield element
         progress.note(1)

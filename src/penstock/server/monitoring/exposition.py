@@ -15,7 +15,6 @@ import asyncio
 import itertools
 import math
 import platform
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -49,13 +48,13 @@ class _Scrape:
 
 
 class Exposition:
-    def __init__(self, metrics: BrokerMetrics, version: str, slices: Slices | None = None) -> None:
+    def __init__(self, metrics: BrokerMetrics, version: str, slices: Slices) -> None:
         """`slices` are those of the broker, so that a scrape takes turns with large requests."""
         unknown = metrics.gauge_names - BY_NAME.keys()
         if unknown:
             raise ValueError(f"gauges that the table of metrics does not have: {', '.join(sorted(unknown))}")
         self._metrics = metrics
-        self._slices = slices or Slices(time.perf_counter)
+        self._slices = slices
         self._build = (version, platform.python_version(), platform.system().lower())
         self._scrape: _Scrape | None = None
 
