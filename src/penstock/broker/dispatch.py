@@ -37,6 +37,8 @@ _FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 # 4 ms.
 _LARGE_FRAME = 16 * 1024
 
+_new_tuple = tuple.__new__  # a NamedTuple without a count of its fields
+
 Request = TypeVar("Request", bound=Message)
 
 # What a handler returns: its response, or work in slices or something to await that will be the response. None is for
@@ -107,27 +109,29 @@ class Dispatcher:
         started = self._stopwatch()
         try:
             header = decode_request_header(frame)
-            version = header.api_version
-            api = self._apis.get(header.api_key)
-            if api is None or not api.min_version <= version <= api.max_version:
+            api_key, version, correlation_id = header
+            api = self._apis.get(api_key)
+            if api is None:
+                return self._refuse(header, None, frame)
+            request, _, min_version, max_version, _, shortcut = api
+            if not min_version <= version <= max_version:
                 return self._refuse(header, api, frame)
-            client_id, position = decode_client_id(frame, version >= api.request.FLEXIBLE_FROM)
+            client_id, position = decode_client_id(frame, version >= request.FLEXIBLE_FROM)
         except ApiError as error:
             raise UnanswerableError("request", error.message) from error
-        context: RequestContext = tuple.__new__(RequestContext, (session, header.api_key, version, client_id))
-        metrics = self._metrics[header.api_key]
-        call: _Call = tuple.__new__(_Call, (api, header, context, metrics, len(frame), started))
+        context: RequestContext = _new_tuple(RequestContext, (session, api_key, version, client_id))
+        metrics = self._metrics[api_key]
+        size = len(frame)
+        call: _Call = _new_tuple(_Call, (api, header, context, metrics, size, started))
         try:
-            answer: bytearray | Message | Awaitable[Message | None] | None = None
-            if api.shortcut is not None:
-                answer = api.shortcut(self._broker, context, frame, position, header.correlation_id)
-            if answer is None:
-                answer = self._answer(call, frame, position)
-            else:
-                metrics.count_request(version, len(frame))
-                if isinstance(answer, bytearray):
-                    metrics.count_answer(0, (self._stopwatch() - started) * 1000)
-                    return [answer]
+            shortened = None if shortcut is None else shortcut(self._broker, context, frame, position, correlation_id)
+            if isinstance(shortened, bytearray):
+                metrics.count_served(version, size, (self._stopwatch() - started) * 1000)
+                return [shortened]
+            if shortened is not None:
+                call.count_request()
+                return self._reply(call, shortened)
+            answer = self._answer(call, frame, position)
             if answer is None or isinstance(answer, Message):
                 return self._reply(call, answer)
         except UnanswerableError:

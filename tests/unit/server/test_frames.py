@@ -97,3 +97,25 @@ def test_nothing_is_held_when_the_connection_is_over() -> None:
     assert wire.frames() == []
     assert wire.assembler.assembled_size == 0
     assert wire.assembler.buffer(wire.shared) is wire.shared
+
+
+@pytest.mark.parametrize(
+    ("before", "data", "taken"),
+    [
+        (b"", frame(b"alone"), b"alone"),
+        (b"", frame(b"first") + frame(b"second"), None),
+        (b"", frame(b"begun")[:-1], None),
+        (b"", b"\0\0\0\0", None),
+        (b"", (MAX_FRAME_SIZE + 1).to_bytes(4, "big"), None),
+        (b"\0\0", frame(b"x"), None),  # the rest of a size
+        (frame(b"a long frame")[:-5], frame(b"x"), None),  # the rest of a frame
+        (frame(b"waits"), frame(b"x"), None),
+    ],
+)
+def test_frame_is_taken_alone_when_it_is_all_there_is(before: bytes, data: bytes, taken: bytes | None) -> None:
+    wire = Wire()
+    wire.receive(before)
+    waiting = wire.frames()
+    wire.shared[: len(data)] = data
+    assert wire.assembler.take_alone(wire.shared, len(data), MAX_FRAME_SIZE) == taken
+    assert wire.frames() == waiting

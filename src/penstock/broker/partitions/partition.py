@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import PartitionState
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.log_settings import NO_LIMIT
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import Buffer, TopicId, TopicPartition
@@ -21,11 +22,12 @@ from penstock.replication.in_sync import can_append
 
 
 class Partition:
-    __slots__ = ("log", "metrics", "produce_answers", "state", "topic_id", "topic_partition", "waiters")
+    __slots__ = ("is_internal", "log", "metrics", "produce_answers", "state", "topic_id", "topic_partition", "waiters")
 
     def __init__(self, log: PartitionLog, topic_id: TopicId, state: PartitionState, metrics: TopicMetrics) -> None:
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
+        self.is_internal = log.topic_partition.topic in INTERNAL_TOPICS
         self.topic_id = topic_id
         self.state = state
         self.metrics = metrics

@@ -193,6 +193,17 @@ class ApiMetrics:
         histogram.counts[bisect_left(histogram.bounds, size)] += 1
         histogram.total += size
 
+    def count_served(self, version: int, size: int, milliseconds: float) -> None:
+        """`count_request` and `count_answer` of a request that was answered at once and without an error."""
+        self.requests[version] += 1
+        self.errors[0] = self.errors.get(0, 0) + 1
+        histogram = self.request_bytes
+        histogram.counts[bisect_left(BYTES, size)] += 1
+        histogram.total += size
+        histogram = self.total_time_ms
+        histogram.counts[bisect_left(MILLISECONDS, milliseconds)] += 1
+        histogram.total += milliseconds
+
     def count_answer(self, code: int, milliseconds: float) -> None:
         errors = self.errors
         errors[code] = errors.get(code, 0) + 1

@@ -10,7 +10,8 @@ of the loop, so that others get theirs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from penstock.broker.session import Reply, Session, UnanswerableError
@@ -27,8 +28,7 @@ class Listener(Protocol):
     receive_buffer: memoryview
     max_frame_size: int
     metrics: SocketMetrics
-
-    def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]: ...
+    handle: Callable[[Session, Buffer], Reply | Awaitable[Reply]]
 
     def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None: ...
 
@@ -128,6 +128,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         listener = self._listener
+        listener.metrics.bytes_in += nbytes
+        frame = self._assembler.take_alone(listener.receive_buffer, nbytes, listener.max_frame_size)
+        if frame is not None and self._can_serve():
+            self._serve_alone(frame)
+            return
         bad_size = self._assembler.received(listener.receive_buffer, nbytes, listener.max_frame_size)
         self._serve()
         if bad_size is not None:  # what came before it is in order and was served
@@ -142,18 +147,23 @@ class Connection(asyncio.BufferedProtocol):
     # -------------------------------------------------------------------------------------------- serving
 
     def _serve(self) -> None:
-        requests = self._assembler.whole
+        if self._can_serve():
+            self._serve_waiting(self._assembler.whole)
+        self._throttle()
+
+    def _serve_waiting(self, requests: deque[Buffer]) -> None:
+        """Costs 1.5 us for each request beside its handling: nothing that can end the turn is asked for twice."""
+        session, handle = self.session, self._listener.handle
+        assert session is not None
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
         size = 0
-        while requests and self._can_serve():
-            if not left:
-                self._yield()
-                break
+        metrics = self._listener.metrics
+        while requests and left:
             left -= 1
-            assert self.session is not None
+            metrics.requests += 1
             try:
-                reply = self._listener.handle(self.session, requests.popleft())
+                reply = handle(session, requests.popleft())
             except UnanswerableError as error:
                 self._send(replies)
                 self._refuse(error.kind, str(error))
@@ -161,19 +171,49 @@ class Connection(asyncio.BufferedProtocol):
             except BaseException:  # a bug; going on would answer the next request in place of this one
                 self.abort()
                 raise
-            if reply is None:
-                continue
             if isinstance(reply, list):
                 replies += reply
                 size += len(reply[0])
                 if len(reply) > 1 or size > limits.WRITE_PIECE_SIZE:
-                    self._send(replies)
-                    replies, size, left = [], 0, 0
-            else:
-                self._awaited = asyncio.ensure_future(reply)
-                self._awaited.add_done_callback(self._on_reply)
+                    left = 0
+            elif reply is not None:
+                self._wait_for(reply)
+                left = 0
         self._send(replies)
-        self._throttle()
+        if requests and self._can_serve():
+            self._yield()
+
+    def _serve_alone(self, frame: Buffer) -> None:
+        """What `_serve` does, where nothing waits and the reply mostly goes straight to the socket.
+
+        A client with one request at a time sends nothing else. Costs 2 us; `_serve` costs 8. Bench: one record at a
+        time; small requests.
+        """
+        transport, listener = self._transport, self._listener
+        assert self.session is not None
+        assert transport is not None
+        listener.metrics.requests += 1
+        try:
+            reply = listener.handle(self.session, frame)
+        except UnanswerableError as error:
+            self._refuse(error.kind, str(error))
+            return
+        except BaseException:  # a bug; going on would answer the next request in place of this one
+            self.abort()
+            raise
+        if type(reply) is not list:
+            if reply is not None:
+                self._wait_for(cast("Awaitable[Reply]", reply))
+        elif len(reply) == 1 and type(reply[0]) is bytearray:
+            listener.metrics.bytes_out += len(reply[0])
+            transport.write(reply[0])
+        else:
+            self._send(reply)
+            self._throttle()
+
+    def _wait_for(self, reply: Awaitable[Reply]) -> None:
+        self._awaited = asyncio.ensure_future(reply)
+        self._awaited.add_done_callback(self._on_reply)
 
     def _yield(self) -> None:
         self._yielded = True

@@ -37,6 +37,16 @@ class FrameAssembler:
         """Where the next bytes go."""
         return shared if self._frame is None else memoryview(self._frame)[self.assembled_size :]
 
+    def take_alone(self, shared: memoryview, size: int, max_frame_size: int) -> bytes | None:
+        """The frame, where the `size` bytes that are now in the buffer are one whole frame and no other is there. None
+        where anything is different: then nothing has been taken, and the bytes are for `received`.
+        """
+        if self.whole or self._head or self._frame is not None or not 4 < size <= max_frame_size:
+            return None
+        if _SIZE.unpack_from(shared)[0] != size - 4:
+            return None
+        return bytes(shared[4:size])
+
     def received(self, shared: memoryview, size: int, max_frame_size: int) -> int | None:
         """Takes the `size` bytes that are now in the buffer from `buffer`. Returns None, or the announced size of a
         frame that is out of bounds. Nothing can be received after that: nobody knows where the next frame begins.

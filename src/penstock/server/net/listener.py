@@ -29,6 +29,10 @@ _BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the ker
 KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
 
 
+def _handle_nothing(session: Session, frame: Buffer) -> Reply:
+    raise AssertionError("the listener accepts nobody before `handle_with`")
+
+
 class ConnectionLimits(NamedTuple):
     max_frame_size: int
     max_connections: int
@@ -52,7 +56,7 @@ class TcpListener:
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
-        self._handle: Handle | None = None
+        self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
         self.metrics = metrics
         self._connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
@@ -83,11 +87,11 @@ class TcpListener:
         self.max_frame_size = bounds.max_frame_size
 
     def handle_with(self, handle: Handle) -> None:
-        self._handle = handle
+        self.handle = handle
 
     async def start(self) -> None:
         assert self._server is not None
-        assert self._handle is not None
+        assert self.handle is not _handle_nothing
         await self._server.start_serving()
         self._schedule_sweep()
 
@@ -109,12 +113,6 @@ class TcpListener:
         await asyncio.gather(*waiting, return_exceptions=True)  # cancelled by then, but not ended yet
 
     # -------------------------------------------------------------------------------------------- for connections
-
-    def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
-        self.metrics.requests += 1
-        self.metrics.bytes_in += len(frame) + 4
-        assert self._handle is not None
-        return self._handle(session, frame)
 
     def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None:
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
