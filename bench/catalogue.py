@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from bench.compaction import measure_compaction
 from bench.deletion import measure_deletion
+from bench.fetching import measure_fetching
 from bench.loads import Figures, Scale, measure_large, measure_latency, measure_pipelined, measure_small
 from bench.neighbours import measure_neighbours
 from bench.rebalance import measure_rebalance
@@ -17,6 +18,7 @@ from penstock.testing.processes import ServerProcess
 LOADS: dict[str, Callable[[ServerProcess, Scale], Figures]] = {
     "large": measure_large,
     "small": measure_small,
+    "fetch": measure_fetching,
     "latency": measure_latency,
     "pipelined": measure_pipelined,
     "transactions": measure_transactions,

@@ -62,6 +62,7 @@ ROWS = (
     Row("produce-100b", "produce 100 B, acks=all", "MB/s", decimals=1, ratio_at_least=1.2),
     Row("consume-1k", "consume 1 KiB", "MB/s", ratio_at_least=1),
     Row("consume-100b", "consume 100 B", "MB/s", decimals=1, ratio_at_least=1),
+    Row("fetch", "fetch 1 KiB records with a bare socket", "MB/s", ratio_at_least=1),
     Row("latency-p50", "one record at a time, acks=all: p50", "us", ratio_at_most=0.5),
     Row("latency-p99", "one record at a time, acks=all: p99", "us", ratio_at_most=0.5),
     Row("pipelined-produce", "one-record produce requests, 64 in flight", "requests/s", ratio_at_least=3),
