@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Generator
 from typing import NamedTuple, TypeVar
 
-from penstock.protocol.codec import decode, encode
+from penstock.protocol.codec import decode, encode, encode_in_slices
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 
@@ -28,6 +29,11 @@ def encode_key(kind: int, body: Message) -> bytes:
 
 def encode_value(body: Message, version: int) -> bytes:
     return _INT16.pack(version) + encode(body, version)
+
+
+def encode_value_in_steps(body: Message, version: int) -> Generator[None, None, bytes]:
+    chunks = yield from encode_in_slices(body, version, _INT16.pack(version))
+    return b"".join(chunks)  # type: ignore[arg-type]
 
 
 def leading_int16(data: bytes) -> int:

@@ -26,7 +26,7 @@ from penstock.groups.consumer.step import ConsumerStep
 from penstock.groups.offsets import OffsetsByPartition, OffsetStore
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import ConsumerChange
-from penstock.groups.records.consumer_offsets import GroupChange, OffsetChange, decode_record
+from penstock.groups.records.consumer_offsets import AnyChange, GroupChange, OffsetChange, decode_record
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topics
 from penstock.protocol.errors import ErrorCode
@@ -87,7 +87,10 @@ class GroupShard:
     def replay(
         self, key: bytes, value: bytes | None, record_offset: int = NO_OFFSET, producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        change = decode_record(key, value, record_offset)
+        self.replay_change(decode_record(key, value, record_offset), producer_id)
+
+    def replay_change(self, change: AnyChange, producer_id: int = NO_PRODUCER_ID) -> None:
+        """What a record says."""
         if isinstance(change, OffsetChange):
             self._replay_offset(change, producer_id)
         elif isinstance(change, GroupChange):
@@ -220,6 +223,7 @@ class GroupShard:
             group = self.groups[pending.group_id] = pending.undo
         if isinstance(group, ConsumerGroup):
             group.is_metadata_outdated = group.are_expressions_outdated = True
+            group.revision += 1
             self.consumer_step(group, outcome, now_ms).arm_timers()
 
     def _undo(

@@ -5,11 +5,29 @@ whenever that changes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from penstock.coordinators.regular_expression import finish
 from penstock.core.types import TopicId
+
+Element = TypeVar("Element")
+Result = TypeVar("Result")
+
+# Work that yields where somebody else may have a turn.
+Steps = Generator[None, None, Result]
+
+# To yield takes about 0.2 us, and so does a simple thing that is done to an element.
+_ELEMENTS_PER_STEP = 64
+
+
+def runs(elements: Iterable[Element]) -> Iterator[list[Element]]:
+    """The elements, as many at a time as make one step."""
+    iterator = iter(elements)
+    while run := list(itertools.islice(iterator, _ELEMENTS_PER_STEP)):
+        yield run
 
 
 class TopicIdPartition(NamedTuple):
@@ -35,7 +53,14 @@ class Topics(NamedTuple):
 
     def ids(self, names: Iterable[str]) -> frozenset[TopicId]:
         """Of those that exist."""
-        return frozenset(topic.topic_id for name in names if (topic := self.by_name.get(name)) is not None)
+        return finish(self.ids_in_steps(names))
+
+    def ids_in_steps(self, names: Iterable[str]) -> Steps[frozenset[TopicId]]:
+        found: set[TopicId] = set()
+        for run in runs(names):
+            found.update(topic.topic_id for name in run if (topic := self.by_name.get(name)) is not None)
+            yield
+        return frozenset(found)
 
     def partitions(self, topic_ids: Iterable[TopicId]) -> Iterator[TopicIdPartition]:
         for topic_id in topic_ids:
@@ -46,11 +71,19 @@ class Topics(NamedTuple):
         """Another number whenever a topic of these is created, deleted, made anew or gets partitions. Kafka records
         such a number, too, made in another way; a group that moves between the two is assigned anew, once.
         """
-        existing = sorted(topic for name in names if (topic := self.by_name.get(name)) is not None)
+        return finish(self.digest_in_steps(names))
+
+    def digest_in_steps(self, names: Iterable[str]) -> Steps[int]:
+        by_name = self.by_name
+        existing = sorted(name for name in names if name in by_name)
+        yield
         if not existing:
             return 0
-        text = b"".join(b"%s\0%s%d\0" % (name.encode(), topic_id, count) for name, topic_id, count in existing)
-        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big", signed=True)
+        digest = hashlib.blake2b(digest_size=8)
+        for run in runs(existing):
+            digest.update(b"".join(b"%s\0%s%d\0" % (name.encode(), *by_name[name][1:]) for name in run))
+            yield
+        return int.from_bytes(digest.digest(), "big", signed=True)
 
 
 def changed_names(old: Topics, new: Topics) -> frozenset[str]:
@@ -61,7 +94,36 @@ def changed_names(old: Topics, new: Topics) -> frozenset[str]:
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, list[int]]:
     """In order, so that equal sets are written alike."""
+    return finish(by_topic_in_steps(partitions))
+
+
+def by_topic_in_steps(partitions: Iterable[TopicIdPartition]) -> Steps[dict[TopicId, list[int]]]:
+    """To sort ids and numbers takes a fifth of what it takes to sort pairs of them."""
     grouped: dict[TopicId, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        grouped.setdefault(topic_id, []).append(partition)
-    return grouped
+    for run in runs(partitions):
+        for topic_id, partition in run:
+            known = grouped.get(topic_id)
+            if known is None:
+                grouped[topic_id] = [partition]
+            else:
+                known.append(partition)
+        yield
+    ordered = {}
+    for topic_ids in runs(sorted(grouped)):
+        ordered.update({topic_id: sorted(grouped[topic_id]) for topic_id in topic_ids})
+        yield
+    return ordered
+
+
+def in_order(partitions: Iterable[TopicIdPartition]) -> tuple[TopicIdPartition, ...]:
+    """As `sorted`, sooner."""
+    return finish(in_order_in_steps(partitions))
+
+
+def in_order_in_steps(partitions: Iterable[TopicIdPartition]) -> Steps[tuple[TopicIdPartition, ...]]:
+    grouped = yield from by_topic_in_steps(partitions)
+    ordered: list[TopicIdPartition] = []
+    for run in runs((topic_id, index) for topic_id, indexes in grouped.items() for index in indexes):
+        ordered.extend(map(TopicIdPartition._make, run))
+        yield
+    return tuple(ordered)

@@ -12,7 +12,7 @@ from penstock.broker.slices import Work, collect
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
 from penstock.groups.operations.table import CONSUMER_HEARTBEAT, DESCRIBE_CONSUMER_GROUP
-from penstock.groups.topics import Topic, TopicIdPartition, by_topic
+from penstock.groups.topics import Topic, TopicIdPartition, by_topic, by_topic_in_steps
 from penstock.protocol.errors import ErrorCode, shorten_reason
 from penstock.protocol.messages.consumer_group_describe import (
     Assignment as DescribedAssignment,
@@ -75,22 +75,25 @@ async def consumer_group_heartbeat(
         must_bring_member_id=context.api_version >= _FIRST_WITH_OWN_MEMBER_ID,
     )
     result = await broker.groups.submit_in_slices(CONSUMER_HEARTBEAT, domain)
+    assignment = None
+    if result.assignment is not None:
+        assignment = await broker.slices.run(_assignment(result.assignment))
     return ConsumerGroupHeartbeatResponse(
         error_code=result.error,
         error_message=shorten_reason(result.error_message),
         member_id=result.member_id,
         member_epoch=result.member_epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
-        assignment=None if result.assignment is None else _assignment(result.assignment),
+        assignment=assignment,
     )
 
 
-def _assignment(partitions: Iterable[TopicIdPartition]) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(partitions).items()
-        ]
+def _assignment(partitions: Iterable[TopicIdPartition]) -> Work[Assignment]:
+    grouped = yield from by_topic_in_steps(partitions)
+    topics = yield from collect(
+        TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in grouped.items()
     )
+    return Assignment(topic_partitions=topics)
 
 
 # ---------------------------------------------------------------------------------------------------- describe

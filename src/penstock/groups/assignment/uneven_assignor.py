@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Mapping
 
 from penstock.core.types import TopicId
-from penstock.groups.topics import TopicIdPartition, Topics
+from penstock.groups.topics import Steps, TopicIdPartition, Topics, in_order_in_steps, runs
 
 _MAX_ROUNDS = 16  # Kafka's number
 
@@ -23,42 +23,52 @@ def assign_unevenly(
     wanted: Mapping[str, frozenset[TopicId]],
     present: Mapping[str, frozenset[TopicIdPartition]],
     topics: Topics,
-) -> dict[str, set[TopicIdPartition]]:
-    """By member: the topics it subscribes to, what it has, and in the result what it shall have."""
+) -> Steps[dict[str, set[TopicIdPartition]]]:
+    """In steps. By member: the topics it subscribes to, what it has, and in the result what it shall have."""
     subscribers: dict[TopicId, list[str]] = {}
     for member, topic_ids in wanted.items():
         for topic_id in topic_ids:
             subscribers.setdefault(topic_id, []).append(member)
-    order = sorted(
-        subscribers,
-        key=lambda topic_id: (
-            -topics.by_id[topic_id].partition_count / len(subscribers[topic_id]),
-            len(subscribers[topic_id]),
-            topic_id,
-        ),
-    )
-    assignment, free = _keep(wanted, present, topics)
+        yield
+    loads = {}
+    for run in runs(sorted(subscribers)):
+        for topic_id in run:
+            count = len(subscribers[topic_id])
+            loads[topic_id] = (-topics.by_id[topic_id].partition_count / count, count)
+        yield
+    order = sorted(loads, key=loads.__getitem__)  # alike ones stay in the order of their ids
+    yield
+    assignment, free = yield from _keep(wanted, present, topics)
     for topic_id in order:
         _hand_out(assignment, free[topic_id], subscribers[topic_id])
+        yield
     shared = [topic_id for topic_id in order if len(subscribers[topic_id]) > 1]
     for _ in range(_MAX_ROUNDS):
-        if not sum(_even_out(assignment, topic_id, subscribers[topic_id]) for topic_id in shared):
+        moved = 0
+        for topic_id in shared:
+            moved += _even_out(assignment, topic_id, subscribers[topic_id])
+            yield
+        if not moved:
             break
     return assignment
 
 
 def _keep(
     wanted: Mapping[str, frozenset[TopicId]], present: Mapping[str, frozenset[TopicIdPartition]], topics: Topics
-) -> tuple[dict[str, set[TopicIdPartition]], dict[TopicId, list[TopicIdPartition]]]:
+) -> Steps[tuple[dict[str, set[TopicIdPartition]], dict[TopicId, list[TopicIdPartition]]]]:
     everything = {topic_id for topic_ids in wanted.values() for topic_id in topic_ids}
-    untaken = set(topics.partitions(everything))
+    untaken: set[TopicIdPartition] = set()
+    for run in runs(topics.partitions(everything)):
+        untaken.update(run)
+        yield
     assignment = {}
     for member, topic_ids in wanted.items():
         kept = {partition for partition in present[member] if partition.topic_id in topic_ids and partition in untaken}
         untaken -= kept
         assignment[member] = kept
+        yield
     free: dict[TopicId, list[TopicIdPartition]] = {topic_id: [] for topic_id in everything}
-    for partition in sorted(untaken):
+    for partition in (yield from in_order_in_steps(untaken)):
         free[partition.topic_id].append(partition)
     return assignment, free
 

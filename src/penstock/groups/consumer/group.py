@@ -121,6 +121,7 @@ class ConsumerGroup:
         self.is_metadata_outdated = True
         self.are_expressions_outdated = True
         self.awaited_joins: set[str] = set()
+        self.revision = 0  # larger with every change, for work that looks at the group in several turns
         self._state: GroupState | None = None
         self._names: frozenset[str] | None = None
 
@@ -172,10 +173,12 @@ class ConsumerGroup:
     ) -> frozenset[str]:
         resolved = self.expressions if expressions is None else expressions
         names: set[str] = set()
+        expressions_in_use = set()
         for member in members:
             names |= member.topic_names
-            if member.topic_regex in resolved:
-                names |= resolved[member.topic_regex].topics
+            expressions_in_use.add(member.topic_regex)  # usually that of many members
+        for expression in expressions_in_use & resolved.keys():
+            names |= resolved[expression].topics
         return frozenset(names)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -231,6 +234,7 @@ class ConsumerGroup:
             self._put(known.with_assignment(gone))
 
     def replay_target(self, member_id: str, partitions: frozenset[TopicIdPartition] | None) -> None:
+        self.revision += 1
         if partitions is None:
             self.target.pop(member_id, None)
         else:
@@ -249,9 +253,12 @@ class ConsumerGroup:
         self._forget_derived()
 
     def _put(self, member: ConsumerMember) -> None:
-        self._release(member.member_id)
-        for partition in (*member.assigned, *member.pending_revocation):
-            self.owners[partition] = member.member_id
+        known = self.members.get(member.member_id)
+        has_same = known is not None and known.assigned is member.assigned
+        if not has_same or known is None or known.pending_revocation is not member.pending_revocation:
+            self._release(member.member_id)
+            self.owners.update(dict.fromkeys(member.assigned, member.member_id))
+            self.owners.update(dict.fromkeys(member.pending_revocation, member.member_id))
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -274,6 +281,7 @@ class ConsumerGroup:
 
     def _forget_derived(self) -> None:
         self._state = self._names = None
+        self.revision += 1
 
     # ---------------------------------------------------------------------------------------- records
 

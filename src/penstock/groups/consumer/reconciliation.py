@@ -18,7 +18,7 @@ from typing import NamedTuple
 from penstock.core.types import TopicId
 from penstock.groups.consumer.group import ConsumerMember
 from penstock.groups.records.consumer_groups import AssignedPartitions, MemberState
-from penstock.groups.topics import TopicIdPartition
+from penstock.groups.topics import Steps, TopicIdPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 
 
@@ -32,11 +32,11 @@ class Goal(NamedTuple):
     owned: Collection[TopicIdPartition] | None  # what the member says it has; None: it does not say
 
 
-def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """ApiError(FENCED_MEMBER_EPOCH) if the member has to begin anew."""
+def reconcile(member: ConsumerMember, goal: Goal) -> Steps[ConsumerMember]:
+    """In a few steps. ApiError(FENCED_MEMBER_EPOCH) if the member has to begin anew."""
     if member.state is MemberState.STABLE:
         if member.member_epoch != goal.epoch:
-            return _next_step(member, goal)
+            return (yield from _next_step(member, goal))
         return _drop_unsubscribed(member, goal) if goal.has_subscription_changed else member
     if member.state is MemberState.UNREVOKED_PARTITIONS and _owns_any(goal, member.pending_revocation):
         return _drop_unsubscribed(member, goal) if goal.has_subscription_changed else member
@@ -44,7 +44,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
         if goal.owned is None or goal.owned:
             raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, "the member is in an unknown state and must rejoin")
         member = member._replace(member_epoch=goal.epoch)
-    return _next_step(member, goal)
+    return (yield from _next_step(member, goal))
 
 
 def _owns_any(goal: Goal, partitions: AssignedPartitions) -> bool:
@@ -67,9 +67,11 @@ def _drop_unsubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     return member
 
 
-def _next_step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _next_step(member: ConsumerMember, goal: Goal) -> Steps[ConsumerMember]:
     wanted = {partition for partition in goal.partitions if partition.topic_id in goal.subscribed_topic_ids}
+    yield
     kept = {partition: epoch for partition, epoch in member.assigned.items() if partition in wanted}
+    yield
     unwanted = {partition: epoch for partition, epoch in member.assigned.items() if partition not in wanted}
     if unwanted and _owns_any(goal, unwanted):
         return member._replace(
@@ -78,8 +80,10 @@ def _next_step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
             assigned=kept,
             pending_revocation=unwanted,
         )
+    yield
     missing = wanted - kept.keys()
     free = {partition: goal.epoch for partition in missing if _is_free(member, goal, partition)}
+    yield
     return member._replace(
         state=MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS,
         member_epoch=goal.epoch,

@@ -33,6 +33,7 @@ def replay_change(group: ConsumerGroup, change: ConsumerChange) -> bool:
         group.replay_group(change.epoch, change.metadata_digest)
     else:
         group.has_partition_metadata = change.is_there
+        group.revision += 1
     return True
 
 

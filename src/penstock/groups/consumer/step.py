@@ -15,24 +15,27 @@ from typing import NamedTuple
 from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.coordinators.regular_expression import finish
 from penstock.core.types import TopicId
-from penstock.groups.assignment.assignors import ASSIGNORS, Subscriber
+from penstock.groups.assignment.assignors import ASSIGNORS, IN_STEPS, Subscriber
 from penstock.groups.consumer.expressions import Matched, match_topics
-from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, member_tombstones
+from penstock.groups.consumer.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, member_tombstones
 from penstock.groups.consumer.reconciliation import Goal, reconcile
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKind
 from penstock.groups.records.consumer_groups import (
+    AssignmentChange,
+    ExpressionChange,
+    LargeChange,
     MemberState,
     ResolvedExpression,
-    encode_assignment,
+    SubscriptionChange,
+    TargetChange,
     encode_consumer_group,
     encode_expression,
+    encode_in_steps,
     encode_partition_metadata_tombstone,
-    encode_subscription,
-    encode_target,
     encode_target_epoch,
 )
 from penstock.groups.settings import GroupSettings
-from penstock.groups.topics import TopicIdPartition, Topics
+from penstock.groups.topics import Steps, TopicIdPartition, Topics
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -63,7 +66,18 @@ class MemberChange(NamedTuple):
 
 
 class ConsumerStep:
-    __slots__ = ("group", "matched", "now_ms", "outcome", "settings", "topics")
+    __slots__ = (
+        "_former",
+        "_has_new_digest",
+        "_has_new_expressions",
+        "group",
+        "large_changes",
+        "matched",
+        "now_ms",
+        "outcome",
+        "settings",
+        "topics",
+    )
 
     def __init__(
         self, group: ConsumerGroup, outcome: GroupOutcome, settings: GroupSettings, topics: Topics, now_ms: int
@@ -74,35 +88,73 @@ class ConsumerStep:
         self.topics = topics
         self.now_ms = now_ms
         self.matched: Mapping[str, Matched] = {}  # expressions that were matched before this step
+        # What the records at these places of `outcome.records` say: to read large ones again would take long.
+        self.large_changes: dict[int, LargeChange] = {}
+        self._former: ConsumerMember | None = None  # the static member whose place is taken
+        self._has_new_expressions = self._has_new_digest = False
 
     # ----------------------------------------------------------------------------------- members change
 
     def advance(self, change: MemberChange) -> ConsumerMember:
         """The member as it will be. ApiError if what it says cannot be."""
+        if self._is_idle(change):
+            return change.after
+        member = finish(self.advance_in_steps(change))
+        self.settle()
+        return member
+
+    def _is_idle(self, change: MemberChange) -> bool:
+        """Whether nothing has changed and nothing is to be done: most heartbeats."""
+        group = self.group
+        return (
+            not change.is_new
+            and not group.is_metadata_outdated
+            and group.target_epoch >= group.epoch
+            and change.after.is_reconciled_to(group.target_epoch)
+            and change.after == change.before
+            and not self.must_refresh()
+        )
+
+    def advance_in_steps(self, change: MemberChange) -> Steps[ConsumerMember]:
+        """Changes nothing but this step, so it may be given up between two steps. `settle` belongs to it."""
         group, after = self.group, change.after
+        if self._former is not None:
+            yield from self._take_place(self._former, change.before)
         if change.is_new or after != change.before:
-            self.record(encode_subscription(group.group_id, after.member_id, after.subscription()))
-        expressions = self._refresh_expressions(change)
-        epoch = self._bump_epoch(change, expressions)
-        target_epoch, target = self._assign(change, epoch, expressions)
-        return self._reconcile(change, target_epoch, target, expressions)
+            yield from self._record_large(SubscriptionChange(group.group_id, after.member_id, after.subscription()))
+        expressions = yield from self._refresh_expressions(change)
+        epoch = yield from self._bump_epoch(change, expressions)
+        target_epoch, target = yield from self._assign(change, epoch, expressions)
+        return (yield from self._reconcile(change, target_epoch, target, expressions))
+
+    def settle(self) -> None:
+        """What was outdated is so no more."""
+        if self._has_new_expressions:
+            self.group.are_expressions_outdated = False
+        if self._has_new_digest:
+            self.group.is_metadata_outdated = False
 
     def keep(self, change: MemberChange) -> tuple[ConsumerMember, bool]:
         """As `advance`, but with the target as it is: (the member as it will be, whether the target is outdated)."""
-        expressions = self._refresh_expressions(change)
-        epoch = self._bump_epoch(change, expressions)
+        expressions = finish(self._refresh_expressions(change))
+        epoch = finish(self._bump_epoch(change, expressions))
         if self.group.target_epoch < epoch:
             return change.after, True
         target = self.group.target_of(change.after)
-        return self._reconcile(change, self.group.target_epoch, target, expressions), False
+        return finish(self._reconcile(change, self.group.target_epoch, target, expressions)), False
 
     def record(self, *records: CoordinatorRecord) -> None:
         self.outcome.records += records
         self.outcome.pending = PendingAppend(AppendPurpose.CHANGE_CONSUMER_GROUP, self.group.group_id)
 
+    def _record_large(self, change: LargeChange) -> Steps[None]:
+        record = yield from encode_in_steps(change)
+        self.large_changes[len(self.outcome.records)] = change
+        self.record(record)
+
     # ------------------------------------------------------------------------------------ expressions
 
-    def _refresh_expressions(self, change: MemberChange) -> Expressions:
+    def _refresh_expressions(self, change: MemberChange) -> Steps[Expressions]:
         group = self.group
         must_refresh = self.must_refresh()
         if not change.has_changed_expression and not must_refresh:
@@ -115,10 +167,9 @@ class ConsumerStep:
             resolved = group.expressions.get(expression)
             if resolved is None or must_refresh:
                 resolved = self._resolve(expression, change)
-                self.record(encode_expression(group.group_id, expression, resolved))
+                yield from self._record_large(ExpressionChange(group.group_id, expression, resolved))
             refreshed[expression] = resolved
-        if must_refresh:
-            group.are_expressions_outdated = False
+        self._has_new_expressions = must_refresh
         return refreshed
 
     def must_refresh(self) -> bool:
@@ -150,14 +201,15 @@ class ConsumerStep:
 
     # ------------------------------------------------------------------------------------------ epoch
 
-    def _bump_epoch(self, change: MemberChange, expressions: Expressions) -> int:
+    def _bump_epoch(self, change: MemberChange, expressions: Expressions) -> Steps[int]:
         group = self.group
         is_bumped = change.has_changed_subscription
         if not is_bumped and not group.is_metadata_outdated and expressions is group.expressions:
             return group.epoch
         names = group.names_of(group.members_with(change.after).values(), expressions)
-        digest = self.topics.digest(names)
-        group.is_metadata_outdated = False
+        yield
+        digest = yield from self.topics.digest_in_steps(names)
+        self._has_new_digest = True
         if group.has_partition_metadata:
             self.record(encode_partition_metadata_tombstone(group.group_id))
         if is_bumped or digest != group.metadata_digest or _differ(expressions, group.expressions):
@@ -174,24 +226,31 @@ class ConsumerStep:
 
     def _assign(
         self, change: MemberChange, epoch: int, expressions: Expressions
-    ) -> tuple[int, frozenset[TopicIdPartition]]:
+    ) -> Steps[tuple[int, frozenset[TopicIdPartition]]]:
         group = self.group
         if group.target_epoch >= epoch or not self._may_assign():
             return group.target_epoch, group.target_of(change.after)
         members = group.members_with(change.after)
         # A subscription is usually that of many members.
-        ids = {names: self.topics.ids(names) for names in {_names(member, expressions) for member in members.values()}}
-        subscribers = {
-            member.member_id: Subscriber(ids[_names(member, expressions)], member.instance_id, group.target_of(member))
-            for member in members.values()
-        }
-        assigned = ASSIGNORS[self._preferred_assignor(members.values())](subscribers, self.topics)
-        target = {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
-        for member_id, partitions in target.items():
-            if partitions != group.target.get(member_id):
-                self.record(encode_target(group.group_id, member_id, partitions))
+        ids: dict[frozenset[str], frozenset[TopicId]] = {}
+        subscribers = {}
+        for member in members.values():
+            names = _names(member, expressions)
+            if names not in ids:
+                ids[names] = yield from self.topics.ids_in_steps(names)
+            subscribers[member.member_id] = Subscriber(ids[names], member.instance_id, group.target_of(member))
+            yield
+        assigned = yield from IN_STEPS[self._preferred_assignor(members.values())](subscribers, self.topics)
+        target = NO_PARTITIONS
+        for member_id, partitions in assigned.items():
+            shall_have = frozenset(partitions)
+            if shall_have != group.target.get(member_id):
+                yield from self._record_large(TargetChange(group.group_id, member_id, shall_have))
+            if member_id == change.after.member_id:
+                target = shall_have
+            yield
         self.record(encode_target_epoch(group.group_id, epoch, self.now_ms))
-        return epoch, target[change.after.member_id]
+        return epoch, target
 
     def _may_assign(self) -> bool:
         interval_ms = self.settings.consumer_assignment_interval_ms
@@ -207,26 +266,23 @@ class ConsumerStep:
 
     def _reconcile(
         self, change: MemberChange, target_epoch: int, target: frozenset[TopicIdPartition], expressions: Expressions
-    ) -> ConsumerMember:
+    ) -> Steps[ConsumerMember]:
         group, member = self.group, change.after
         if not change.has_changed_subscription and member.is_reconciled_to(target_epoch):
             return member
         goal = Goal(
             epoch=target_epoch,
             partitions=target,
-            subscribed_topic_ids=self._subscribed_ids(member, expressions),
+            subscribed_topic_ids=(yield from self.topics.ids_in_steps(_names(member, expressions))),
             has_subscription_changed=change.has_changed_subscription,
             owners=group.owners,
             owned=change.owned,
         )
-        reconciled = reconcile(member, goal)
+        reconciled = yield from reconcile(member, goal)
         if reconciled != member:
-            self.record(encode_assignment(group.group_id, member.member_id, reconciled.assignment()))
+            yield from self._record_large(AssignmentChange(group.group_id, member.member_id, reconciled.assignment()))
             self._expect_revocation(reconciled)
         return reconciled
-
-    def _subscribed_ids(self, member: ConsumerMember, expressions: Expressions) -> frozenset[TopicId]:
-        return self.topics.ids(_names(member, expressions))
 
     def _expect_revocation(self, member: ConsumerMember) -> None:
         if member.classic is not None:
@@ -241,17 +297,18 @@ class ConsumerStep:
     # ---------------------------------------------------------------------------------------- members
 
     def replace_static(self, former: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A new process takes the place of a static member, under a new member id."""
-        member = former._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
-        group_id, target = self.group.group_id, self.group.target.get(former.member_id, frozenset())
+        """A new process takes the place of a static member, under a new member id. `advance` records it."""
+        self._former = former
         self.cancel_timers(former.member_id)
-        self.record(
-            *member_tombstones(group_id, former.member_id),
-            encode_subscription(group_id, member_id, member.subscription()),
-            encode_target(group_id, member_id, target),
-            encode_assignment(group_id, member_id, member.assignment()),
-        )
-        return member
+        return former._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
+
+    def _take_place(self, former: ConsumerMember, member: ConsumerMember) -> Steps[None]:
+        group_id, member_id = self.group.group_id, member.member_id
+        target = self.group.target.get(former.member_id, NO_PARTITIONS)
+        self.record(*member_tombstones(group_id, former.member_id))
+        yield from self._record_large(SubscriptionChange(group_id, member_id, member.subscription()))
+        yield from self._record_large(TargetChange(group_id, member_id, target))
+        yield from self._record_large(AssignmentChange(group_id, member_id, member.assignment()))
 
     def remove(self, gone: Collection[ConsumerMember]) -> None:
         group = self.group
@@ -263,7 +320,9 @@ class ConsumerStep:
         for expression in group.expressions:
             if not group.uses_expression(expression, left):
                 self.record(encode_expression(group.group_id, expression, None))
-        self._record_epoch(self.topics.digest(group.names_of(left)))
+        names = group.names_of(left)
+        is_same = not group.is_metadata_outdated and names == group.subscribed_names()
+        self._record_epoch(group.metadata_digest if is_same else self.topics.digest(names))
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
         timeout_ms = self.settings.consumer_session_timeout_ms
@@ -285,7 +344,9 @@ class ConsumerStep:
 
 def _names(member: ConsumerMember, expressions: Expressions) -> frozenset[str]:
     resolved = expressions.get(member.topic_regex)
-    return member.topic_names if resolved is None else member.topic_names | resolved.topics
+    if resolved is None:
+        return member.topic_names
+    return member.topic_names | resolved.topics if member.topic_names else resolved.topics
 
 
 def _differ(new: Expressions, old: Expressions) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
@@ -19,6 +20,7 @@ from penstock.groups.requests import ConsumerHeartbeatRequest
 from penstock.groups.results import ConsumerHeartbeatResult
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
+from penstock.groups.topics import Steps, TopicIdPartition, in_order, in_order_in_steps
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -81,6 +83,14 @@ def heartbeat(
 # ---------------------------------------------------------------------------------------------------- staying
 
 
+class _Begun(NamedTuple):
+    """A heartbeat that was not refused so far."""
+
+    step: ConsumerStep
+    change: MemberChange
+    classic: ClassicGroup | None  # what the group was until now
+
+
 def _heartbeat(
     shard: GroupShard,
     outcome: GroupOutcome,
@@ -88,6 +98,39 @@ def _heartbeat(
     now_ms: int,
     matched: Mapping[str, Matched],
 ) -> ConsumerHeartbeatResult:
+    begun = _begin(shard, outcome, request, now_ms, matched)
+    member = begun.step.advance(begun.change)
+    _follow(shard, begun, member)
+    assignment = in_order(member.assigned) if _tells_assignment(request, begun.change, member) else None
+    return _result(begun.step, member, assignment)
+
+
+def heartbeat_in_steps(
+    shard: GroupShard, request: ConsumerHeartbeatRequest, now_ms: int, matched: Mapping[str, Matched]
+) -> Steps[tuple[ConsumerHeartbeatResult, GroupOutcome, ConsumerStep | None]]:
+    """What `heartbeat` would do to a group that is not a classic one with members: the result, all else, and the step
+    that is to be settled. Nothing is changed.
+    """
+    outcome = shard.outcome()
+    try:
+        begun = _begin(shard, outcome, request, now_ms, matched)
+        member = yield from begun.step.advance_in_steps(begun.change)
+        _follow(shard, begun, member)
+        assignment = None
+        if _tells_assignment(request, begun.change, member):
+            assignment = yield from in_order_in_steps(member.assigned)
+        return _result(begun.step, member, assignment), outcome, begun.step
+    except ApiError as error:
+        return ConsumerHeartbeatResult(error.code, error.message), shard.outcome(), None
+
+
+def _begin(
+    shard: GroupShard,
+    outcome: GroupOutcome,
+    request: ConsumerHeartbeatRequest,
+    now_ms: int,
+    matched: Mapping[str, Matched],
+) -> _Begun:
     known = shard.groups.get(request.group_id)
     group = _find_or_create(shard, outcome, request)
     if len(group.members) >= shard.settings.consumer_max_size and request.member_id not in group.members:
@@ -107,20 +150,32 @@ def _heartbeat(
         owned=request.owned,
         may_describe=request.may_describe,
     )
-    member = step.advance(change)
+    return _Begun(step, change, known if isinstance(known, ClassicGroup) else None)
+
+
+def _follow(shard: GroupShard, begun: _Begun, member: ConsumerMember) -> None:
+    step = begun.step
     step.expect_heartbeat(member)
-    if isinstance(known, ClassicGroup):
-        migration.release_classic(shard, known, outcome, now_ms)
+    if begun.classic is not None:
+        migration.release_classic(shard, begun.classic, step.outcome, step.now_ms)
         migration.arm_upgraded(step)
+
+
+def _tells_assignment(request: ConsumerHeartbeatRequest, change: MemberChange, member: ConsumerMember) -> bool:
     is_full = request.rebalance_timeout_ms != -1 and request.owned is not None
     is_full = is_full and (request.topic_names is not None or request.topic_regex is not None)
-    tells_assignment = request.member_epoch == JOINING or is_full or member.assigned != before.assigned
+    return request.member_epoch == JOINING or is_full or member.assigned != change.before.assigned
+
+
+def _result(
+    step: ConsumerStep, member: ConsumerMember, assignment: tuple[TopicIdPartition, ...] | None
+) -> ConsumerHeartbeatResult:
     return ConsumerHeartbeatResult(
         ErrorCode.NONE,
         member_id=member.member_id,
         member_epoch=member.member_epoch,
         heartbeat_interval_ms=step.settings.consumer_heartbeat_interval_ms,
-        assignment=tuple(sorted(member.assigned)) if tells_assignment else None,
+        assignment=assignment,
     )
 
 

@@ -16,9 +16,17 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord
-from penstock.coordinators.record_framing import decode_body, encode_key, encode_value, leading_int16
+from penstock.coordinators.record_framing import (
+    decode_body,
+    encode_key,
+    encode_value,
+    encode_value_in_steps,
+    leading_int16,
+)
+from penstock.coordinators.regular_expression import finish
 from penstock.groups.requests import Protocol
-from penstock.groups.topics import TopicIdPartition, by_topic
+from penstock.groups.topics import Steps, TopicIdPartition, by_topic_in_steps, runs
+from penstock.protocol.codec import is_small
 from penstock.protocol.message import Message
 from penstock.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -155,6 +163,9 @@ ConsumerChange = (
     | ExpressionChange
 )
 
+# Those that may be about thousands of partitions or topics.
+LargeChange = SubscriptionChange | TargetChange | AssignmentChange | ExpressionChange
+
 # ---------------------------------------------------------------------------------------------------- encode
 
 
@@ -169,6 +180,12 @@ def encode_partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def encode_subscription(group_id: str, member_id: str, subscription: RecordedSubscription | None) -> CoordinatorRecord:
+    return finish(_write_subscription(group_id, member_id, subscription))
+
+
+def _write_subscription(
+    group_id: str, member_id: str, subscription: RecordedSubscription | None
+) -> Steps[CoordinatorRecord]:
     key = ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     if subscription is None:
         return _record(_MEMBER, key, None)
@@ -192,7 +209,7 @@ def encode_subscription(group_id: str, member_id: str, subscription: RecordedSub
         server_assignor=subscription.server_assignor,
         classic_member_metadata=classic,
     )
-    return _record(_MEMBER, key, value)
+    return (yield from _record_in_steps(_MEMBER, key, value))
 
 
 def encode_target_epoch(group_id: str, epoch: int | None, timestamp_ms: int = 0) -> CoordinatorRecord:
@@ -203,14 +220,28 @@ def encode_target_epoch(group_id: str, epoch: int | None, timestamp_ms: int = 0)
 
 
 def encode_target(group_id: str, member_id: str, partitions: Iterable[TopicIdPartition] | None) -> CoordinatorRecord:
+    return finish(_write_target(group_id, member_id, partitions))
+
+
+def _write_target(
+    group_id: str, member_id: str, partitions: Iterable[TopicIdPartition] | None
+) -> Steps[CoordinatorRecord]:
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     if partitions is None:
         return _record(_TARGET_MEMBER, key, None)
-    topics = [TopicPartition(topic_id=each, partitions=indexes) for each, indexes in by_topic(partitions).items()]
-    return _record(_TARGET_MEMBER, key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
+    topics = []
+    for run in runs((yield from by_topic_in_steps(partitions)).items()):
+        topics += [TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in run]
+        yield
+    value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics)
+    return (yield from _record_in_steps(_TARGET_MEMBER, key, value))
 
 
 def encode_assignment(group_id: str, member_id: str, assignment: RecordedAssignment | None) -> CoordinatorRecord:
+    return finish(_write_assignment(group_id, member_id, assignment))
+
+
+def _write_assignment(group_id: str, member_id: str, assignment: RecordedAssignment | None) -> Steps[CoordinatorRecord]:
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     if assignment is None:
         return _record(_CURRENT, key, None)
@@ -218,35 +249,57 @@ def encode_assignment(group_id: str, member_id: str, assignment: RecordedAssignm
         member_epoch=assignment.member_epoch,
         previous_member_epoch=assignment.previous_epoch,
         state=assignment.state,
-        assigned_partitions=_write_partitions(assignment.assigned),
-        partitions_pending_revocation=_write_partitions(assignment.pending_revocation),
+        assigned_partitions=(yield from _write_partitions(assignment.assigned)),
+        partitions_pending_revocation=(yield from _write_partitions(assignment.pending_revocation)),
     )
-    return _record(_CURRENT, key, value)
+    return (yield from _record_in_steps(_CURRENT, key, value))
 
 
 def encode_expression(group_id: str, expression: str, resolved: ResolvedExpression | None) -> CoordinatorRecord:
+    return finish(_write_expression(group_id, expression, resolved))
+
+
+def _write_expression(group_id: str, expression: str, resolved: ResolvedExpression | None) -> Steps[CoordinatorRecord]:
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=expression)
     if resolved is None:
         return _record(_REGULAR_EXPRESSION, key, None)
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
     )
-    return _record(_REGULAR_EXPRESSION, key, value)
+    return (yield from _record_in_steps(_REGULAR_EXPRESSION, key, value))
+
+
+def encode_in_steps(change: LargeChange) -> Steps[CoordinatorRecord]:
+    """The record of a change that may be about thousands of partitions or topics."""
+    if isinstance(change, SubscriptionChange):
+        return (yield from _write_subscription(*change))
+    if isinstance(change, TargetChange):
+        return (yield from _write_target(*change))
+    if isinstance(change, AssignmentChange):
+        return (yield from _write_assignment(*change))
+    return (yield from _write_expression(*change))
 
 
 def _record(kind: int, key: Message, value: Message | None) -> CoordinatorRecord:
     return CoordinatorRecord(encode_key(kind, key), None if value is None else encode_value(value, _VALUE_VERSION))
 
 
-def _write_partitions(assigned: AssignedPartitions) -> list[TopicPartitions]:
-    return [
-        TopicPartitions(
-            topic_id=topic_id,
-            partitions=indexes,
-            assignment_epochs=[assigned[TopicIdPartition(topic_id, index)] for index in indexes],
-        )
-        for topic_id, indexes in by_topic(assigned).items()
-    ]
+def _record_in_steps(kind: int, key: Message, value: Message) -> Steps[CoordinatorRecord]:
+    if is_small(value):
+        return _record(kind, key, value)
+    encoded = yield from encode_value_in_steps(value, _VALUE_VERSION)
+    return CoordinatorRecord(encode_key(kind, key), encoded)
+
+
+def _write_partitions(assigned: AssignedPartitions) -> Steps[list[TopicPartitions]]:
+    topics = []
+    for topic_id, indexes in (yield from by_topic_in_steps(assigned)).items():
+        epochs: list[int] = []
+        for run in runs(indexes):
+            epochs += [assigned[TopicIdPartition(topic_id, index)] for index in run]
+            yield
+        topics.append(TopicPartitions(topic_id=topic_id, partitions=indexes, assignment_epochs=epochs))
+    return topics
 
 
 # ---------------------------------------------------------------------------------------------------- decode

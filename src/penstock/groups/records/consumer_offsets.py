@@ -165,9 +165,11 @@ def encode_group(group_id: str, recorded: RecordedGroup | None) -> CoordinatorRe
     return CoordinatorRecord(key, encode_value(value, _GROUP_VALUE_VERSION))
 
 
-def decode_record(
-    key: bytes, value: bytes | None, record_offset: int = NO_OFFSET
-) -> OffsetChange | GroupChange | ConsumerChange | UnknownRecord:
+# What a record of any kind says.
+AnyChange = OffsetChange | GroupChange | ConsumerChange | UnknownRecord
+
+
+def decode_record(key: bytes, value: bytes | None, record_offset: int = NO_OFFSET) -> AnyChange:
     """ApiError(CORRUPT_MESSAGE) if the bytes are not what their version says."""
     usual = _decode_usual_offset(key, value, record_offset)
     if usual is not None:
