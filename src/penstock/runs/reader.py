@@ -42,13 +42,33 @@ class RunsReader:
 
         partitions = find_partitions(self._consumer, self._topic)
         self._consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in partitions])
-        unread = set(partitions)
+        ends = {number: self._find_end(number) for number in partitions}
+        unread = {number for number, end in ends.items() if end > 0}
         deadline = self._monotonic() + timeout_s
         while unread and self._monotonic() < deadline:
-            ended = self._take(self._consumer.poll(_POLL_S))
-            unread.discard(ended)
+            message = self._consumer.poll(_POLL_S)
+            if message is not None and self._is_end(message, ends):
+                unread.discard(message.partition())
+            self._take(message)
         self.overview.is_listening = True
         return not unread
+
+    def _find_end(self, partition: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        topic_partition = TopicPartition(self._topic, partition)
+        return self._consumer.get_watermark_offsets(topic_partition, timeout=_METADATA_TIMEOUT_S)[1]
+
+    def _is_end(self, message: Message, ends: Mapping[int, int]) -> bool:
+        """At the last record that was there, or at the end of the partition. The last record may be compacted away,
+        and a client says that it is at the end only after a fetch without records, which never comes while runs write
+        all the time."""
+        from confluent_kafka import KafkaError
+
+        error, offset, partition = message.error(), message.offset(), message.partition()
+        if error is not None:
+            return error.code() == KafkaError._PARTITION_EOF
+        return offset is not None and partition is not None and offset + 1 >= ends[partition]
 
     def listen(self, for_s: float, until: Callable[[Overview], bool] = lambda _: False) -> bool:
         """Whether `until` became true before the time was up."""
@@ -62,23 +82,19 @@ class RunsReader:
     def close(self) -> None:
         self._consumer.close()
 
-    def _take(self, message: Message | None) -> int | None:
-        """The partition that has come to its end, where the message says so."""
-        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
+    def _take(self, message: Message | None) -> None:
+        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException
 
         if message is None:
-            return None
+            return
         error = message.error()
         if error is None:
             kind, at_ms = message.timestamp()
             self.overview.take(message.key(), message.value(), at_ms, kind == TIMESTAMP_LOG_APPEND_TIME)
-            return None
-        if error.code() == KafkaError._PARTITION_EOF:
-            return message.partition()
-        if error.fatal() or not error.name().startswith("_"):
+        elif error.fatal() or not error.name().startswith("_"):
             raise KafkaException(error)
-        logger.debug("%s: %s", self._topic, error)
-        return None
+        else:  # the client library tries again by itself, or is at the end
+            logger.debug("%s: %s", self._topic, error)
 
 
 def find_partitions(consumer: Consumer, topic: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""`penstock pipeline`: run, list, draw and reset pipelines written in Python."""
+"""`penstock pipeline`: run, list, draw and reset pipelines written in Python, and ask things of those that run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import output
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.commands.pipeline_runs import app as runs_app
+from penstock.cli.commands.pipeline_runs import list_runs
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.options import Yes, confirm
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster
 
 if TYPE_CHECKING:
     from penstock.pipelines import Pipeline
@@ -52,20 +55,48 @@ def run(
 
 
 @app.command("list")
-def list_all(module: Annotated[str, typer.Argument(metavar="MODULE", help="A module or .py file.")]) -> None:
-    """List the pipelines of a module."""
+@on_cluster
+def list_all(
+    cluster: Cluster,
+    module: Annotated[
+        str | None, typer.Argument(metavar="MODULE", help="A module or .py file.", show_default=False)
+    ] = None,
+    running: Annotated[bool, typer.Option("--running", help="The runs on a cluster that have not ended.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="The runs on a cluster, those that have ended too.")] = False,
+    runs_topic: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Where runs publish their state.")
+    ] = "_penstock_runs",
+    as_json: AsJson = False,
+) -> None:
+    """List the pipelines of a module, or, with --running, the runs of pipelines on a cluster."""
+    if running or every:
+        if module is not None:
+            raise UsageError("a module and --running are two questions", "Ask one of them.")
+        list_runs(cluster, runs_topic, every, as_json)
+    elif module is None:
+        raise UsageError("say which module, or --running", "penstock pipeline list MODULE|--running|--all")
+    else:
+        _list_module(module, as_json)
+
+
+def _list_module(module: str, as_json: bool) -> None:
     from penstock.pipelines import Pipeline
     from penstock.pipelines.running.loading import find_pipelines, import_module
 
     with _pipeline_errors():
         pipelines = find_pipelines(import_module(module))
+    rows: list[tuple[str, list[str] | None, list[str] | None]] = [
+        (name, [source.name for source in target.sources], [sink.name for sink in target.sinks])
+        if isinstance(target, Pipeline)
+        else (name, None, None)
+        for name, target in pipelines.items()
+    ]
+    if as_json:
+        output.print_json([{"name": name, "sources": sources, "sinks": sinks} for name, sources, sinks in rows])
+        return
     table = output.Table(("NAME", "SOURCES", "SINKS"))
-    for name, target in pipelines.items():
-        if isinstance(target, Pipeline):
-            sources = ", ".join(source.name for source in target.sources)
-            table.add(name, sources, ", ".join(sink.name for sink in target.sinks))
-        else:
-            table.add(name, None, None)
+    for name, sources, sinks in rows:
+        table.add(name, ", ".join(sources) if sources else None, ", ".join(sinks) if sinks else None)
     output.print_table(table, f"{module} has no pipelines.")
 
 
@@ -107,6 +138,9 @@ def reset(reference: Reference, assignments: Assignments = None, yes: Yes = Fals
         )
         for line in forget_progress(pipeline):
             output.say(line)
+
+
+app.registered_commands.extend(runs_app.registered_commands)
 
 
 def _load(reference: str, assignments: list[str] | None) -> Pipeline:
