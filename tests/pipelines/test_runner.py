@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +22,9 @@ from penstock.pipelines.running.reset import forget_progress
 from penstock.pipelines.running.runner import Run, groups_of
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import parse_json
+from penstock.runs.records import State
+from tests.clients.cli_runner import Cli
+from tests.clients.seen_runs import run_of, wait_until
 from tests.pipelines.committed import make_topic, produce, read_committed, unique
 
 
@@ -262,6 +267,55 @@ def test_no_further_batch_is_begun_or_waited_for_when_the_run_is_stopped(bench: 
     assert time.monotonic() - stopped_at[0] < PATIENCE_S
     bench.run_once(run.pipeline)
     assert sink.rows == [(1,), (2,), (3,), (4,)]
+
+
+def test_no_batch_is_begun_and_each_row_comes_once_when_a_run_is_paused_resumed_restarted_and_stopped(
+    bench: Bench,
+) -> None:
+    """By commands from the topic, as any host may send them."""
+    cli, sink = Cli(bench.bootstrap), Collected()
+    run = Run(bench.spark, bench.pipeline(sink))
+    name = run.pipeline.name
+
+    def produce_while_paused(row: int) -> None:
+        assert "paused" in cli.run("pipeline", "pause", name).text
+        calls = len(sink.calls)
+        produce(bench.bootstrap, bench.topic, json.dumps({"n": row}))
+        # Spark plans the batch, which then waits at its beginning.
+        wait_until(lambda: run.queries[0].writing.is_held)
+        time.sleep(0.5)
+        assert len(sink.calls) == calls
+        assert run.state is State.PAUSED
+        assert run_of(cli, name)["state"] == "paused"
+
+    def operate() -> None:
+        try:
+            wait_until(sink.written.is_set)
+            produce_while_paused(4)
+            cli.run("pipeline", "resume", run.id)
+            wait_until(lambda: (4,) in sink.rows)
+            produce_while_paused(5)
+            assert "restarted" in cli.run("pipeline", "restart", run.id).text
+            wait_until(lambda: (5,) in sink.rows)
+            produce_while_paused(6)
+            assert "stopped" in cli.run("pipeline", "stop", run.id).text
+        finally:
+            run.stop()
+
+    run.start()
+    with ThreadPoolExecutor(1) as operator:
+        operated = operator.submit(operate)
+        run.wait(for_s=100)
+        operated.result()
+    seen = run_of(cli, name)
+    assert (seen["run"], seen["state"], seen["restarts"]) == (run.id, "stopped", 1)
+    assert (sink.opened, sink.closed) == (2, 2)
+    assert sink.rows == [(1,), (2,), (3,), (4,), (5,)]
+    assert bench.spark.streams.active == []
+    assert committed(bench.bootstrap, f"penstock-{name}") == {(bench.topic, 0): 5}
+    bench.run_once(run.pipeline)
+    assert sink.rows == [(1,), (2,), (3,), (4,), (5,), (6,)]
+    assert len(sink.calls) == len(sink.batches)
 
 
 def test_the_opened_sinks_are_closed_when_another_cannot_be_opened(bench: Bench) -> None:

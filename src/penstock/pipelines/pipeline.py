@@ -117,6 +117,9 @@ class Settings:
     max_records_per_batch: int = 0  # 0: no limit
     group_id: str = ""  # progress is committed as this group; empty: penstock-<pipeline name>
     metrics_port: int = -1  # Prometheus; -1: not served, 0: any free port
+    publish_runs: bool = True  # others see the run and can pause, resume, restart and stop it
+    runs_topic: str = "_penstock_runs"
+    commands_topic: str = "_penstock_commands"
     kafka: Mapping[str, str] = field(default_factory=dict)  # further client settings, without the prefix "kafka."
     spark: Mapping[str, str] = field(default_factory=dict)  # further settings of the Spark session
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.runs.overview import Overview
 from penstock.runs.reader import CONSUMER_SETTINGS, RunsReader, find_partitions
 from penstock.runs.records import Command, Ignored, decode_command
@@ -28,6 +29,7 @@ _LIBRDKAFKA_LOG.addHandler(logging.NullHandler())
 
 _REQUEST_TIMEOUT_S: Final = 5.0
 _READ_TIMEOUT_S: Final = 10.0
+_SETTLING: Final = RetryPolicy(patience_s=5.0, first_pause_s=0.1, longest_pause_s=0.5)
 _PRODUCER_SETTINGS: Final[Mapping[str, str | int]] = {
     "linger.ms": 0,
     "max.in.flight.requests.per.connection": 1,  # or a retry could bring an older state after a newer one
@@ -106,17 +108,22 @@ class KafkaLink:
 
     def _follow_commands(self, consumer: Consumer) -> None:
         """From the end as it is now, not as it is when the first fetch gets through: nobody knows this run yet, so
-        nothing before is for it, and nothing after may be missed."""
-        from confluent_kafka import TopicPartition
+        nothing before is for it, and nothing after may be missed. A topic that was just made may take a moment to be
+        known to every broker."""
+        from confluent_kafka import KafkaException, TopicPartition
 
         topic = self._topics.commands
-        partitions = find_partitions(consumer, topic)
-        if not partitions:
-            raise LinkError(f"the topic {topic} is not there")
-        ends = {
-            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_REQUEST_TIMEOUT_S)[1]
-            for number in partitions
-        }
+
+        def find_ends() -> dict[int, int]:
+            partitions = find_partitions(consumer, topic)
+            if not partitions:
+                raise LinkError(f"the topic {topic} is not there")
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_REQUEST_TIMEOUT_S)[1]
+                for number in partitions
+            }
+
+        ends = Retrying(_SETTLING).run(find_ends, (LinkError, KafkaException), _judge)
         consumer.assign([TopicPartition(topic, number, end) for number, end in ends.items()])
 
     def send(self, key: bytes, value: bytes | None) -> None:
@@ -188,3 +195,8 @@ def _as_link_errors(*, is_final: bool = False) -> Iterator[None]:
         raise LinkError(error.args[0].str(), is_final=is_final) from error
     except (FutureTimeoutError, TimeoutError) as error:
         raise LinkError("no broker answered in time") from error
+
+
+def _judge(error: Exception) -> Outlook:
+    is_refused = not isinstance(error, LinkError) and "AUTHORIZATION" in error.args[0].name()
+    return Outlook.FINAL if is_refused else Outlook.PASSING

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.pipelines.dead_letters import SOURCE, can_fail, good_or_fail, only_good, to_dead_letters
 from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, OpenSink, Pipeline, Settings, Step
+from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.planning import Output, QueryPlan
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class BatchWriting:
     busy_with: str = ""
     # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
     ending: threading.Event = field(default_factory=threading.Event)
+    # Closed while the run is paused: a batch that comes waits, and then begins or, at the run's end, is held for good.
+    gate: BatchGate = field(default_factory=BatchGate)
     is_held: bool = False
     query: StreamingQuery | None = None  # not known before the first batch may come
 
@@ -60,7 +63,7 @@ class BatchWriting:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        if self.ending.is_set():
+        if not self._may_begin():
             self._wait_for_stop()
             raise StoppedError
         try:
@@ -69,6 +72,21 @@ class BatchWriting:
             if self._is_stopped():
                 raise StoppedError from None
             raise
+        finally:
+            self.gate.leave()
+
+    def _may_begin(self) -> bool:
+        """Waits while the run is paused. Spark has planned the batch already, so a batch that never begins comes again,
+        with the same records, at the next start."""
+        while not self.ending.is_set():
+            if self.gate.try_enter():
+                self.is_held = False
+                return True
+            self.is_held = True
+            if self._is_stopped():
+                return False
+            time.sleep(_POLL_S)
+        return False
 
     def _wait_for_stop(self) -> None:
         """Spark has to have stopped the query, or it would take the batch for a failed one."""

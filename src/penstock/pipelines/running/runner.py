@@ -1,4 +1,8 @@
-"""Runs a pipeline: its sinks opened, one Spark query per plan, until it is stopped, done or failed."""
+"""Runs a pipeline: its sinks opened, one Spark query per plan, until it is stopped, done or failed.
+
+Others see the run and tell it what to do by way of two topics (`penstock.runs`). Their commands come on a thread of the
+publisher and only set flags: a batch asks the gate before it begins, and `wait` restarts and stops.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,24 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.clock import SystemClock
 from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink, Source
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
+from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold, good_rows
 from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of, step_name
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
+from penstock.pipelines.running.publishing import open_publisher
+from penstock.runs.lifecycle import Action, Fact
+from penstock.runs.publisher import RunPublisher, new_run_id
+from penstock.runs.records import Outcome, State, Verb
+from penstock.runs.status import RunStatus
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -43,23 +54,105 @@ class RunningQuery:
 
 @dataclass(slots=True)
 class Run:
-    """One run of one pipeline in one session. `stop` may be called from a signal handler or another thread."""
+    """One run of one pipeline in one session. `stop` may be called from a signal handler or another thread; `pause`,
+    `resume` and `restart` from another thread."""
 
     spark: SparkSession
     pipeline: Pipeline
     once: bool = False
     queries: list[RunningQuery] = field(default_factory=list)
+    id: str = ""
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _restarting: threading.Event = field(default_factory=threading.Event)
+    _ending: threading.Event = field(default_factory=threading.Event)  # of the queries that run now
     _opened: dict[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     _to_close: ExitStack = field(default_factory=ExitStack)
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
+    _gate: BatchGate = field(init=False)
+    _status: RunStatus = field(init=False)
+    _publisher: RunPublisher | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.id = self.id or new_run_id(self.pipeline.name)
+        self._gate = BatchGate(rested=lambda: self._status.note(Fact.RESTED))
+        actions = {
+            Action.HOLD: self._gate.close,
+            Action.RELEASE: self._gate.open,
+            Action.STOP: self.stop,
+            Action.RESTART: self._restarting.set,
+        }
+        self._status = RunStatus(actions, SystemClock())
 
     def start(self) -> None:
-        settings = self.pipeline.settings
         plans = plan_queries(self.pipeline)
+        self._publisher = open_publisher(self.pipeline, self.id, self._status, self.progress, SystemClock())
+        with self._told_how_it_ends(Fact.STARTED):
+            self._begin(plans)
+
+    def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
+        """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
+        deadline = None if for_s is None else time.monotonic() + for_s
+        with self._told_how_it_ends(Fact.ENDED):
+            while not self._stopping.is_set() and any(running.query.isActive for running in self.queries):
+                if self._failed() is not None or self._lost_query():
+                    break
+                if deadline is not None and time.monotonic() >= deadline:
+                    break
+                if self._restarting.is_set():
+                    self._restart()
+                if every is not None:
+                    every(self)
+                self._stopping.wait(_POLL_S)
+            self._finish()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._ending.set()
+
+    def pause(self) -> None:
+        """The batches under way are finished, and no further one begins until `resume`. Returns at once."""
+        self._ask(Verb.PAUSE)
+
+    def resume(self) -> None:
+        self._ask(Verb.RESUME)
+
+    def restart(self) -> None:
+        """The batches under way are finished; then sinks and queries are closed and opened anew, by `wait`."""
+        self._ask(Verb.RESTART)
+
+    @property
+    def state(self) -> State:
+        return self._status.view.state
+
+    def progress(self) -> list[QueryProgress]:
+        return [running.progress for running in self.queries]
+
+    def _ask(self, verb: Verb) -> None:
+        decision = self._status.ask(verb)
+        if decision.outcome is Outcome.REFUSED:
+            raise PipelineError(f"the run {self.id} cannot {verb}: {decision.text}")
+
+    @contextmanager
+    def _told_how_it_ends(self, otherwise: Fact) -> Iterator[None]:
+        """Others hear of a failure, or of `otherwise`, whatever way it comes. After the run's end there is no more to
+        hear."""
+        try:
+            yield
+        except BaseException as error:
+            self._status.note(Fact.FAILED, getattr(error, "message", "") or str(error) or type(error).__name__)
+            raise
+        else:
+            self._status.note(otherwise)
+        finally:
+            if self._publisher is not None and self._status.is_ended:
+                self._publisher.close()
+                self._publisher = None
+
+    def _begin(self, plans: tuple[QueryPlan, ...]) -> None:
         try:
             for sink in sinks_of(self.pipeline):
-                self._opened[sink.name] = self._to_close.enter_context(closing(_open_sink(sink, self.spark, settings)))
+                opened = _open_sink(sink, self.spark, self.pipeline.settings)
+                self._opened[sink.name] = self._to_close.enter_context(closing(opened))
             rows = self._read()
             self._follow_progress()
             for plan in plans:
@@ -69,28 +162,24 @@ class Run:
                 self._stop_queries()
             raise
 
-    def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
-        """Waits until all queries are done, one failed, `stop` was called or time is up; calls `every` meanwhile."""
-        deadline = None if for_s is None else time.monotonic() + for_s
-        while not self._stopping.is_set() and any(running.query.isActive for running in self.queries):
-            if self._failed() is not None or self._lost_query():
-                break
-            if deadline is not None and time.monotonic() >= deadline:
-                break
-            if every is not None:
-                every(self)
-            self._stopping.wait(_POLL_S)
-        self._finish()
-
-    def stop(self) -> None:
-        self._stopping.set()
-
-    def progress(self) -> list[QueryProgress]:
-        return [running.progress for running in self.queries]
+    def _restart(self) -> None:
+        self._ending.set()
+        self._end_queries()
+        self.queries, self._opened, self._to_close = [], {}, ExitStack()
+        self._ending = threading.Event()
+        self._restarting.clear()
+        self._gate.open()
+        if not self._stopping.is_set():  # a stop may have come meanwhile
+            self._begin(plan_queries(self.pipeline))
+            self._status.note(Fact.STARTED)
 
     def _finish(self) -> None:
         """Lets batches that run come to their end, then stops all; raises when one has failed."""
-        self._stopping.set()
+        self._status.note(Fact.ENDING)
+        self.stop()
+        self._end_queries()
+
+    def _end_queries(self) -> None:
         deadline = time.monotonic() + _STOP_WAIT_S
         lost = self._lost_query()
         ending = {running.progress.query: running.progress.batch_id for running in self.queries}
@@ -148,7 +237,7 @@ class Run:
             if settings.watermark is not None:
                 rows = rows.withWatermark(settings.watermark.column, settings.watermark.delay)
             rows = fold(tuple(_named(step) for step in plan.steps), rows)
-        writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, ending=self._stopping)
+        writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, ending=self._ending, gate=self._gate)
         checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         name = query_name(pipeline, plan)
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)

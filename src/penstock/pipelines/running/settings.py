@@ -12,6 +12,8 @@ from penstock.pipelines.pipeline import Settings, Watermark
 
 _CHOICES = {"engine": ("python", "jvm")}
 _WHOLE_NUMBERS = frozenset({"parallelism", "max_records_per_batch", "metrics_port"})
+_FLAGS = {"true": True, "false": False}
+_FLAG_NAMES = frozenset({"publish_runs"})
 _MAPPINGS = ("kafka", "spark")
 _NAMES = tuple(field.name for field in fields(Settings) if field.name not in _MAPPINGS)
 
@@ -48,6 +50,10 @@ def unknown_setting(name: str, parameters: tuple[str, ...]) -> PipelineError:
 def _parse(name: str, text: str) -> Any:
     if name in _CHOICES and text not in _CHOICES[name]:
         raise PipelineError(f"{name} is one of {', '.join(_CHOICES[name])}, not {text!r}")
+    if name in _FLAG_NAMES:
+        if text.lower() not in _FLAGS:
+            raise PipelineError(f"{name} is true or false, not {text!r}")
+        return _FLAGS[text.lower()]
     if name in _WHOLE_NUMBERS:
         try:
             return int(text)
