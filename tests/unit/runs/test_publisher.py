@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -70,10 +71,8 @@ class Seen:
     rows: int = 0
 
     def __post_init__(self) -> None:
-        def doing(action: Action) -> None:
-            self.done.append(action)
-
-        self.status = RunStatus({action: lambda action=action: doing(action) for action in Action}, self.clock)
+        actions = {action: partial(self.done.append, action) for action in Action}
+        self.status = RunStatus(actions, self.clock)
         self.publisher = RunPublisher(
             IDENTITY, self.status, self.figures, Graph("jobs-1", (), ()), self.link, clock=self.clock
         )
