@@ -309,6 +309,7 @@ def test_no_batch_is_begun_and_each_row_comes_once_when_a_run_is_paused_resumed_
         operated.result()
     seen = run_of(cli, name)
     assert (seen["run"], seen["state"], seen["restarts"]) == (run.id, "stopped", 1)
+    assert (seen["parts"][0]["rows_in"], seen["parts"][0]["rows_out"]) == (5, 5)
     assert (sink.opened, sink.closed) == (2, 2)
     assert sink.rows == [(1,), (2,), (3,), (4,), (5,)]
     assert bench.spark.streams.active == []

@@ -68,6 +68,7 @@ class Run:
     _opened: dict[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     _to_close: ExitStack = field(default_factory=ExitStack)
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
+    _before: dict[str, QueryProgress] = field(default_factory=dict)  # by query, as of the last restart
     _gate: BatchGate = field(init=False)
     _status: RunStatus = field(init=False)
     _publisher: RunPublisher | None = field(default=None, init=False)
@@ -165,6 +166,7 @@ class Run:
     def _restart(self) -> None:
         self._ending.set()
         self._end_queries()
+        self._before = {running.progress.query: running.progress for running in self.queries}
         self.queries, self._opened, self._to_close = [], {}, ExitStack()
         self._ending = threading.Event()
         self._restarting.clear()
@@ -237,13 +239,15 @@ class Run:
             if settings.watermark is not None:
                 rows = rows.withWatermark(settings.watermark.column, settings.watermark.delay)
             rows = fold(tuple(_named(step) for step in plan.steps), rows)
-        writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, ending=self._ending, gate=self._gate)
-        checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         name = query_name(pipeline, plan)
+        progress = self._before.get(name, QueryProgress(name))  # counts go on after a restart
+        written, ending, gate = progress.written, self._ending, self._gate
+        writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
+        checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
         query = writer.trigger(**_trigger(settings.trigger, self.once)).foreachBatch(writing).start()
         writing.query = query
-        return RunningQuery(plan, query, writing, checkpoint, QueryProgress(name))
+        return RunningQuery(plan, query, writing, checkpoint, progress)
 
     def _follow_progress(self) -> None:
         """Ours comes last and so goes last: by then the groups' tracking has waited for the last report."""
