@@ -28,7 +28,9 @@ class Listener(Protocol):
     receive_buffer: memoryview
     max_frame_size: int
     metrics: SocketMetrics
-    handle: Callable[[Session, Buffer], Reply | Awaitable[Reply]]
+
+    @property
+    def handle(self) -> Callable[[Session, Buffer], Reply | Awaitable[Reply]]: ...
 
     def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None: ...
 
@@ -46,16 +48,16 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_assembler",
-        "_awaited",
         "_closing",
         "_listener",
         "_outgoing",
-        "_reading_paused",
         "_socket_fd",
         "_transport",
         "_writing_paused",
         "_yielded",
+        "awaited",
         "idle_rounds",
+        "is_reading_paused",
         "session",
     )
 
@@ -65,9 +67,10 @@ class Connection(asyncio.BufferedProtocol):
         self.session: Session | None = None
         self.idle_rounds = 0
         self._assembler = FrameAssembler()  # its whole frames are the requests that wait
-        self._reading_paused = False
+        self.is_reading_paused = False  # meanwhile not even the end of the client is noticed
         self._yielded = False  # there is more to serve, in a later turn of the loop
-        self._awaited: asyncio.Future[Reply] | None = None
+        # The request that waits inside the broker. While there is one, the client has a reason to be silent.
+        self.awaited: asyncio.Future[Reply] | None = None
         self._outgoing = Outgoing()
         self._writing_paused = False
         self._socket_fd = -1  # for sendfile; -1 where bytes must pass through TLS
@@ -87,9 +90,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        if self._awaited is not None:
+        if self.awaited is not None:
             # A turn later: a request that was begun in this one has not run yet, and would end as a warning.
-            asyncio.get_running_loop().call_soon(self._awaited.cancel)
+            asyncio.get_running_loop().call_soon(self.awaited.cancel)
         self._assembler.discard()
         self._outgoing.chunks.clear()
         self._listener.closed(self)
@@ -107,16 +110,6 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
-
-    @property
-    def awaited(self) -> asyncio.Future[Reply] | None:
-        """The request that waits inside the broker. While there is one, the client has a reason to be silent."""
-        return self._awaited
-
-    @property
-    def is_reading_paused(self) -> bool:
-        """While nothing is read, not even the end of the client is noticed."""
-        return self._reading_paused
 
     # -------------------------------------------------------------------------------------------- receiving
 
@@ -212,8 +205,8 @@ class Connection(asyncio.BufferedProtocol):
             self._throttle()
 
     def _wait_for(self, reply: Awaitable[Reply]) -> None:
-        self._awaited = asyncio.ensure_future(reply)
-        self._awaited.add_done_callback(self._on_reply)
+        self.awaited = asyncio.ensure_future(reply)
+        self.awaited.add_done_callback(self._on_reply)
 
     def _yield(self) -> None:
         self._yielded = True
@@ -227,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _can_serve(self) -> bool:
         return (
-            self._awaited is None
+            self.awaited is None
             and not self._outgoing.chunks
             and not self._writing_paused
             and not self._yielded
@@ -241,11 +234,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing or self._transport is None:
             return
         is_crowded = self._is_crowded()
-        if is_crowded and not self._reading_paused:
-            self._reading_paused = True
+        if is_crowded and not self.is_reading_paused:
+            self.is_reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and not is_crowded and not self._assembler.whole:
-            self._reading_paused = False
+        elif self.is_reading_paused and not is_crowded and not self._assembler.whole:
+            self.is_reading_paused = False
             self._transport.resume_reading()
 
     def _is_crowded(self) -> bool:
@@ -264,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         return not assembled_size or not self._can_serve()
 
     def _on_reply(self, future: asyncio.Future[Reply]) -> None:
-        self._awaited = None
+        self.awaited = None
         if self._closing:
             if not future.cancelled():
                 future.exception()  # nobody is left to hear of it
