@@ -131,7 +131,7 @@ class Metadata:
         `image` and `config` are the new ones by then. `prepare(old, new)` runs before the change is written, and
         `settle()` after it was published; both may take their time, and the next change waits for them. `prepare`
         returns a reason if the change cannot be made. `abandon()` undoes what was prepared for a change that was not
-        made. Returns what ends the subscription.
+        made. What one subscription fails to do is logged, and the others are told. Returns what ends the subscription.
         """
         subscription = Subscription(listener, prepare, settle, abandon)
         self._subscriptions.append(subscription)
@@ -211,17 +211,13 @@ class Metadata:
                     operations: list[Operation] = [self._registration.fence, *decision.operations]
                     await self._store.transaction(operations)
                 except Exception:
-                    for subscription in subscriptions:
-                        if subscription.abandon is not None:
-                            await subscription.abandon()
+                    await _tell_each("abandoning a change", [subscription.abandon for subscription in subscriptions])
                     raise
                 # Each step may have used its turn of the loop up: the image takes effect in a turn of its own.
                 await asyncio.sleep(0)
                 self._publish(decision.image)
                 await asyncio.sleep(0)
-                for subscription in subscriptions:
-                    if subscription.settle is not None:
-                        await subscription.settle()
+                await _tell_each("settling a change", [subscription.settle for subscription in subscriptions])
             return decision.results
 
     async def _prepare(self, subscriptions: Iterable[Subscription], image: MetadataImage) -> None:
@@ -235,7 +231,10 @@ class Metadata:
         if old.broker_configs != image.broker_configs or old.default_broker_config != image.default_broker_config:
             self.config = effective_config(self.config, image)
         for subscription in list(self._subscriptions):
-            subscription.listener(old, image)
+            try:
+                subscription.listener(old, image)
+            except Exception:  # the change is durable: the others must follow it, and the client must not be misled
+                logger.exception("following a change of the metadata failed")
 
 
 def effective_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
@@ -268,6 +267,16 @@ async def answer_each(
         return await change
     except ApiError as error:
         return tuple(refuse(error.code, error.message))
+
+
+async def _tell_each(doing: str, steps: Iterable[Callable[[], Awaitable[None]] | None]) -> None:
+    """A step that fails stops no other step. The client is told what was decided, whatever becomes of the steps."""
+    for step in steps:
+        if step is not None:
+            try:
+                await step()
+            except Exception:
+                logger.exception("%s failed", doing)
 
 
 async def _settled(work: asyncio.Future[tuple[Item, ...]]) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from penstock.broker.partitions.waiting import Waiter
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicMetrics
+from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.broker.harness import EMPTY, NODE, Host, image, lone_partition, topic_image
@@ -34,6 +36,22 @@ async def count_turns(work: Awaitable[None]) -> int:
         turns += 1
     await working
     return turns
+
+
+class BrokenWaiter(Waiter):
+    def wake(self) -> None:
+        raise RuntimeError("a fault of ours")
+
+
+class UnreadableSettings(dict[str, LogSettings]):
+    def __init__(self, unreadable: str, settings: Mapping[str, LogSettings]) -> None:
+        super().__init__(settings)
+        self._unreadable = unreadable
+
+    def get(self, topic: str, default: LogSettings) -> LogSettings:  # type: ignore[override]
+        if topic == self._unreadable:
+            raise ValueError("a fault of ours")
+        return super().get(topic, default)
 
 
 def code_of(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
@@ -81,6 +99,16 @@ class TestFollowingTheImage:
             "deleting the logs of orders (partitions: 3): the topic does not have them any more"
         ]
         assert {topic_partition.topic for topic_partition in host.directories.logs} == {"kept"}
+
+    def test_data_directory_is_synced_once_when_many_stray_logs_are_removed(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        host.apply(topic_image("orders", 200), topic_image("kept"))
+        files.operations.clear()
+        host.partitions.remove_strays(image(topic_image("kept")))
+        asked = Counter(operation.name for operation in files.operations)
+        assert (asked["rename"], asked["sync"]) == (200, 1)
+        assert [name for name in host.names() if not name.endswith("-delete")] == ["kept-0"]
 
     def test_partitions_are_added_when_a_topic_grows(self, host: Host) -> None:
         host.apply(topic_image("orders", 1))
@@ -167,23 +195,9 @@ class TestFollowingTheImage:
         host.partitions.apply(EMPTY, new)
         assert host.partition("orders").log.settings.segment_bytes == 5_000
 
-    def test_refused_partition_is_tried_again_with_the_next_change_when_preparation_failed(
-        self, tmp_path: Path
-    ) -> None:
-        files = FaultyFiles()
-        host = Host(tmp_path, files)
-        host.apply()
-        new = image(topic_image("orders", 2))
-        files.fail(Fault.on("make_directory", "orders-0", errno.ENOSPC))
-        asyncio.run(host.partitions.prepare(EMPTY, new))
-        files.operations.clear()
-        host.partitions.apply(EMPTY, new)
-        assert files.operations == []
-        assert host.partitions.why_missing("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
-        assert host.partitions.is_online("orders", 1)
-        files.heal()
-        host.partitions.apply(new, image(topic_image("orders", 2, configs={"retention.ms": "7"})))
-        assert host.partitions.is_online("orders", 0)
+    def test_no_thread_is_needed_when_a_change_is_abandoned_for_which_nothing_was_made(self, host: Host) -> None:
+        with pytest.raises(StopIteration):  # at once, without a loop
+            host.partitions.abandon().send(None)
 
     def test_partitions_leave_a_few_in_each_turn_when_a_topic_with_many_is_deleted(self, host: Host) -> None:
         host.apply(topic_image("orders", 500))
@@ -228,6 +242,111 @@ class TestFollowingTheImage:
             seen.append(partition.topic_partition.topic)
             host.apply(topic_image("c"))
         assert sorted(seen) == ["a", "b"]
+
+
+class TestRefusedPartitions:
+    def test_refused_partition_is_tried_again_with_the_next_change_when_preparation_failed(
+        self, tmp_path: Path
+    ) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        files.fail(Fault.on("make_directory", "orders-0", errno.ENOSPC))
+        host.apply(topic_image("orders", 2))
+        new = image(topic_image("orders", 3))
+        assert asyncio.run(host.partitions.prepare(host.image, new)) is None  # the change can be made nevertheless
+        files.operations.clear()
+        host.partitions.apply(host.image, new)
+        assert files.operations == []
+        assert host.partitions.why_missing("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert host.partitions.is_online("orders", 1)
+        assert host.partitions.is_online("orders", 2)
+        files.heal()
+        host.partitions.apply(new, image(topic_image("orders", 3, configs={"retention.ms": "7"})))
+        assert host.partitions.is_online("orders", 0)
+
+    @pytest.mark.parametrize("change", ["configured", "grown", "defaults"])
+    def test_a_thread_makes_the_files_when_a_partition_that_was_refused_is_tried_again(
+        self, tmp_path: Path, change: str
+    ) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        files.fail(Fault.on("make_directory", "orders-0", errno.ENOSPC))
+        host.apply(topic_image("orders", 2), topic_image("other"))
+        files.heal()
+        host.settings["orders"] = LogSettings(max_message_bytes=77)
+        new = {
+            "configured": image(topic_image("orders", 2, configs={"max.message.bytes": "77"}), topic_image("other")),
+            "grown": image(topic_image("orders", 3), topic_image("other")),
+            "defaults": replace(host.image, default_broker_config={"message.max.bytes": "77"}),
+        }[change]
+        files.operations.clear()
+        assert asyncio.run(host.partitions.prepare(host.image, new)) is None
+        assert "make_directory" in {operation.name for operation in files.operations}
+        assert threading.get_ident() not in {operation.thread_id for operation in files.operations}
+        assert host.partitions.find("orders", 0) is None
+        files.operations.clear()
+        host.partitions.apply(host.image, new)
+        assert files.operations == []
+        assert host.partitions.is_online("orders", 0)
+        assert host.partition("orders").log.settings.max_message_bytes == 77
+        assert host.partitions.why_missing("orders", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_partition_that_was_refused_stays_without_a_log_when_the_next_change_is_abandoned(
+        self, tmp_path: Path
+    ) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        files.fail(Fault.on("make_directory", "orders-0", errno.ENOSPC))
+        host.apply(topic_image("orders", 2))
+        files.heal()
+        asyncio.run(host.partitions.prepare(host.image, image(topic_image("orders", 3))))
+        asyncio.run(host.partitions.abandon())
+        assert host.names() == ["orders-1"]
+        assert host.partitions.why_missing("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_log_that_could_not_be_opened_is_kept_when_a_change_is_abandoned(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        host.apply(topic_image("orders", topic_id=ZERO_TOPIC_ID))
+        host.partition("orders").append(batch(), 1, NOW)
+        host.directories.close()
+        host.open()
+        files.fail(Fault.on("write_file", "orders-0", errno.ENOSPC))
+        host.partitions.apply(EMPTY, image(topic_image("orders")))
+        assert host.partitions.why_missing("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+        files.heal()
+        asyncio.run(host.partitions.prepare(image(topic_image("orders")), image(topic_image("orders", 2))))
+        asyncio.run(host.partitions.abandon())
+        assert host.names() == ["orders-0"]
+
+
+class TestFaultsOfOurs:
+    def test_other_partitions_leave_when_one_cannot_be_taken_out_of_service(
+        self, host: Host, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def scenario() -> None:
+            host.apply(topic_image("orders", 120))
+            for index in (1, 100):  # in the turn of the change, and after it
+                host.partition("orders", index).waiters.add(BrokenWaiter(1))
+            host.partitions.apply(host.image, EMPTY)
+            await host.partitions.settle()
+
+        asyncio.run(scenario())
+        assert host.directories.logs == {}
+        assert all(name.endswith("-delete") for name in host.names())
+        assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+            "taking orders-1 out of service failed",
+            "taking orders-100 out of service failed",
+        ]
+
+    def test_settings_reach_other_topics_when_those_of_one_cannot_be_read(
+        self, host: Host, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        host.apply(topic_image("a"), topic_image("b"))
+        host.settings = UnreadableSettings("a", {"b": LogSettings(retention_ms=5)})
+        host.partitions.apply(host.image, replace(host.image, default_broker_config={"log.retention.ms": "5"}))
+        assert host.partition("b").log.settings.retention_ms == 5
+        assert "reading the settings of a failed" in caplog.text
 
 
 class TestPartition:

@@ -16,7 +16,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs as full
 from penstock.protocol.messages import incremental_alter_configs as incremental
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -118,6 +118,33 @@ def test_no_topic_is_made_when_the_disk_has_no_room_for_one_of_its_partitions(tm
         assert await grow(served, "orders", 4) == ErrorCode.NONE
         assert not served.broker.directories.offline
         assert all(partition.is_online for partition in served.broker.partitions)
+
+    with_broker(tmp_path, use)
+
+
+@pytest.mark.parametrize("refused", ["/refused-", "/refused-1"])  # none of its partitions is made, or one
+def test_no_settings_stay_behind_when_topics_are_refused(tmp_path: Path, refused: str) -> None:
+    async def use(served: Served, files: FaultyFiles, store: FullStore) -> None:
+        def in_use() -> tuple[int, int]:
+            return len(served.broker.partitions.settings_in_use), served.server.housekeeping._flush_interval_ms()
+
+        before = in_use()
+        settings = [CreatableTopicConfig(name="flush.ms", value="1")]
+        topic = CreatableTopic(name="refused", num_partitions=2, replication_factor=1, configs=settings)
+        files.fail(Fault.on("make_directory", refused, errno.ENOSPC))
+        answer = await served.ask(CreateTopicsRequest(topics=[topic]), 7)
+        assert answer.topics[0].error_code == REFUSED
+        assert in_use() == before
+        files.heal()
+        store.is_full = True
+        answer = await served.ask(CreateTopicsRequest(topics=[topic]), 7)
+        assert answer.topics[0].error_code == REFUSED
+        assert in_use() == before
+        store.is_full = False
+        answer = await served.ask(CreateTopicsRequest(topics=[topic]), 7)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        assert in_use()[0] == before[0] + 1
+        assert in_use()[1] < before[1]
 
     with_broker(tmp_path, use)
 

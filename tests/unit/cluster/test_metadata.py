@@ -175,6 +175,70 @@ def test_the_next_change_waits_when_one_is_prepared_and_settled() -> None:
     with_metadata(test)
 
 
+async def fail() -> None:
+    raise OSError("a fault of ours")
+
+
+def test_others_abandon_and_the_client_is_told_why_when_abandoning_a_refused_change_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        store = FailingStore()
+        metadata = await opened(store)
+        seen: list[str] = []
+
+        async def abandon() -> None:
+            seen.append("abandoned")
+
+        metadata.subscribe(lambda _old, _new: None, abandon=fail)
+        metadata.subscribe(lambda _old, _new: None, abandon=abandon)
+        store.error = StoreError(StoreErrorKind.TOO_LARGE, "/x")
+        with pytest.raises(ApiError) as error:
+            await metadata.create_topics([NewTopic("a", 1, 1)])
+        assert error.value.code is ErrorCode.POLICY_VIOLATION
+        assert seen == ["abandoned"]
+
+    run(main())
+    assert "abandoning a change failed" in caplog.text
+
+
+def test_others_settle_and_the_client_is_told_of_the_change_when_settling_it_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(metadata: Metadata, _store: Store) -> None:
+        seen: list[str] = []
+
+        async def settle() -> None:
+            seen.append("settled")
+
+        metadata.subscribe(lambda _old, _new: None, settle=fail)
+        metadata.subscribe(lambda _old, _new: None, settle=settle)
+        (result,) = await metadata.create_topics([NewTopic("a", 1, 1)])
+        assert result.code is ErrorCode.NONE
+        assert seen == ["settled"]
+
+    with_metadata(test)
+    assert "settling a change failed" in caplog.text
+
+
+def test_others_follow_and_the_client_is_told_of_the_change_when_a_listener_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def listen(_old: MetadataImage, _new: MetadataImage) -> None:
+        raise OSError("a fault of ours")
+
+    async def test(metadata: Metadata, _store: Store) -> None:
+        seen: list[str] = []
+        metadata.subscribe(listen)
+        metadata.subscribe(lambda _old, new: seen.extend(new.topics))
+        (result,) = await metadata.create_topics([NewTopic("a", 1, 1)])
+        assert result.code is ErrorCode.NONE
+        assert seen == ["a"]
+
+    with_metadata(test)
+    assert "following a change of the metadata failed" in caplog.text
+
+
 def test_config_in_effect_follows_when_a_dynamic_setting_changes() -> None:
     async def test(metadata: Metadata, _store: Store) -> None:
         await metadata.create_topics([NewTopic("a", 1, 1, configs=(("segment.ms", "9"),))])

@@ -182,8 +182,8 @@ def test_files_go_later_when_a_partition_is_deleted(tmp_path: Path) -> None:
     log = directories.logs[partition(0)]
     slice_ = log.reader.read(0, 10**6, 20, True)
     before = contents(slice_)
-    directories.delete(partition(0), NOW)
-    directories.delete(partition(0), NOW)
+    directories.delete([partition(0)], NOW)
+    directories.delete([partition(0)], NOW)
     assert partition(0) not in directories.logs
     with pytest.raises(ApiError) as caught:
         log.append_as_leader(batch("late"), 0, NOW)
@@ -263,7 +263,7 @@ def in_a_thread(work: Callable[[], None]) -> None:
 def test_a_half_deleted_partition_goes_when_the_broker_starts_again(tmp_path: Path) -> None:
     directories = opened(tmp_path)
     filled(directories, 1)
-    directories.delete(partition(0), NOW)
+    directories.delete([partition(0)], NOW)
     directories.close()
     directories = opened(tmp_path)
     assert directories.logs == {}
@@ -275,7 +275,7 @@ def test_a_half_deleted_partition_goes_when_the_broker_starts_again(tmp_path: Pa
 def test_a_long_topic_name_fits_when_its_partition_is_deleted(tmp_path: Path) -> None:
     directories = opened(tmp_path)
     directories.create(partition(0, "t" * 249), TOPIC_ID, SMALL)
-    directories.delete(partition(0, "t" * 249), NOW)
+    directories.delete([partition(0, "t" * 249)], NOW)
     assert len(list(tmp_path.glob("*-delete"))) == 1
     directories.close()
 
@@ -412,7 +412,7 @@ def test_a_new_log_is_not_taken_for_durable_when_its_namesake_was_deleted_meanwh
     capture = CheckpointCapture()
     for log in directories.logs.values():
         capture.add(log)
-    directories.delete(partition(0), NOW)
+    directories.delete([partition(0)], NOW)
     append(directories.create(partition(0), TOPIC_ID, SMALL), batch("new"))
     directories.begin_checkpoints(capture).run()
     assert decode_offsets((tmp_path / names.RECOVERY_POINTS).read_bytes()) == {partition(1): 20}

@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
-from typing import cast
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.slices import pieces
@@ -56,9 +55,9 @@ class Partitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names: dict[TopicId, str] = {}
         self._settings: dict[str, LogSettings] = {}  # by topic, as the logs have them
-        # Made for an image that is about to take effect; None where the disk refused.
-        self._prepared: dict[TopicPartition, Partition | None] = {}
+        self._prepared: dict[tuple[str, int], Partition] = {}  # made for an image that is about to take effect
         self._prepared_settings: dict[str, LogSettings] = {}
+        self._tried_again: set[TopicPartition] = set()  # by `prepare`, among those whose log could not be created
         self._prepared_image: MetadataImage | None = None  # when all of its new partitions are prepared
         self._prepared_delta: ImageDelta | None = None
         self._without_log: set[tuple[str, int]] = set()  # partitions whose log could not be created
@@ -109,19 +108,21 @@ class Partitions:
             logger.warning(
                 "deleting the logs of %s (partitions: %d): the topic does not have them any more", topic, count
             )
-        for topic_partition in strays:
-            self._directories.delete(topic_partition, self._clock.now_ms())
+        self._directories.delete(strays, self._clock.now_ms())
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> str | None:
         """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes
         the directories. The loop makes the logs, which asks nothing of the disk.
 
-        Returns why the disk refuses a partition, as soon as it does. `abandon` or `apply` must follow.
+        Returns why the disk refuses a new partition, as soon as the disk does. Then `abandon` must follow, otherwise
+        `abandon` or `apply`. A partition that was refused before does not stop the change when it is refused again.
         """
         settings = self._prepared_settings
         # In a thread: comparing takes some milliseconds for 10,000 partitions.
         delta = self._prepared_delta = await asyncio.to_thread(ImageDelta.between, old, new)
-        created = self._created(delta, new)
+        again = self._refused_before(delta, new)
+        self._tried_again = {TopicPartition(topic.name, state.partition) for topic, state in again}
+        created = chain(self._created(delta, new), again)
         while step := list(islice(created, _CREATED_PER_STEP)):
             for topic, _ in step:
                 if topic.name not in settings:
@@ -134,10 +135,12 @@ class Partitions:
             if creation is not None:
                 await asyncio.to_thread(creation.run)
                 self._directories.settle_creation(creation)
-                reason = next(iter(creation.refused.values()), None)
+                refused = creation.refused.items()
+                reason = next((why for each, why in refused if each not in self._tried_again), None)
             for topic, state in step:
-                topic_partition = TopicPartition(topic.name, state.partition)
-                self._prepared[topic_partition] = self._open(topic, state, settings[topic.name], is_fresh=True)
+                partition = self._open(topic, state, settings[topic.name], is_fresh=True)
+                if partition is not None:
+                    self._prepared[partition.topic_partition] = partition
             if reason is not None:
                 return reason
         self._prepared_image = new
@@ -145,18 +148,17 @@ class Partitions:
 
     async def abandon(self) -> None:
         """After `prepare`, instead of `apply`: the change is not made, and the partitions made for it go."""
-        partitions = [partition for partition in self._prepared.values() if partition is not None]
-        for topic in {partition.topic_partition.topic for partition in partitions} - set(self._names.values()):
+        logs = [partition.log for partition in self._prepared.values()]
+        for topic in self._prepared_settings.keys() - set(self._names.values()):
             self._metrics.remove(topic)
-            self._settings.pop(topic, None)
         self._forget_prepared()
-        for piece in pieces(partitions, _CREATED_PER_STEP):
-            logs = [partition.log for partition in piece]
-            await asyncio.to_thread(self._directories.drop(logs).run)
+        for piece in pieces(logs, _CREATED_PER_STEP) if logs else ():
+            await asyncio.to_thread(self._directories.drop(piece).run)
 
     def _forget_prepared(self) -> None:
         self._prepared = {}
         self._prepared_settings = {}
+        self._tried_again = set()
         self._prepared_image = None
         self._prepared_delta = None
 
@@ -169,6 +171,23 @@ class Partitions:
         for topic, state in chain(states, added):
             if self._node_id in state.replicas and (topic.name, state.partition) not in self._directories.logs:
                 yield topic, state
+
+    def _refused_before(self, delta: ImageDelta, new: MetadataImage) -> list[tuple[TopicImage, PartitionState]]:
+        """Partitions whose log could not be created, of topics that stay and change: they are tried again. A log that
+        is there and could not be opened is left to `apply`, because `abandon` removes what was prepared.
+        """
+        missing = self._without_log.difference(self._directories.logs)
+        if not missing or self._directories.offline:  # a log may be in a directory that is offline
+            return []
+        refused = {topic for topic, _ in missing} - {topic.name for topic in delta.created}
+        changed = [name for name, _ in chain(delta.changed, delta.added)] + [topic.name for topic in delta.configured]
+        return [
+            (new.topics[name], state)
+            for name in (new.topics if delta.broker_configs_changed else dict.fromkeys(changed))
+            if name in refused
+            for state in new.topics[name].partitions
+            if (name, state.partition) in missing and self._node_id in state.replicas
+        ]
 
     async def settle(self) -> None:
         """After `apply`: logs get their new settings, the logs of deleted partitions are closed, both a few at a time,
@@ -207,7 +226,9 @@ class Partitions:
             topic = new.topics[name]
             # At the start there is no telling those that never had a log from those in a directory that fails.
             first_fresh = len(topic.partitions) if is_start else _partition_count(old, topic)
-            self._update_topic(topic, self._prepared_settings.get(name) or self._settings_for(topic), first_fresh)
+            settings = self._prepared_settings.get(name) or self._settings_for(topic)
+            self._settings[name] = settings
+            self._update_topic(topic, settings, first_fresh)
         self._configuring = chain(self._configuring, self._configure(list(configured.values())))
         _advance(self._configuring, None if is_start else _CHANGED_PER_STEP)
         self._forget_prepared()
@@ -217,10 +238,10 @@ class Partitions:
         """In bulk: 10,000 partitions take 1 ms."""
         for topic in created:
             self._names[topic.topic_id] = topic.name
-        refused = [topic_partition for topic_partition, partition in self._prepared.items() if partition is None]
-        self._without_log.update(refused)
-        made = {key: partition for key, partition in self._prepared.items() if partition} if refused else self._prepared
-        self._partitions.update(cast("dict[tuple[str, int], Partition]", made))
+        self._settings.update(self._prepared_settings)
+        self._partitions.update(self._prepared)
+        if self._without_log:
+            self._without_log.difference_update(self._prepared)
 
     def _remove_topic(self, topic: TopicImage) -> tuple[str, list[Partition | None]]:
         """Its partitions are not found any more: 10,000 partitions take 3 ms."""
@@ -237,14 +258,21 @@ class Partitions:
             now_ms = self._clock.now_ms()
             yield
             for partition in filter(None, partitions):
-                self._directories.retire(partition.topic_partition, now_ms)
-                if partition.waiters:
-                    partition.wake_all()
+                try:
+                    self._directories.retire(partition.topic_partition, now_ms)
+                    if partition.waiters:
+                        partition.wake_all()
+                except Exception:  # the others must go nevertheless
+                    logger.exception("taking %s out of service failed", partition.topic_partition)
                 yield
 
     def _configure(self, topics: Iterable[TopicImage]) -> Iterator[None]:
         for topic in topics:
-            settings = self._settings_for(topic)
+            try:
+                settings = self._settings[topic.name] = self._settings_for(topic)
+            except Exception:  # the others must be told nevertheless
+                logger.exception("reading the settings of %s failed", topic.name)
+                continue
             yield
             for index in range(len(topic.partitions)):
                 partition = self._partitions.get((topic.name, index))
@@ -261,10 +289,9 @@ class Partitions:
             topic_partition = TopicPartition(topic.name, state.partition)
             partition = self._partitions.get(topic_partition)
             if partition is None:
-                if topic_partition in self._prepared:
-                    partition = self._prepared[topic_partition]
-                else:
-                    partition = self._open(topic, state, settings, is_fresh=state.partition >= first_fresh)
+                if topic_partition in self._tried_again:
+                    continue  # in vain, in a thread
+                partition = self._open(topic, state, settings, is_fresh=state.partition >= first_fresh)
                 if partition is None:
                     self._without_log.add(topic_partition)
                     continue
@@ -278,10 +305,7 @@ class Partitions:
         """The same object as long as the settings are equal: then there is nothing to tell the logs."""
         settings = self._read_settings(topic)
         known = self._settings.get(topic.name)
-        if known == settings:
-            return known
-        self._settings[topic.name] = settings
-        return settings
+        return known if known == settings else settings
 
     def _open(
         self, topic: TopicImage, state: PartitionState, settings: LogSettings, *, is_fresh: bool

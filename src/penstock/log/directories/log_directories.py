@@ -160,9 +160,7 @@ class LogDirectories:
         self._refused |= creation.refused
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings) -> PartitionLog:
-        """An empty log, in a directory that was made before or is made now. ApiError KAFKA_STORAGE_ERROR when no data
-        directory can take it.
-        """
+        """An empty log, in a directory made before or now. ApiError KAFKA_STORAGE_ERROR when no directory takes it."""
         if topic_partition in self.logs:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"the log of {topic_partition} exists already")
         self._rename_retired()  # there are some only when one image deletes a topic and makes it anew
@@ -225,9 +223,10 @@ class LogDirectories:
         for each in renames.renamed:
             self.delayed_deletes.add(str(each.target), each.due_ms)
 
-    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
-        """All of it at once, for callers that may block."""
-        self.retire(topic_partition, now_ms)
+    def delete(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """All of it at once, for callers that may block. Each data directory is synced once."""
+        for topic_partition in topic_partitions:
+            self.retire(topic_partition, now_ms)
         self._rename_retired()
 
     def _rename_retired(self) -> None:
