@@ -59,7 +59,10 @@ def alter_levels(
     if changed:
         # A warning, as in Kafka: a reader of the log has to know why lines are missing or many.
         levels = ", ".join(f"{name}={shown}" for name, shown in changed.items())
-        logger.warning("log levels were changed", extra={"levels": levels, "client": changed_by})
+        fields = {"levels": levels, "client": changed_by}
+        # Past the levels, or a client could silence the log without a trace.
+        text = "log levels were changed"
+        logger.handle(logger.makeRecord(logger.name, logging.WARNING, __file__, 0, text, (), None, extra=fields))
 
 
 def _loggers(top: str) -> dict[str, logging.Logger]:

@@ -96,6 +96,15 @@ class TestAlter:
         tree.change(("a", DELETE, None))
         assert tree.levels()["a.b"] == "INFO"
 
+    def test_line_is_logged_when_a_change_silences_warnings(self, tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+        own = logging.getLogger("penstock.broker.log_levels")
+        own.setLevel(logging.CRITICAL)  # as it is once `root` is at FATAL
+        try:
+            tree.change(("root", SET, "FATAL"))
+        finally:
+            own.setLevel(logging.NOTSET)
+        assert [record.message for record in caplog.records] == ["log levels were changed"]
+
     def test_one_line_tells_who_changed_what_when_something_changed(
         self, tree: Tree, caplog: pytest.LogCaptureFixture
     ) -> None:
