@@ -191,7 +191,8 @@ class GroupMachine(RuleBasedStateMachine):
     def coordinator_restarts(self) -> None:
         """Everybody who waits is sent away; what was recorded is there again."""
         before = self.runtime
-        before.run(before.groups.shards.unload(0, before.now_ms))
+        for abandoned in before.groups.shards.unload_in_steps(0, before.now_ms):
+            before.run(abandoned)
         assert {key.kind for key in before.timers} <= {TimerKind.SESSION}  # of ids that were given out and forgotten
         self.collect()
         assert all(client.join_token is None and client.sync_token is None for client in self.clients)

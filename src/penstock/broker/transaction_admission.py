@@ -37,7 +37,7 @@ def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
     """The partitions that must not be written to, and why. At once, unless the disk has to be waited for,
     or the end of the producer's former transaction.
     """
-    unknown = tuple(where for where in asked.partitions if not _is_open(broker, where, asked))
+    unknown = tuple(each for each in asked.partitions if not _is_open(broker, each, asked))
     if not unknown or not (asked.adds or broker.config.transactions.transaction_partition_verification_enable):
         return {}
     request = AddPartitionsRequest(
@@ -57,8 +57,8 @@ def admit(broker: Broker, asked: Admission) -> Refusals | Awaitable[Refusals]:
     return _patiently(broker, request, refusals)
 
 
-def _is_open(broker: Broker, where: TopicPartition, asked: Admission) -> bool:
-    partition = broker.partitions.find(*where)
+def _is_open(broker: Broker, topic_partition: TopicPartition, asked: Admission) -> bool:
+    partition = broker.partitions.find(*topic_partition)
     return partition is not None and partition.log.producers.has_open_transaction(
         asked.producer_id, asked.producer_epoch
     )

@@ -19,8 +19,9 @@ from __future__ import annotations
 import string
 import unicodedata
 from collections.abc import Callable, Generator
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
+from penstock.core.steps import finish
 from penstock.protocol.errors import ApiError, ErrorCode
 
 _MAX_REPEAT = 1_000  # RE2's limit
@@ -40,7 +41,6 @@ _MAX_REMEMBERED = 50_000
 _MAX_VISITS = 500_000
 
 Predicate = Callable[[str], bool]
-Result = TypeVar("Result")
 
 
 class _Node(NamedTuple):
@@ -341,16 +341,6 @@ class _Place:
         self.is_end: bool | None = None  # whether a name may end here; None: not known yet
 
 
-def finish(work: Generator[None, None, Result]) -> Result:
-    """The result of work in steps, at once."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-
-
 class NameExpression:
     """ApiError(INVALID_REGULAR_EXPRESSION) if it cannot be used: at once, or while it is matched if that takes long."""
 
@@ -367,9 +357,6 @@ class NameExpression:
         compiled._expression = expression
         yield from compiled._compile()
         return compiled
-
-    def matches(self, name: str) -> bool:
-        return finish(self.match_in_steps(name))
 
     def match_in_steps(self, name: str) -> Generator[None, None, bool]:
         """No step at all for a name that goes a known way."""

@@ -84,17 +84,10 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         self._active[partition] = self._loading.pop(partition)
         return self.run(partition, lambda shard: self._kind.on_loaded(shard, now_ms))
 
-    def unload(self, partition: int, now_ms: int) -> OutcomeType:
-        """Harmless if the partition is not here."""
-        unloaded = self._kind.new_outcome(partition)
-        for outcome in self.unload_in_steps(partition, now_ms):
-            unloaded.replies += outcome.replies
-            unloaded.timers += outcome.timers
-        return unloaded
-
     def unload_in_steps(self, partition: int, now_ms: int) -> Iterator[OutcomeType]:
-        """The partition is gone at once. What follows takes a step for each thing that was in it. Another shard of the
-        same partition may have set the same timers by then, so the runtime forgets timers by itself.
+        """Harmless if the partition is not here. The partition is gone at once. What follows takes a step for each
+        thing that was in it. Another shard of the same partition may have set the same timers by then, so the runtime
+        forgets timers by itself.
         """
         self._unreplayed.pop(partition, None)
         shard = self._active.pop(partition, None) or self._loading.pop(partition, None)

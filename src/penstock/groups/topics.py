@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from penstock.coordinators.regular_expression import finish
+from penstock.core.steps import finish
 from penstock.core.types import TopicId
 
 Element = TypeVar("Element")

@@ -277,7 +277,9 @@ def _assemble(
             producer_ids.take,
         ),
         partitions,
-        MarkerWriter(partitions, lambda where: metadata.image.partition(*where) is not None, groups, clock),
+        MarkerWriter(
+            partitions, lambda topic_partition: metadata.image.partition(*topic_partition) is not None, groups, clock
+        ),
         flusher,
         clock,
         slices,

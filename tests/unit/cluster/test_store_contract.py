@@ -23,6 +23,9 @@ from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.limits import MAX_STORE_VALUE_BYTES
 
+# So many that others get their turns before all of it is done.
+MANY = [Create("/a"), *(Create(f"/a/{number}") for number in range(1_000))]
+
 # Opens a session on the same store each time it is called.
 Opener = Callable[[], Awaitable[Store]]
 
@@ -319,3 +322,53 @@ def test_calls_are_atomic_when_many_run_at_once(opener: Opener) -> None:
         assert await store.read("/counter") == Node(b"10", 10)
 
     with_store(opener, test)
+
+
+def test_both_calls_succeed_when_two_ensure_the_same_path_at_once(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        writing = asyncio.ensure_future(store.transaction(MANY))
+        await asyncio.sleep(0)
+        await asyncio.gather(store.ensure_path("/x/y"), store.ensure_path("/x/y"))
+        assert await store.read("/x/y") == Node(b"", 0)
+        await writing
+
+    with_store(opener, test)
+
+
+def test_ensured_path_is_there_when_a_transaction_that_had_made_it_fails_meanwhile(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        writing = asyncio.ensure_future(store.transaction([*MANY, Check("/nothing", 0)]))
+        await asyncio.sleep(0)
+        await store.ensure_path("/a")
+        await refused(StoreErrorKind.NO_NODE, writing)
+        assert await store.read("/a") == Node(b"", 0)
+
+    with_store(opener, test)
+
+
+def test_nodes_are_read_as_of_one_moment_when_a_transaction_waits_behind_the_reading(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        writing = asyncio.ensure_future(store.transaction(MANY))
+        await asyncio.sleep(0)
+        both = store.transaction([Create("/x"), Create("/y")])
+        read, _ = await asyncio.gather(store.read_many(["/x", "/y"]), both)
+        assert read == [None, None]
+        await writing
+
+    with_store(opener, test)
+
+
+def test_create_is_refused_and_leaves_nothing_when_the_store_is_closed_before_its_turn(opener: Opener) -> None:
+    async def sessions() -> None:
+        store = await opener()
+        writing = asyncio.ensure_future(store.transaction(MANY))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(store.close())
+        await asyncio.sleep(0)
+        await refused(StoreErrorKind.CLOSED, store.create("/passing", ephemeral=True))
+        await asyncio.gather(writing, closing)
+        again = await opener()
+        assert await again.children("/") == ["a"]
+        await again.close()
+
+    asyncio.run(sessions())

@@ -138,7 +138,7 @@ def test_reply_fails_with_a_code_that_clients_know_when_the_append_failed(
     outcome = active.perform(ADD, NOBODY, "x", NOW_MS)
     failed = active.on_append_failed(outcome, ErrorCode.KAFKA_STORAGE_ERROR, NOW_MS)
     assert [reply.result for reply in failed.replies] == [Answer(ErrorCode.NOT_COORDINATOR)]
-    active.unload(0, NOW_MS)
+    list(active.unload_in_steps(0, NOW_MS))
     gone = active.on_append_failed(outcome, ErrorCode.KAFKA_STORAGE_ERROR, NOW_MS)
     assert [reply.result for reply in gone.replies] == [Answer(ErrorCode.NOT_COORDINATOR)]
 

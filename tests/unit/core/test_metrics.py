@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeVar
-
 import pytest
 
 from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, Survey, TopicCounters
 from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Metric, MetricKind
+from penstock.core.steps import finish
 
 COUNTED = [metric for metric in METRICS if metric.source and metric.source != PROCESS_SOURCE]
 
 
-Result = TypeVar("Result")
-
-
-def drain(work: Generator[None, None, Result]) -> Result:
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-
-
 def read_gauge(metrics: BrokerMetrics, name: str) -> list[Sample]:
-    return drain(metrics.read_gauges()).get(name, [])
+    return finish(metrics.read_gauges()).get(name, [])
 
 
 def numbers(samples: list[Sample]) -> dict[tuple[str, ...], object]:
@@ -76,7 +62,7 @@ class TestTopicCounters:
         next(reading)
         counters.remove("a")
         counters.remove("b")
-        assert drain(reading)["bytes_in"] == [(("",), 14), (("a",), 7), (("b",), 7)]
+        assert finish(reading)["bytes_in"] == [(("",), 14), (("a",), 7), (("b",), 7)]
         assert list(counters.samples("bytes_in")) == [(("",), 14)]
 
     def test_removal_does_nothing_when_the_topic_never_counted(self) -> None:
@@ -156,7 +142,7 @@ class TestBrokerMetrics:
             return {"kafka_log_log_size": [(("t", "0"), 5)], "kafka_server_replicamanager_leadercount": 1}
 
         metrics.register_survey(["kafka_log_log_size", "kafka_server_replicamanager_leadercount"], survey)
-        assert drain(metrics.read_gauges()) == {
+        assert finish(metrics.read_gauges()) == {
             "kafka_log_log_size": [(("t", "0"), 5)],
             "kafka_server_replicamanager_leadercount": [((), 1)],
         }

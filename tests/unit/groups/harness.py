@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from penstock.coordinators.outcome import CoordinatorRecord, Notice, PreparedBatch, Result
+from penstock.core.steps import finish
 from penstock.core.types import NO_PRODUCER_ID
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.table import (
@@ -45,7 +46,6 @@ from penstock.protocol.records import build_encoded_batch, iterate_records
 from tests.unit.coordinators.tokens import Receipt
 
 R = TypeVar("R", bound=Result)
-W = TypeVar("W")
 
 GROUP = "g"
 
@@ -63,16 +63,6 @@ def subscribed(*topics: str) -> Protocol:
 
 
 RANGE = subscribed("orders")
-
-
-def exhaust(work: Generator[None, None, W]) -> W:
-    """What work in steps comes to."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            value: W = stop.value
-            return value
 
 
 class Runtime:
@@ -138,7 +128,7 @@ class Runtime:
         for _ in range(steps):
             next(preparing)
         meanwhile()
-        prepared = exhaust(preparing)
+        prepared = finish(preparing)
         assert prepared is not None
         token = self.token()
         outcome = shards.perform_prepared(operation, token, request, prepared, self.now_ms)

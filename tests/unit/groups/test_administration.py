@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.steps import finish
 from penstock.core.types import TopicPartition
 from penstock.groups.classic.group import GroupState
 from penstock.groups.operations.administration import Removal
@@ -18,7 +19,6 @@ from penstock.groups.requests import (
 from penstock.groups.results import DeleteGroupResult, ListedGroup
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
-from tests.unit.coordinators.steps import finish
 from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime, subscribed
 
 COMMIT = OffsetToCommit("orders", 0, 42)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.steps import finish
 from penstock.core.types import TopicPartition
 from penstock.groups.operations.table import (
     DELETE_GROUP,
@@ -21,7 +22,6 @@ from penstock.groups.requests import (
 )
 from penstock.groups.results import DeleteGroupResult, OffsetDeleteResult
 from penstock.protocol.errors import ErrorCode
-from tests.unit.coordinators.steps import finish
 from tests.unit.groups.consumer_harness import ConsumerRuntime, of_orders
 from tests.unit.groups.harness import GROUP
 

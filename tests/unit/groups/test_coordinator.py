@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from penstock.coordinators.errors import coordinator_error
+from penstock.core.steps import finish
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.table import (
     COMMIT_OFFSETS,
@@ -36,7 +37,6 @@ from penstock.groups.requests import (
 from penstock.groups.results import OffsetCommitResult
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.coordinators.steps import finish
 from tests.unit.coordinators.tokens import NOBODY, error_of
 from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime
 
@@ -139,11 +139,12 @@ def test_waiting_requests_are_sent_away_when_the_partition_is_unloaded() -> None
     members = runtime.stable_group(3)
     joining = runtime.join(members[0])
     runtime.new_member_id()
-    runtime.run(runtime.groups.shards.unload(0, runtime.now_ms))
+    for abandoned in runtime.groups.shards.unload_in_steps(0, runtime.now_ms):
+        runtime.run(abandoned)
     assert runtime.joined(joining).error is ErrorCode.NOT_COORDINATOR
     assert runtime.timers == {}
     assert runtime.heartbeat(members[1], 1) is ErrorCode.NOT_COORDINATOR
-    assert runtime.groups.shards.unload(0, runtime.now_ms) == GroupOutcome(0)
+    assert list(runtime.groups.shards.unload_in_steps(0, runtime.now_ms)) == []
 
 
 def test_waiting_syncs_are_sent_away_when_the_partition_is_unloaded() -> None:
@@ -152,7 +153,8 @@ def test_waiting_syncs_are_sent_away_when_the_partition_is_unloaded() -> None:
     for member in members:
         runtime.join(member)
     waiting = runtime.sync(members[1], 2)
-    runtime.run(runtime.groups.shards.unload(0, runtime.now_ms))
+    for abandoned in runtime.groups.shards.unload_in_steps(0, runtime.now_ms):
+        runtime.run(abandoned)
     assert runtime.synced(waiting).error is ErrorCode.NOT_COORDINATOR
 
 
@@ -180,7 +182,7 @@ def test_replies_fail_when_the_partition_was_unloaded_before_the_append_failed()
     runtime = Runtime()
     token = runtime.token()
     outcome = runtime.groups.shards.perform(COMMIT_OFFSETS, token, OffsetCommitRequest(GROUP, [COMMIT]), START_MS)
-    runtime.groups.shards.unload(0, START_MS)
+    list(runtime.groups.shards.unload_in_steps(0, START_MS))
     runtime.run(runtime.groups.shards.on_append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, START_MS))
     assert runtime.answer(token, OffsetCommitResult).partitions[0].error is ErrorCode.NOT_COORDINATOR
 

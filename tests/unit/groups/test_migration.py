@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.steps import finish
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.requests import LeavingMember, Protocol
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.subscription import decode_assignment, encode_assignment_for
 from penstock.groups.topics import TopicIdPartition
 from penstock.protocol.errors import ErrorCode
-from tests.unit.coordinators.steps import finish
 from tests.unit.groups.consumer_harness import AT_ONCE, TOPICS, ConsumerRuntime, durable, of_orders
 from tests.unit.groups.harness import GROUP, REBALANCE_MS, SESSION_MS, subscription
 

@@ -8,15 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from penstock.core.log_settings import LogSettings
 from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import encode_offsets
 from penstock.log.partition_log import PartitionLog
+from penstock.log.storage.files import StrPath
 from penstock.testing.disks.memory import MemoryFiles
+from penstock.testing.disks.power_cut import PowerCutFiles, Tail
 from tests.unit.log.compacted import COMPACTED, keyed
-from tests.unit.log.support import NOW, PARTITION, SMALL, TOPIC_ID, append, append_many, batch, read_all, sequenced
+from tests.unit.log.support import (
+    NOW,
+    PARTITION,
+    SMALL,
+    TOPIC_ID,
+    Disk,
+    append,
+    append_many,
+    batch,
+    read_all,
+    sequenced,
+)
 from tests.unit.log.test_log_directories import opened
 
 DATA = Path("/data")
@@ -146,3 +161,36 @@ def test_the_mark_of_a_clean_shutdown_stays_away_when_the_power_fails_after_the_
     assert disk.directories.directories[DATA].was_clean
     disk.cut_power()
     assert not disk.directories.directories[DATA].was_clean
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class KilledBeforeEpochsAreSynced(PowerCutFiles):
+    is_due = True
+
+    def sync_file(self, path: StrPath) -> None:
+        if self.is_due and str(path).endswith(names.LEADER_EPOCHS):
+            self.is_due = False
+            raise Killed
+        super().sync_file(path)
+
+
+def test_epochs_are_kept_when_the_power_fails_and_an_earlier_kill_came_before_their_sync(tmp_path: Path) -> None:
+    data, found = tmp_path / "data", tmp_path / "found"
+    directory = names.partition_directory(PARTITION)
+    files = KilledBeforeEpochsAreSynced()
+    disk = Disk(data / directory, files)
+    log = disk.create()
+    for leader_epoch in range(3):
+        append(log, *(batch(f"value-{number:06d}") for number in range(12)), leader_epoch=leader_epoch)
+    epochs = list(log.epochs.entries)
+    with pytest.raises(Killed):
+        log.flushing.flush()
+    log = disk.crash(log)
+    append(log, batch("after the kill"), leader_epoch=2)
+    disk.recovery_point = log.flushing.flush()
+    files.write_survivors(data, found, Tail.LOST, random.Random(1))
+    disk.directory = found / directory
+    assert disk.open(is_clean=False).epochs.entries == epochs

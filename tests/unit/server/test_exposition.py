@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.broker.slices import Slices
 from penstock.core.metrics.counters import BrokerMetrics, Survey
 from penstock.core.metrics.table import METRICS
+from penstock.core.steps import finish
 from penstock.server.monitoring.exposition import Exposition, render_text
-from tests.unit.core.test_metrics import drain
 
 AT_ONCE = Slices(lambda: 0.0)  # time stands still, so that no slice is ever over
 
@@ -81,11 +81,11 @@ def test_snapshot_does_not_move_when_the_broker_counts_on() -> None:
     api = metrics.requests.register("Fetch", 18)
     api.total_time_ms.observe(1)
     exposition = Exposition(metrics, "1.2.3", AT_ONCE)
-    snapshot = drain(exposition.take_snapshot())
-    before = drain(render_text(snapshot))
+    snapshot = finish(exposition.take_snapshot())
+    before = finish(render_text(snapshot))
     api.total_time_ms.observe(1)
     metrics.topics.get("new").bytes_in += 1
-    after = drain(render_text(snapshot))
+    after = finish(render_text(snapshot))
     assert [line for line in before.splitlines() if line.startswith(b"kafka")] == [
         line for line in after.splitlines() if line.startswith(b"kafka")
     ]

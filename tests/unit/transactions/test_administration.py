@@ -4,13 +4,13 @@ import tracemalloc
 
 import pytest
 
+from penstock.core.steps import finish
 from penstock.core.types import NO_TIMESTAMP
 from penstock.protocol.errors import ErrorCode
 from penstock.transactions.operations import DESCRIBE_TRANSACTION
 from penstock.transactions.requests import DescribeTransactionRequest, ListTransactionsRequest
 from penstock.transactions.results import DescribedTransaction
 from penstock.transactions.settings import TransactionSettings
-from tests.unit.coordinators.steps import finish
 from tests.unit.transactions.harness import FIRST_PRODUCER_ID, ID, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
 
 DAY_MS = 24 * 3_600_000

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.steps import finish
 from penstock.protocol.errors import ErrorCode
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.operations import (
@@ -24,7 +25,6 @@ from penstock.transactions.requests import (
 from penstock.transactions.results import AddPartitionsResult
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.state import TransactionState
-from tests.unit.coordinators.steps import finish
 from tests.unit.coordinators.tokens import NOBODY, error_of
 from tests.unit.transactions.harness import ID, ORDERS_0, ORDERS_1, START_MS, TIMEOUT_MS, Runtime
 
@@ -64,7 +64,7 @@ def test_nothing_happens_when_a_timer_or_an_expiry_is_of_a_partition_that_is_gon
     key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, 0, ID)
     assert transactions.shards.on_timer(key, START_MS) == TransactionOutcome(0)
     assert transactions.expire_transactional_ids(0, START_MS) == TransactionOutcome(0)
-    assert transactions.shards.unload(0, START_MS) == TransactionOutcome(0)
+    assert list(transactions.shards.unload_in_steps(0, START_MS)) == []
 
 
 def test_transactional_ids_are_spread_as_in_kafka_when_there_are_many_partitions() -> None:
@@ -126,7 +126,8 @@ def test_transaction_is_completed_when_it_was_decided_without_partitions() -> No
 def test_timers_are_cancelled_when_the_partition_goes_elsewhere() -> None:
     runtime = Runtime()
     runtime.ongoing()
-    runtime.run(runtime.transactions.shards.unload(0, START_MS))
+    for abandoned in runtime.transactions.shards.unload_in_steps(0, START_MS):
+        runtime.run(abandoned)
     assert runtime.timers == {}
     assert errors_of_everything(runtime.transactions) == {ErrorCode.NOT_COORDINATOR}
 
@@ -137,7 +138,8 @@ def test_request_fails_when_the_partition_goes_elsewhere_during_the_append() -> 
     outcome = runtime.transactions.shards.perform(
         INIT_PRODUCER_ID, token, InitProducerIdRequest(ID, TIMEOUT_MS), START_MS
     )
-    runtime.run(runtime.transactions.shards.unload(0, START_MS))
+    for abandoned in runtime.transactions.shards.unload_in_steps(0, START_MS):
+        runtime.run(abandoned)
     runtime.run(runtime.transactions.shards.on_append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, START_MS))
     assert error_of(runtime.replies[token].failed(ErrorCode.NONE)) is ErrorCode.NONE
     assert error_of(runtime.replies[token]) is ErrorCode.NOT_COORDINATOR

@@ -1,7 +1,7 @@
 """A store in memory: for tests, and for embedded brokers whose data is temporary anyway.
 
 A transaction of many operations gives others their turns of the loop in between. A lock keeps other users of the store
-from seeing half of it.
+from seeing half of it. Every call looks at the tree and at its session only while it holds the lock.
 """
 
 from __future__ import annotations
@@ -62,19 +62,20 @@ class MemoryStore:
         self._closed = False
 
     async def read(self, path: str) -> Node | None:
-        self._check_open(path)
-        check_path(path)
-        async with self._tree.lock:
-            entry = self._tree.entries.get(path)
-            return None if entry is None else Node(entry.data, entry.version)
+        return (await self.read_many([path]))[0]
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
-        return [await self.read(path) for path in paths]
+        for path in paths:
+            check_path(path)
+        async with self._tree.lock:
+            self._check_open(paths[0] if paths else "/")
+            entries = [self._tree.entries.get(path) for path in paths]
+            return [None if entry is None else Node(entry.data, entry.version) for entry in entries]
 
     async def children(self, path: str) -> list[str]:
-        self._check_open(path)
         check_path(path)
         async with self._tree.lock:
+            self._check_open(path)
             return sorted(self._expect(path, ANY_VERSION).children)
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
@@ -84,7 +85,9 @@ class MemoryStore:
 
     async def ensure_path(self, path: str) -> None:
         check_path(path)
-        await self.transaction([Create(each) for each in path_and_parents(path) if each not in self._tree.entries])
+        async with self._tree.lock:
+            self._check_open(path)
+            await self._transact([Create(each) for each in path_and_parents(path) if each not in self._tree.entries])
 
     async def compare_and_set(self, path: str, data: bytes, expected_version: int | None) -> int:
         (version,) = await self.transaction([CompareAndSet(path, data, expected_version)])
@@ -95,20 +98,24 @@ class MemoryStore:
         await self.transaction([Delete(path, expected_version)])
 
     async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
-        self._check_open(operations[0].path if operations else "/")
+        async with self._tree.lock:
+            self._check_open(operations[0].path if operations else "/")
+            return await self._transact(operations)
+
+    async def _transact(self, operations: Sequence[Operation]) -> Sequence[Result]:
+        """With the lock held."""
         undo: list[Callable[[], None]] = []
         changed: set[str] = set()
         results: list[Result] = []
-        async with self._tree.lock:
-            try:
-                for operation in operations:
-                    if results and len(results) % _OPERATIONS_PER_TURN == 0:
-                        await asyncio.sleep(0)
-                    results.append(self._apply(operation, undo, changed))
-            except BaseException:  # also when the caller is cancelled
-                for step in reversed(undo):
-                    step()
-                raise
+        try:
+            for operation in operations:
+                if results and len(results) % _OPERATIONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                results.append(self._apply(operation, undo, changed))
+        except BaseException:  # also when the caller is cancelled
+            for step in reversed(undo):
+                step()
+            raise
         self._tree.watches.tell(changed)
         return results
 
@@ -116,11 +123,10 @@ class MemoryStore:
         return self._tree.watches.add(path, watcher)
 
     async def close(self) -> None:
-        if self._closed:
-            return
-        mine = [path for path, entry in self._tree.entries.items() if entry.owner is self]
-        await self.transaction([Delete(path) for path in mine])
-        self._closed = True
+        async with self._tree.lock:
+            mine = [path for path, entry in self._tree.entries.items() if entry.owner is self]
+            await self._transact([Delete(path) for path in mine])
+            self._closed = True
 
     def _apply(self, operation: Operation, undo: list[Callable[[], None]], changed: set[str]) -> Result:
         check_operation(operation)

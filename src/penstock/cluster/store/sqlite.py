@@ -103,11 +103,7 @@ class SqliteStore:
 
     async def ensure_path(self, path: str) -> None:
         check_path(path)
-        nodes = path_and_parents(path)
-        present = await self.read_many(nodes)
-        missing = [Create(each) for each, node in zip(nodes, present, strict=True) if node is None]
-        if missing:
-            await self.transaction(missing)
+        self._watches.tell(await self._run(self._ensure_path, path))
 
     async def compare_and_set(self, path: str, data: bytes, expected_version: int | None) -> int:
         (version,) = await self.transaction([CompareAndSet(path, data, expected_version)])
@@ -160,6 +156,11 @@ class SqliteStore:
         with _transaction(self._connection):
             results = [self._apply(operation, changed) for operation in operations]
         return results, changed
+
+    def _ensure_path(self, path: str) -> set[str]:
+        nodes = path_and_parents(path)
+        missing = [Create(each) for each, node in zip(nodes, self._read_many(nodes), strict=True) if node is None]
+        return self._transaction(missing)[1] if missing else set()
 
     def _apply(self, operation: Operation, changed: set[str]) -> Result:
         match operation:

@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from operator import add, attrgetter
 
+from penstock.core.steps import finish
+
 Labels = tuple[str, ...]
 Number = int | float
 # What a gauge's callable answers: one number, or one number for each tuple of label values.
@@ -44,7 +46,7 @@ class Histogram:
         self.total += value
 
     def copy(self) -> Histogram:
-        """A scrape is rendered in another thread: it needs numbers that no longer move."""
+        """A scrape is rendered in later slices: it needs numbers that no longer move."""
         copied = Histogram(self.bounds)
         copied.counts = self.counts.copy()
         copied.total = self.total
@@ -147,13 +149,7 @@ class TopicCounters(CounterSet):
         return len(self._topics)
 
     def samples(self, attribute: str) -> Iterator[Sample]:
-        reading = self.read()
-        while True:
-            try:
-                next(reading)
-            except StopIteration as stop:
-                samples: dict[str, list[Sample]] = stop.value
-                return iter(samples[attribute])
+        return iter(finish(self.read())[attribute])
 
     def read(self) -> Generator[None, None, dict[str, list[Sample]]]:
         """All attributes, one step for each topic. First comes the sum under an empty topic label, which is where

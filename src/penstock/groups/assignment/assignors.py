@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.coordinators.regular_expression import finish
+from penstock.core.steps import finish
 from penstock.core.types import TopicId
 from penstock.groups.assignment.uneven_assignor import assign_unevenly
 from penstock.groups.topics import Steps, TopicIdPartition, Topics, in_order_in_steps, runs

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord
-from penstock.coordinators.regular_expression import finish
+from penstock.core.steps import finish
 from penstock.core.types import TopicId
 from penstock.groups.assignment.assignors import ASSIGNORS, IN_STEPS, Subscriber
 from penstock.groups.consumer.expressions import Matched, match_topics

@@ -23,7 +23,7 @@ from penstock.coordinators.record_framing import (
     encode_value_in_steps,
     leading_int16,
 )
-from penstock.coordinators.regular_expression import finish
+from penstock.core.steps import finish
 from penstock.groups.requests import Protocol
 from penstock.groups.topics import Steps, TopicIdPartition, by_topic_in_steps, runs
 from penstock.protocol.codec import is_small

@@ -3,7 +3,8 @@
 Clean: sizes are taken from the file system, offsets from the last headers; nothing else is read. Unclean: every segment
 from the recovery point on is checked batch by batch; at the first bad batch the log ends and later segments go. In both
 cases files that rebuild themselves (indexes, snapshots, epochs) may be missing or damaged: that is a line in the log,
-not an error. The recovery point is never moved up here: only fsync does that.
+not an error. The recovery point is never moved up here, since only fsync does that, except after a clean shutdown,
+which synced everything.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def load_log(request: LoadRequest) -> LogContents:
     """OSError when the disk fails; anything that can be repaired is repaired."""
     files, directory = request.resources.files, request.directory
     listing = finish_swaps(files, directory, set(files.list_names(directory)))
-    epochs, is_epoch_file_current = _read_epochs(files, directory, listing)
+    epochs, is_epoch_file_whole = _read_epochs(files, directory, listing)
     epochs_on_disk = list(epochs.entries)
     segments = _load_segments(request, listing)
     snapshots = Snapshots(files, directory, listing)
@@ -76,6 +77,8 @@ def load_log(request: LoadRequest) -> LogContents:
     log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
+    # After a crash nobody knows whether the file was ever synced: the first flush writes it anew.
+    is_epoch_file_current = is_epoch_file_whole and is_clean and epochs.entries == epochs_on_disk
     contents = LogContents(
         topic_partition=request.topic_partition,
         topic_id=_read_topic_id(files, directory, listing),
@@ -84,9 +87,7 @@ def load_log(request: LoadRequest) -> LogContents:
         resources=request.resources,
         availability=Availability(request.topic_partition),
         segments=Segments(segments),
-        epoch_file=EpochFile(
-            files, directory, epochs, is_current=is_epoch_file_current and epochs.entries == epochs_on_disk
-        ),
+        epoch_file=EpochFile(files, directory, epochs, is_epoch_file_current),
         snapshots=snapshots,
         producers=ProducerState(request.topic_partition, log_start_offset),
         aborted=aborted,

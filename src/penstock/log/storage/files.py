@@ -21,7 +21,8 @@ from penstock.core.types import Buffer
 
 StrPath = str | Path
 
-# What an OSError says when there is no room. Partitions can still be read, and may go on when space comes back.
+# What an OSError says when there is no room. Nothing goes offline where the same work can be tried again later:
+# checkpoints, index entries, new partitions. A failed append or fsync takes its partition offline until the next start.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 

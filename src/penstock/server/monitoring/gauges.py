@@ -3,7 +3,7 @@
 What a gauge can tell at once is read by a callable. What needs a look at every partition, group or transaction is read
 by a survey: one pass for all gauges about these things, one step for each of them, so that a scrape goes in slices
 (ADR 13). A survey takes its list of things in the first step. The numbers of one partition are of one moment; two
-partitions may be seen at different moments.
+partitions may be seen at different moments. A partition that is deleted before its step is not offline, it is gone.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _survey_partitions(broker: Broker) -> Survey:
 def _survey_logs(broker: Broker) -> Survey:
     offline = 0
     for log in list(broker.directories.logs.values()):
-        offline += log.availability.offline_reason is not None
+        offline += log.availability.offline_reason is not None and not log.availability.is_removed
         yield
     return {_REPLICAS + "offlinereplicacount": offline}
 
@@ -151,7 +151,9 @@ def _survey_image(broker: Broker) -> Survey:
     offline = 0
     for topic in broker.metadata.image.topics.values():  # of an image, which nobody changes
         for state in topic.partitions:
-            offline += not broker.partitions.is_online(topic.name, state.partition)
+            current = broker.metadata.image.topics.get(topic.name)
+            exists = current is not None and current.topic_id == topic.topic_id
+            offline += exists and not broker.partitions.is_online(topic.name, state.partition)
             yield
     return {_CONTROLLER + "offlinepartitionscount": offline}
 

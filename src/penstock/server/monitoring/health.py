@@ -19,14 +19,15 @@ class Health:
 def examine(broker: Broker, *, is_stopping: bool) -> Health:
     """One directory that works is enough: the partitions in the others are offline, the rest is served."""
     directories = broker.directories
+    offline = directories.offline.copy()  # a thread that closes logs at shutdown may add a directory at any moment
     reasons = []
     if is_stopping:
         reasons.append("shutting down")
-    elif not directories.directories.keys() - directories.offline.keys():
+    elif not directories.directories.keys() - offline.keys():
         reasons.append("every data directory is offline")
     details: dict[str, object] = {
         "node_id": broker.node_id,
         "offline_partitions": len(directories.offline_logs),
-        "offline_directories": {str(path): reason for path, reason in directories.offline.items()},
+        "offline_directories": {str(path): reason for path, reason in offline.items()},
     }
     return Health(not reasons, tuple(reasons), details)

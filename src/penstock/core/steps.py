@@ -1,4 +1,4 @@
-"""What is done in steps, all at once."""
+"""Work in steps: a generator that yields where something else may have a turn, and returns its result at the end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def finish(steps: Generator[None, None, Result]) -> Result:
+def finish(work: Generator[None, None, Result]) -> Result:
+    """The result of work in steps, at once."""
     while True:
         try:
-            next(steps)
+            next(work)
         except StopIteration as stop:
             result: Result = stop.value
             return result
