@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
+from penstock.runs.topics import COMMANDS_TOPIC, RUNS_TOPIC
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -118,8 +120,8 @@ class Settings:
     group_id: str = ""  # progress is committed as this group; empty: penstock-<pipeline name>
     metrics_port: int = -1  # Prometheus; -1: not served, 0: any free port
     publish_runs: bool = True  # others see the run and can pause, resume, restart and stop it
-    runs_topic: str = "_penstock_runs"
-    commands_topic: str = "_penstock_commands"
+    runs_topic: str = RUNS_TOPIC
+    commands_topic: str = COMMANDS_TOPIC
     kafka: Mapping[str, str] = field(default_factory=dict)  # further client settings, without the prefix "kafka."
     spark: Mapping[str, str] = field(default_factory=dict)  # further settings of the Spark session
 

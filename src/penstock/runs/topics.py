@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+RUNS_TOPIC: Final = "_penstock_runs"
+COMMANDS_TOPIC: Final = "_penstock_commands"
+
 # Kafka's word for "as many as the broker makes by default"; brokers know it since 2.4.
 _BROKERS_REPLICATION_FACTOR: Final = -1
 # One partition each: a hundred runs write thirty small records a second, and readers see one order.
@@ -33,8 +36,8 @@ _COMMANDS_CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunTopics:
-    runs: str = "_penstock_runs"
-    commands: str = "_penstock_commands"
+    runs: str = RUNS_TOPIC
+    commands: str = COMMANDS_TOPIC
 
 
 def create_missing(admin: AdminClient, topics: RunTopics) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.handlers.group_offsets import FEW_OFFSETS
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import collect
 from penstock.broker.transaction_admission import Admission, admit
@@ -31,10 +33,6 @@ _RETRY_ERRORS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-
-# Offsets that are committed without slices: some 0.5 ms.
-_FEW_OFFSETS = 50
-_PREPARATIONS = 5
 
 _Errors = dict[tuple[str, int], ErrorCode]
 
@@ -121,20 +119,14 @@ async def _commit(
     broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
 ) -> results.OffsetCommitResult:
     """The transaction is asked in the turn of the commit, so all that takes long comes before."""
-    for _ in range(_PREPARATIONS):
-        prepared = None
-        if len(domain.offsets) > _FEW_OFFSETS:
-            prepared = await broker.groups.prepare(COMMIT_IN_TRANSACTION, domain)
-        refused = await _admit(broker, context, transactional_id, domain)
-        if refused is not None:
-            return refused
-        ticket = broker.groups.start_prepared(COMMIT_IN_TRANSACTION, domain, prepared)
-        if ticket is not None:
-            return await ticket.wait()
-    return await broker.groups.submit(COMMIT_IN_TRANSACTION, domain)
+    refuse = partial(_refuse_commit, broker, context, transactional_id, domain)
+    if len(domain.offsets) > FEW_OFFSETS:
+        return await broker.groups.submit_in_slices(COMMIT_IN_TRANSACTION, domain, refuse)
+    refusal = await refuse()
+    return await broker.groups.submit(COMMIT_IN_TRANSACTION, domain) if refusal is None else refusal
 
 
-async def _admit(
+async def _refuse_commit(
     broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
 ) -> results.OffsetCommitResult | None:
     """The answer, if the transaction is not one that may take offsets."""

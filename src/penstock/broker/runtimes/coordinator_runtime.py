@@ -113,23 +113,26 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return await ticket.wait() if ticket.result is None else ticket.result
 
     async def submit_in_slices(
-        self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
+        self,
+        operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
+        request: RequestType,
+        refuse: Callable[[], Awaitable[ResultType | None]] | None = None,
     ) -> ResultType:
-        """The same for a request about many things: prepared in slices, decided in one turn."""
+        """The same for a request about many things: prepared in slices, decided in one turn.
+
+        `refuse` is asked in the turn of each decision. Its answer, if it has one, is the reply.
+        """
         for _ in range(_PREPARATIONS):
-            prepared = await self.prepare(operation, request)
-            ticket = self.start_prepared(operation, request, prepared)
+            prepared = await self._slices.run(self.shards.prepare(operation, request, self._clock.now_ms()))
+            refusal = None if refuse is None else await refuse()
+            if refusal is not None:
+                return refusal
+            ticket = self._start_prepared(operation, request, prepared)
             if ticket is not None:
                 return await ticket.wait()
         return await self.submit(operation, request)
 
-    async def prepare(
-        self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
-    ) -> Prepared[ShardType, OutcomeType, ResultType] | None:
-        """For `start_prepared`, where something has to be asked in the turn of the decision."""
-        return await self._slices.run(self.shards.prepare(operation, request, self._clock.now_ms()))
-
-    def start_prepared(
+    def _start_prepared(
         self,
         operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType],
         request: RequestType,

@@ -15,6 +15,7 @@ from penstock.cli.commands.pipeline_runs import app as runs_app
 from penstock.cli.commands.pipeline_runs import list_runs
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.runs.topics import RUNS_TOPIC
 
 if TYPE_CHECKING:
     from penstock.pipelines import Pipeline
@@ -63,9 +64,7 @@ def list_all(
     ] = None,
     running: Annotated[bool, typer.Option("--running", help="The runs on a cluster that have not ended.")] = False,
     every: Annotated[bool, typer.Option("--all", help="The runs on a cluster, those that have ended too.")] = False,
-    runs_topic: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Where runs publish their state.")
-    ] = "_penstock_runs",
+    runs_topic: Annotated[str, typer.Option(metavar="TOPIC", help="Where runs publish their state.")] = RUNS_TOPIC,
     as_json: AsJson = False,
 ) -> None:
     """List the pipelines of a module, or, with --running, the runs of pipelines on a cluster."""

@@ -10,6 +10,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.options import on_cluster
+from penstock.runs.topics import COMMANDS_TOPIC, RUNS_TOPIC
 
 app = typer.Typer()
 
@@ -26,9 +27,9 @@ class AskOptions:
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long the run's answer is waited for.")
     ] = DEFAULT_WAIT_S
-    runs_topic: Annotated[str, typer.Option(metavar="TOPIC", help="Where runs publish their state.")] = "_penstock_runs"
+    runs_topic: Annotated[str, typer.Option(metavar="TOPIC", help="Where runs publish their state.")] = RUNS_TOPIC
     commands_topic: Annotated[str, typer.Option(metavar="TOPIC", help="Where runs take commands from.")] = (
-        "_penstock_commands"
+        COMMANDS_TOPIC
     )
 
 

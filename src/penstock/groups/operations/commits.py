@@ -5,7 +5,7 @@ A request about many offsets is prepared first (`prepared_commits`, `prepared_de
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from penstock.coordinators.operations import Refusal
@@ -68,26 +68,34 @@ def admit_commit(shard: GroupShard, outcome: GroupOutcome, request: OffsetCommit
 
 
 def _write_offsets(shard: GroupShard, outcome: GroupOutcome, request: CommitRequest, now_ms: int) -> OffsetCommitResult:
-    expire_timestamp_ms = expiry_of(request, now_ms)
     results = []
-    group = shard.groups.get(request.group_id)
-    for offset in request.offsets:
-        error = check_offset(shard, group, request, offset)
-        if error is ErrorCode.NONE:
-            committed = committed_offset(offset, now_ms, expire_timestamp_ms)
-            outcome.records.append(encode_offset(request.group_id, offset.topic, offset.partition, committed))
-        results.append(PartitionError(offset.topic, offset.partition, error))
+    for result, committed in judge_offsets(shard, request, now_ms):
+        if committed is not None:
+            outcome.records.append(encode_offset(request.group_id, result.topic, result.partition, committed))
+        results.append(result)
     return OffsetCommitResult(tuple(results))
 
 
-def expiry_of(request: CommitRequest, now_ms: int) -> int:
+def judge_offsets(
+    shard: GroupShard, request: CommitRequest, now_ms: int
+) -> Iterator[tuple[PartitionError, CommittedOffset | None]]:
+    """What becomes of each offset of a commit; no offset where it is refused."""
+    expire_timestamp_ms = _expiry_of(request, now_ms)
+    group = shard.groups.get(request.group_id)
+    for offset in request.offsets:
+        error = _check_offset(shard, group, request, offset)
+        committed = None if error else _committed_offset(offset, now_ms, expire_timestamp_ms)
+        yield PartitionError(offset.topic, offset.partition, error), committed
+
+
+def _expiry_of(request: CommitRequest, now_ms: int) -> int:
     """When offsets of this commit expire, where an old client says so."""
     if isinstance(request, TransactionalCommitRequest) or request.retention_time_ms == DEFAULT_RETENTION:
         return NO_TIMESTAMP
     return min(now_ms + request.retention_time_ms, _MAX_TIMESTAMP)
 
 
-def check_offset(shard: GroupShard, group: Group | None, request: CommitRequest, offset: OffsetToCommit) -> ErrorCode:
+def _check_offset(shard: GroupShard, group: Group | None, request: CommitRequest, offset: OffsetToCommit) -> ErrorCode:
     """Whether one offset of a commit can be recorded. Depends on what the group's member has, and on nothing else of
     the group.
     """
@@ -182,7 +190,7 @@ def _is_too_large(metadata: str, limit: int) -> bool:
     return utf16_units > limit or len(metadata.encode("utf-8", "surrogatepass")) > _MAX_STRING_BYTES
 
 
-def committed_offset(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
+def _committed_offset(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
     return CommittedOffset(
         offset.offset, offset.leader_epoch, offset.metadata or "", now_ms, expire_timestamp_ms, offset.topic_id
     )
@@ -231,17 +239,30 @@ def delete_offsets(
 ) -> GroupOutcome:
     """ApiError if the request is refused."""
     outcome = shard.outcome()
-    group = find_deletable(shard, request)
     results = []
-    for partition in request.partitions:
-        if group.is_subscribed_to(partition.topic):
-            results.append(PartitionError(*partition, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
-            continue
-        results.append(PartitionError(*partition, ErrorCode.NONE))
-        if shard.offsets.has_any(request.group_id, (partition,)):
+    for partition, is_subscribed, has_offset in judge_deletions(shard, request):
+        results.append(deletion_result(partition, is_subscribed))
+        if has_offset and not is_subscribed:
             outcome.records.append(encode_offset(request.group_id, *partition, None))
     outcome.reply(token, OffsetDeleteResult(ErrorCode.NONE, tuple(results)))
     return outcome
+
+
+def judge_deletions(shard: GroupShard, request: OffsetDeleteRequest) -> Iterator[tuple[TopicPartition, bool, bool]]:
+    """Each partition, whether the group is subscribed to its topic, and whether the group has an offset of it. ApiError
+    if the request is refused.
+    """
+    group = find_deletable(shard, request)
+    is_subscribed: dict[str, bool] = {}  # by topic, since a KIP-848 group goes through its members to tell
+    for partition in request.partitions:
+        topic = partition.topic
+        if topic not in is_subscribed:
+            is_subscribed[topic] = group.is_subscribed_to(topic)
+        yield partition, is_subscribed[topic], shard.offsets.has_any(request.group_id, (partition,))
+
+
+def deletion_result(partition: TopicPartition, is_subscribed: bool) -> PartitionError:
+    return PartitionError(*partition, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE)
 
 
 def find_deletable(shard: GroupShard, request: OffsetDeleteRequest) -> Group:

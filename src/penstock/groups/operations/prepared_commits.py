@@ -22,7 +22,6 @@ from penstock.groups.records.consumer_offsets import BatchPlace, as_recorded, en
 from penstock.groups.requests import TransactionalCommitRequest
 from penstock.groups.results import OffsetCommitResult, PartitionError
 from penstock.groups.shard import GroupShard
-from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import EncodedRecords
 
 
@@ -43,20 +42,16 @@ class PreparedCommit:
 
     def _take_offsets(self, shard: GroupShard, now_ms: int) -> Iterator[CoordinatorRecord | None]:
         request = self._request
-        expire_timestamp_ms = commits.expiry_of(request, now_ms)
-        group = shard.groups.get(request.group_id)
         index = 0
-        for offset in request.offsets:
-            error = commits.check_offset(shard, group, request, offset)
-            self._results.append(PartitionError(offset.topic, offset.partition, error))
-            if error is not ErrorCode.NONE:
+        for result, committed in commits.judge_offsets(shard, request, now_ms):
+            self._results.append(result)
+            if committed is None:
                 yield None
                 continue
-            committed = commits.committed_offset(offset, now_ms, expire_timestamp_ms)
-            partition = TopicPartition(offset.topic, offset.partition)
+            partition = TopicPartition(result.topic, result.partition)
             self._offsets[partition] = as_recorded(committed)._replace(record_offset=index, batch=self._place)
             index += 1
-            yield encode_offset(request.group_id, offset.topic, offset.partition, committed)
+            yield encode_offset(request.group_id, *partition, committed)
 
     def decide(self, shard: GroupShard, token: Token[OffsetCommitResult], now_ms: int) -> GroupOutcome | None:
         request = self._request

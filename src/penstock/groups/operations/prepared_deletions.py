@@ -92,19 +92,14 @@ class PreparedOffsetDeletion:
         return self
 
     def _take_partitions(self, shard: GroupShard) -> Iterator[CoordinatorRecord | None]:
-        group = commits.find_deletable(shard, self._request)
-        group_id = self._request.group_id
-        for partition in self._request.partitions:
-            is_subscribed = self._is_subscribed.get(partition.topic)
-            if is_subscribed is None:
-                is_subscribed = self._is_subscribed[partition.topic] = group.is_subscribed_to(partition.topic)
-            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
-            self._results.append(PartitionError(*partition, error))
+        for partition, is_subscribed, has_offset in commits.judge_deletions(shard, self._request):
+            self._is_subscribed[partition.topic] = is_subscribed
+            self._results.append(commits.deletion_result(partition, is_subscribed))
             if is_subscribed:
                 yield None
-            elif shard.offsets.has_any(group_id, (partition,)):
+            elif has_offset:
                 self._deleted.append(partition)
-                yield encode_offset(group_id, *partition, None)
+                yield encode_offset(self._request.group_id, *partition, None)
             else:
                 self._missing.append(partition)
                 yield None
