@@ -5,12 +5,10 @@ Clients' requests go to `shards` with a line of `operations.table`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping
 
 from penstock.coordinators.routing import ShardKind, Shards
 from penstock.core.types import new_uuid
-from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerProgress, Group
 from penstock.groups.operations import administration, consumer_membership
 from penstock.groups.operations.administration import Candidates, Removal
@@ -81,12 +79,6 @@ class GroupCoordinator:
 
     def all_groups(self) -> list[Group]:
         return [group for shard in self.shards.active() for group in shard.groups.values()]
-
-    def group_counts(self) -> Counter[GroupState]:
-        return Counter(group.state for group in self.all_groups())
-
-    def consumer_group_counts(self) -> Counter[GroupState]:
-        return Counter(group.state for group in self.all_groups() if isinstance(group, ConsumerGroup))
 
     def consumer_progress(self, partition: int, group_id: str) -> ConsumerProgress | None:
         """How far a KIP-848 group is; None for any other."""

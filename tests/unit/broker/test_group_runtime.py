@@ -5,6 +5,7 @@ import gc
 import itertools
 import logging
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.log_settings import LogSettings
 from penstock.groups.classic.group import GroupState
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.operations.table import (
     CONSUMER_HEARTBEAT,
     DESCRIBE_GROUP,
@@ -33,6 +35,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.broker.group_rig import PARTITIONS, SETTINGS, Rig
 from tests.unit.broker.harness import GatedFiles, until
+from tests.unit.groups.harness import count_states
 from tests.unit.log.support import NOW, batch
 
 
@@ -235,7 +238,7 @@ class TestWaiting:
         async def scenario() -> None:
             for number in range(50):
                 await drop(f"group-{number}")
-            counts = rig.runtime.coordinator.group_counts
+            counts = partial(count_states, rig.runtime.coordinator)
             await until(lambda: counts()[GroupState.EMPTY] == 50)
 
         with caplog.at_level(logging.INFO, logger="penstock"):
@@ -268,7 +271,7 @@ class TestWaiting:
         async def scenario() -> None:
             rig.runtime.coordinator.change_settings(SETTINGS._replace(consumer_session_timeout_ms=1), {})
             await visit(0)  # what is made once and stays
-            counts = rig.runtime.coordinator.group_counts
+            counts = partial(count_states, rig.runtime.coordinator)
             await until(lambda: counts()[GroupState.EMPTY] == counts().total())
             tracemalloc.start()
             try:
@@ -413,10 +416,10 @@ def test_rebalances_of_both_protocols_are_counted_when_they_begin_and_end(tmp_pa
         rig.host.clock.advance(SETTINGS.consumer_assignment_interval_ms)
         await beat("b", 0, **joining)
         assert (metrics.consumer_rebalances, metrics.completed_rebalances) == (2, 1)
-        assert coordinator.consumer_group_counts() == {GroupState.RECONCILING: 1}
+        assert count_states(coordinator, ConsumerGroup) == {GroupState.RECONCILING: 1}
         await beat("a", first.member_epoch)
         assert (metrics.consumer_rebalances, metrics.completed_rebalances) == (2, 2)
-        assert coordinator.consumer_group_counts() == {GroupState.STABLE: 1}
+        assert count_states(coordinator, ConsumerGroup) == {GroupState.STABLE: 1}
         await beat("a", -1)
         assert metrics.consumer_rebalances == 3
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from penstock.coordinators.outcome import CoordinatorRecord, Notice, PreparedBatch, Result
 from penstock.core.steps import finish
 from penstock.core.types import NO_PRODUCER_ID
+from penstock.groups.classic.group import GroupState
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.table import (
     COMMIT_OFFSETS,
@@ -63,6 +65,10 @@ def subscribed(*topics: str) -> Protocol:
 
 
 RANGE = subscribed("orders")
+
+
+def count_states(coordinator: GroupCoordinator, kind: type[object] = object) -> Counter[GroupState]:
+    return Counter(group.state for group in coordinator.all_groups() if isinstance(group, kind))
 
 
 class Runtime:

@@ -19,7 +19,7 @@ from penstock.groups.requests import (
 from penstock.groups.results import DeleteGroupResult, ListedGroup
 from penstock.groups.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
-from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime, subscribed
+from tests.unit.groups.harness import GROUP, RANGE, SESSION_MS, START_MS, Runtime, count_states, subscribed
 
 COMMIT = OffsetToCommit("orders", 0, 42)
 RETENTION_MS = GroupSettings().offsets_retention_ms
@@ -80,7 +80,7 @@ def test_list_names_protocol_state_and_type_when_a_group_is_listed() -> None:
     runtime = Runtime()
     runtime.stable_group()
     assert finish(runtime.groups.list_groups()).groups == (ListedGroup(GROUP, "consumer", "Stable", "classic"),)
-    assert runtime.groups.group_counts() == {GroupState.STABLE: 1}
+    assert count_states(runtime.groups) == {GroupState.STABLE: 1}
 
 
 # ---------------------------------------------------------------------------------------------------- delete
