@@ -39,8 +39,11 @@ WORKS = {
     "latency-pipeline": "bench.spark_works",
     "job": "bench.spark_job",
     "job-whole": "bench.spark_job",
+    "job-latency": "bench.job_latency",
 }
-OURS_ALONE = OWN_WORKS | {"job", "job-whole"}
+# Jobs that work off a topic which is full before they start.
+FULL_TOPIC_JOBS = frozenset({"job", "job-whole"})
+OURS_ALONE = OWN_WORKS | FULL_TOPIC_JOBS | {"job-latency"}
 # What `--only` takes.
 NAMES = tuple(f"spark-{name}" for name in WORKS)
 
@@ -57,10 +60,11 @@ class SparkScale:
     rows: int
     lines: int
     records: int
+    steady_seconds: int
 
 
-FULL = SparkScale(rows=1_200_000, lines=2_400_000, records=30)
-QUICK = SparkScale(rows=120_000, lines=60_000, records=5)
+FULL = SparkScale(rows=1_200_000, lines=2_400_000, records=30, steady_seconds=60)
+QUICK = SparkScale(rows=120_000, lines=60_000, records=5, steady_seconds=6)
 
 
 @dataclass(slots=True)
@@ -69,8 +73,8 @@ class SparkResult:
     samples: dict[str, dict[str, list[float]]] = field(
         default_factory=lambda: {PENSTOCK: defaultdict(list), OFFICIAL: defaultdict(list)}
     )
-    # The main job's, of the last round: what -> seconds per million lines.
-    profile: dict[str, float] = field(default_factory=dict)
+    # The main job's, of the last round: work -> what -> figure, whose unit `bench.spark_report` knows.
+    profiles: dict[str, dict[str, float]] = field(default_factory=dict)
     # Why there is nothing to compare with, where that is so.
     missing: str = ""
 
@@ -114,7 +118,7 @@ def plan(
     directory: Path,
     jars: tuple[str, ...],
 ) -> Spec:
-    is_job = work.startswith("job")
+    is_job = work in FULL_TOPIC_JOBS
     is_small = work.startswith("latency")
     source = topics["lines" if is_job else "rows"] if not is_small else create_topic(server, 1)
     return Spec(
@@ -127,6 +131,7 @@ def plan(
         records=scale.records,
         directory=str(directory),
         jars=jars,
+        steady_seconds=scale.steady_seconds,
     )
 
 
@@ -146,7 +151,8 @@ def run(spec: Spec) -> dict[str, Any]:
 
 
 def keep(result: SparkResult, spec: Spec, found: dict[str, Any], number: int) -> None:
-    result.profile = found.pop("profile", result.profile)
+    if profile := found.pop("profile", None):
+        result.profiles[spec.work] = profile
     figures: Figures = found
     for key, value in figures.items():
         result.samples[spec.connector][key].append(value)
@@ -164,7 +170,7 @@ def preload(server: ServerProcess, names: list[str], scale: SparkScale) -> dict[
         fill(server, topics["rows"], rows)
     else:
         topics["rows"] = ""
-    if any(name.startswith("spark-job") for name in names):
+    if any(name.removeprefix("spark-") in FULL_TOPIC_JOBS for name in names):
         topics["lines"] = create_topic(server, PARTITIONS)
         lines = LogLines([str(octet) for octet in DEFAULT_OCTETS])
         chunks = (lines.take(CHUNK) for _ in range(scale.lines // CHUNK))

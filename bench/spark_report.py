@@ -12,13 +12,21 @@ from bench.spark_works import CORES
 from spark_connector.jars import connector_version
 
 BEGIN, END = "<!-- spark: begin -->", "<!-- spark: end -->"
+# Work -> what its profile shows, and the unit of it. Where a name says its own unit there is none.
+PROFILES = {
+    "job": ("Where the time of the main job goes, in seconds per million lines, of the last round:", "s"),
+    "job-latency": ("What a batch of the main job does at 2,000 lines a second, medians of the last round:", ""),
+}
 
 
 def print_result(result: SparkResult) -> None:
     title = f"medians; ratio is ours to Spark's own connector {connector_version()}, both on Penstock"
     print_table(compare(result), title, HEADINGS)
-    for what, seconds in result.profile.items():
-        print(f"  main job, {what}: {seconds:.2f} s per million lines")
+    for work, profile in result.profiles.items():
+        title, unit = PROFILES[work]
+        print(title)
+        for what, figure in profile.items():
+            print(f"  {what}: {figure:,.2f} {unit}".rstrip())
     if result.missing:
         print(f"no comparison: {result.missing}")
 
@@ -34,8 +42,8 @@ def document_lines(result: SparkResult, rounds: int) -> list[str]:
     lines = [f"Measured on {today}, {how}: {describe_machine()}.", "", *table_lines(compare(result), HEADINGS)]
     if result.missing:
         lines += ["", f"Not compared with Spark's own connector: {result.missing}."]
-    if result.profile:
-        lines += ["", "Where the time of the main job goes, in seconds per million lines, of the last round:", ""]
-        lines += ["| what | s |", "| --- | ---: |"]
-        lines += [f"| {what} | {seconds:.2f} |" for what, seconds in result.profile.items()]
+    for work, profile in result.profiles.items():
+        title, unit = PROFILES[work]
+        lines += ["", title, "", f"| what | {unit} |", "| --- | ---: |"]
+        lines += [f"| {what} | {figure:,.2f} |" for what, figure in profile.items()]
     return lines

@@ -19,6 +19,13 @@ ROWS = (
     Row("latency-pipeline", "the same as a pipeline, at least once: p50", "ms", ratio_at_most=1.2),
     Row("job", "main job: parse, lookup, three sinks, dead letters", "lines/s per core"),
     Row("job-whole", "main job with its counts per address and minute", "lines/s per core"),
+    Row("job-latency-p50", "main job at 2,000 lines a second, line to result: p50", "s", decimals=2, value_at_most=1.5),
+    Row("job-latency-p99", "the same: p99", "s", decimals=2, value_at_most=4),
+    Row("job-latency-worst", "the same: the longest", "s", decimals=2),
+    Row("job-lag-worst", "its lag meanwhile: the largest", "lines", value_at_most=4000),
+    Row("job-lag", "its lag meanwhile: median", "lines"),
+    Row("job-first", "its first result after Spark is up", "s", decimals=1, value_at_most=10),
+    Row("job-session", "Spark's start before that", "s", decimals=1),
 )
 HEADINGS = ("what", "unit", 'format("penstock")', 'format("kafka")', "ratio", "goal", "met")
 

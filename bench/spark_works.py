@@ -59,6 +59,7 @@ class Spec:
     records: int  # sent one by one
     directory: str
     jars: tuple[str, ...] = ()
+    steady_seconds: int = 0  # how long a steady load is measured
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

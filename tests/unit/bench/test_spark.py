@@ -14,7 +14,7 @@ def result(**changes: object) -> SparkResult:
             PENSTOCK: {"write": [90.0, 100.0, 120.0], "write-once": [60.0, 80.0, 90.0], "latency": [110.0]},
             OFFICIAL: {"write": [50.0, 100.0, 80.0], "latency": [100.0]},
         },
-        profile={"sink lake": 1.5},
+        profiles={"job": {"sink lake": 1.5}, "job-latency": {"main: addBatch, ms": 1200.0}},
     )
     for name, value in changes.items():
         setattr(made, name, value)
@@ -38,6 +38,7 @@ def test_our_figures_are_shown_and_the_reason_told_when_the_connector_is_missing
     assert "| write, at least once | rows/s | 100 |  |  | 1 times or more |  |" in lines
     assert "Not compared with Spark's own connector: Maven is missing." in lines
     assert "| sink lake | 1.50 |" in lines
+    assert "| main: addBatch, ms | 1,200.00 |" in lines
 
 
 def test_the_two_take_turns_when_both_can_do_it() -> None:
