@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 
 
+class Make(Protocol):
+    """A broker that is not yet started; `config` for a row that needs more than `SETTINGS`."""
+
+    def __call__(self, directory: Path, config: Mapping[str, str] = {}) -> ServerProcess: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Contender:
     name: str
-    make: Callable[[Path], ServerProcess]
+    make: Make
 
 
 # The same for both. How often the cleaner looks for work is only waited for. Files of deleted topics go a second later
 # and not a minute, while the row that deletes them is measured. Everything else is left to the defaults.
 SETTINGS = {"log.cleaner.backoff.ms": "1000", "log.segment.delete.delay.ms": "1000"}
 
-PENSTOCK = Contender("Penstock", lambda directory: BrokerProcess(directory / "data", config=SETTINGS))
-APACHE_KAFKA = Contender("Apache Kafka", lambda directory: ApacheKafkaNode(directory / "node", config=SETTINGS))
+
+def _make_penstock(directory: Path, config: Mapping[str, str] = {}) -> ServerProcess:
+    return BrokerProcess(directory / "data", config={**SETTINGS, **config})
+
+
+def _make_apache_kafka(directory: Path, config: Mapping[str, str] = {}) -> ServerProcess:
+    return ApacheKafkaNode(directory / "node", config={**SETTINGS, **config})
+
+
+PENSTOCK = Contender("Penstock", _make_penstock)
+APACHE_KAFKA = Contender("Apache Kafka", _make_apache_kafka)
 CONTENDERS = (PENSTOCK, APACHE_KAFKA)
 
 

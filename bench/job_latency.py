@@ -121,7 +121,7 @@ def profile(course: Course) -> Figures:
         for phase in sorted(phases, key=lambda phase: _total_ms(reports, phase), reverse=True):
             found[f"{query}: {phase}, ms"] = median(report["durationMs"].get(phase, 0) for report in reports)
     if course.reports:
-        found["Spark jobs for a batch"] = (course.last_job - course.first_job) / len(course.reports)
+        found["Spark jobs for a batch of any query"] = (course.last_job - course.first_job) / len(course.reports)
     return found
 
 

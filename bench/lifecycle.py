@@ -1,4 +1,4 @@
-"""Measurements that need brokers of their own: start-up, many partitions, many connections."""
+"""Measurements that need brokers of their own: start-up, many partitions, many connections, other settings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.contenders import PENSTOCK, Contender, resident_megabytes
 from bench.errors import BenchError
+from bench.flooded import measure_flooded
 from bench.loads import Figures, Scale, create_topic, now_ms, open_connections
 from bench.wire import RawConnection, produce_error, produce_request, record_batch
 from penstock.testing.processes import ServerProcess
@@ -110,4 +111,5 @@ LIFECYCLE: dict[str, Callable[[Contender, Path, Scale], Figures]] = {
     "start": measure_start,
     "partitions": measure_partitions,
     "connections": measure_connections,
+    "flooded": measure_flooded,
 }

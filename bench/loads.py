@@ -55,6 +55,8 @@ class Scale:
     pipelined_requests: int
     transactions: int
     steady_seconds: int
+    flooded_seconds: int
+    megabytes_of_segment: int  # of the topic that is flooded
     rebalances: int
     megabytes_compacted: int
     megabytes_deleted: int
@@ -68,6 +70,8 @@ FULL = Scale(
     pipelined_requests=30_000,
     transactions=2000,
     steady_seconds=15,
+    flooded_seconds=30,
+    megabytes_of_segment=1000,
     rebalances=5,
     megabytes_compacted=1000,
     megabytes_deleted=1200,
@@ -80,6 +84,8 @@ QUICK = Scale(
     pipelined_requests=5000,
     transactions=200,
     steady_seconds=3,
+    flooded_seconds=5,
+    megabytes_of_segment=200,
     rebalances=1,
     megabytes_compacted=100,
     megabytes_deleted=120,

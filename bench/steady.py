@@ -32,27 +32,31 @@ CONSUMER = {
 
 def measure_steady(server: ServerProcess, scale: Scale) -> Figures:
     meter = CpuMeter()
-    left_out = RECORDS_PER_SECOND * WARM_UP_SECONDS
-    count = left_out + RECORDS_PER_SECOND * scale.steady_seconds
-    latencies: list[int] = []
-    with topic_of(server) as topic:
-        consumer = confluent_kafka.Consumer({**client_settings(server), **CONSUMER})
-        try:
-            consumer.assign([confluent_kafka.TopicPartition(topic, 0, 1)])  # behind the record that created it
-            sending = threading.Thread(target=send_steadily, args=(server, topic, count), daemon=True)
-            with meter.running(server):
-                sending.start()
-                receive(consumer, count, latencies)
-                sending.join(PATIENCE_S)
-        finally:
-            consumer.close()
-    latencies = sorted(latencies[left_out:])
+    with topic_of(server) as topic, meter.running(server):
+        latencies = latencies_end_to_end(server, topic, scale.steady_seconds, WARM_UP_SECONDS)
     return {
         "steady-p50": percentile(latencies, 50) / 1000,
         "steady-p99": percentile(latencies, 99) / 1000,
         "steady-p99.9": percentile(latencies, 99.9) / 1000,
         "steady.cpu": meter.seconds,
     }
+
+
+def latencies_end_to_end(server: ServerProcess, topic: str, seconds: int, warm_up_seconds: int) -> list[int]:
+    """Nanoseconds of each record of a new topic, in order; those of the first seconds are left out."""
+    left_out = RECORDS_PER_SECOND * warm_up_seconds
+    count = left_out + RECORDS_PER_SECOND * seconds
+    latencies: list[int] = []
+    consumer = confluent_kafka.Consumer({**client_settings(server), **CONSUMER})
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 1)])  # behind the record that created it
+        sending = threading.Thread(target=send_steadily, args=(server, topic, count), daemon=True)
+        sending.start()
+        receive(consumer, count, latencies)
+        sending.join(PATIENCE_S)
+    finally:
+        consumer.close()
+    return sorted(latencies[left_out:])
 
 
 def send_steadily(server: ServerProcess, topic: str, count: int) -> None:

@@ -39,7 +39,7 @@ def test_phases_are_medians_of_each_query_when_batches_were_seen() -> None:
         "counts: batches": 1,
         "counts: lines in a batch": 10,
         "counts: addBatch, ms": 50,
-        "Spark jobs for a batch": 4,
+        "Spark jobs for a batch of any query": 4,
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from bench.catalogue import LOADS
 from bench.compaction import REPETITIONS, keyed_batches, mean_rate
+from bench.flood import BYTES_PER_SECOND, batches_due
 from bench.loads import FULL, QUICK, percentile
 from bench.rebalance import MEMBERS_PER_GROUP, PARTITIONS, assign, encode_subscription
 from bench.rebalance import Member as RebalancingMember
@@ -61,3 +62,8 @@ def test_scales_divide_evenly_when_the_log_is_repeated() -> None:
 
 def test_every_load_has_a_name_of_its_own_when_chosen_by_name() -> None:
     assert len(set(LOADS.values())) == len(LOADS)
+
+
+@pytest.mark.parametrize(("elapsed_s", "sent", "expected"), [(0.0, 0, 0), (1.0, 700, 100), (1.0, 900, -100)])
+def test_batches_are_due_by_the_clock_when_a_client_floods(elapsed_s: float, sent: int, expected: int) -> None:
+    assert batches_due(elapsed_s, sent, batch_bytes=BYTES_PER_SECOND // 800) == expected

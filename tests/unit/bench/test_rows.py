@@ -56,3 +56,11 @@ def test_page_is_refused_when_it_has_no_place_for_the_result(tmp_path: Path) -> 
     page.write_text("nothing here\n")
     with pytest.raises(BenchError, match="no place for the result"):
         write_document([], 5, page)
+
+
+def test_the_worst_round_is_judged_beside_the_median_when_there_were_several() -> None:
+    samples: Samples = {"Penstock": {"steady-p99": [100, 900, 200]}, "Apache Kafka": {"steady-p99": [1000, 1500, 800]}}
+    found = {comparison.row.key: comparison for comparison in compare(samples)}
+    assert (found["steady-p99"].ours, found["steady-p99"].is_met) == (200, True)
+    worst = found["steady-p99.worst"]
+    assert (worst.ours, worst.theirs, worst.is_met) == (900, 1500, False)
