@@ -102,7 +102,7 @@ ROWS = (
     Row("neighbour-questions", "what the other client was answered meanwhile", "1/s", decimals=1),
     Row("memory-idle", "resident memory, idle", "MB", value_at_most=80),
     Row("memory-loaded", "resident memory, after the loads", "MB", value_at_most=150),
-    Row("start", "start until the first record is acknowledged: process", "s", decimals=3, value_at_most=0.5),
+    Row("start", "start until the first record is acknowledged: process", "s", decimals=3, value_at_most=0.4),
     Row("start-embedded", "start until the first record is acknowledged: embedded", "s", decimals=3, value_at_most=0.1),
     Row("start-1000-partitions", "the same with 1,000 partitions", "s", decimals=3, value_at_most=3),
     Row("idle-connections", "memory for 5,000 idle connections", "MB", decimals=1, value_at_most=100),
