@@ -10,10 +10,10 @@ import argparse
 import shutil
 import signal
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
+import pyspark
 from rich.console import Console
 
 from demo_books import QUIET, Places
@@ -23,6 +23,7 @@ from penstock import Broker
 from penstock.pipelines import Pipeline
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.jobs.ip_fraud import default_ranges, ip_fraud
+from penstock.pipelines.progress.waiting import waiting
 from penstock.pipelines.running.runner import groups_of
 from penstock.pipelines.running.session import open_session, session_settings
 from penstock.pipelines.steps.address_ranges import AddressRanges
@@ -59,14 +60,13 @@ def show(console: Console, directory: Path, ranges: Path | None, traffic: Traffi
         ranges = directory / "ranges.txt"
         default_ranges(ranges)
     places = places_in(directory)
-    started = time.monotonic()
     with Broker(data_dir=directory / "broker") as broker:
-        console.print(f"broker at {broker.bootstrap_servers}; starting Spark ...", highlight=False)
+        console.print(f"broker at {broker.bootstrap_servers}", highlight=False)
         pipeline = make_pipeline(directory, ranges, broker.bootstrap_servers, places)
         write_spark_defaults(directory / "conf", session_settings(pipeline, None))
-        spark = open_session(pipeline)
+        with waiting(console, "starting Spark", f"Spark {pyspark.__version__} is up"):
+            spark = open_session(pipeline)
         try:
-            console.print(f"Spark {spark.version} after {time.monotonic() - started:.0f} s", highlight=False)
             demo = Demo(spark, pipeline, places, AddressRanges.from_file(ranges).blocks, traffic)
             signal.signal(signal.SIGTERM, lambda *_: demo.interrupt())
             signal.signal(signal.SIGINT, lambda *_: demo.interrupt())

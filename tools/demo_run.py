@@ -16,7 +16,8 @@ from demo_lines import LogLines
 from demo_view import DemoView, Moment, Rate, TopAddresses
 from penstock.pipelines import Pipeline
 from penstock.pipelines.progress.query_progress import QueryProgress
-from penstock.pipelines.running.planning import MAIN_QUERY
+from penstock.pipelines.progress.waiting import waiting
+from penstock.pipelines.running.planning import MAIN_QUERY, sinks_of
 from penstock.pipelines.running.runner import Run, groups_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Demo:
         self._admin = AdminClient(QUIET | {"bootstrap.servers": self._servers})
         self._cluster = open_cluster(self._servers)
         self._groups = list(groups_of(pipeline).values())
+        self._sinks = {sink.name: 0 for sink in sinks_of(pipeline)}
         self._run = Run(spark, pipeline)
         self.lines = LogLines(blocks, traffic.seed)
         self._feed = Feed(self._servers, places.source, self.lines, traffic.rate, traffic.duration_s, traffic.limit)
@@ -64,7 +66,8 @@ class Demo:
 
     def play(self, console: Console) -> list[Entry]:
         self._create_topics()
-        self._run.start()
+        with waiting(console, "opening", "the job is open", doing=lambda: self._run.opening):
+            self._run.start()
         reader = open_reader(self._servers, self._places.counts)
         self._started = time.monotonic()
         self._feed.start()
@@ -110,12 +113,13 @@ class Demo:
             lag=self._lag,
             fraud_share=fraud / parsed if parsed else 0.0,
             queries=queries,
+            written=self._sinks | {sink: rows for query in queries for sink, rows in query.written.items()},
             top=self._top.top(),
         )
 
     def _phase(self) -> str:
         if not self._feed.is_open:
-            return "warming up: Spark compiles its first batches, and lines wait for that"
+            return "Spark plans and compiles the first batches; lines wait for that"
         return "lines come in" if self._feed.is_alive() else "the last lines are worked off"
 
     def _measure_lag(self) -> int:

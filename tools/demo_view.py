@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer
@@ -17,10 +17,19 @@ from rich.text import Text
 
 from penstock.pipelines.progress.live_view import LiveView
 from penstock.pipelines.progress.query_progress import QueryProgress
+from penstock.pipelines.progress.view import BETWEEN_BATCHES
 
 _LINE_EVERY_S = 5.0
 _TOP = 6
-_BAR_WIDTH = 24
+# Columns. The demo's names and numbers fit, up to ten million lines.
+_NUMBER_WIDTH = 15
+_FRAME = 4
+_QUERIES_WIDTH = 74
+_SINKS_WIDTH = 32
+_ADDRESS_WIDTH = 40  # without the bars
+_SHORTEST_BAR = 6
+_ALL_BESIDE = 150  # from here on all tables stand beside each other
+_WIDEST = 220  # longer bars say no more
 _AT_ONCE = 5000
 
 
@@ -38,6 +47,7 @@ class Moment:
     lag: int
     fraud_share: float
     queries: Sequence[QueryProgress] = ()
+    written: Mapping[str, int] = field(default_factory=dict)  # rows by sink; all sinks, from the beginning
     top: Sequence[tuple[str, int, bool]] = ()  # address, requests, is it fraud
 
 
@@ -93,14 +103,27 @@ class DemoView(LiveView):
         super().__init__(console, _LINE_EVERY_S, is_transient=True)
 
     def show(self, moment: Moment) -> None:
-        self.update(lambda: render(moment), lambda: [render_line(moment)])
+        self.update(lambda: render(moment, self.width), lambda: [render_line(moment)])
 
 
-def render(moment: Moment) -> RenderableType:
-    parts: list[RenderableType] = [_numbers(moment), _queries(moment.queries)]
-    if moment.top:
-        parts.append(_addresses(moment.top))
-    return Panel(Group(*parts), title=f"[bold]{moment.phase}[/]", subtitle=_clock(moment), box=box.ROUNDED, width=96)
+def render(moment: Moment, width: int) -> RenderableType:
+    """As wide as the terminal, and from the first moment on as high as it will be: nothing moves when numbers grow."""
+    width = min(width, _WIDEST)
+    inner = width - _FRAME
+    beside = inner - _QUERIES_WIDTH - _SINKS_WIDTH if width >= _ALL_BESIDE else inner - _SINKS_WIDTH
+    sinks, addresses = _sinks(moment.written), _addresses(moment.top, beside - _ADDRESS_WIDTH)
+    parts = [_numbers(moment)]
+    if width >= _ALL_BESIDE:
+        parts.append(_beside(_queries(moment.queries), sinks, addresses))
+    else:
+        parts += [_queries(moment.queries), _beside(sinks, addresses)]
+    return Panel(Group(*parts), title=f"[bold]{moment.phase}[/]", subtitle=_clock(moment), box=box.ROUNDED, width=width)
+
+
+def _beside(*tables: Table) -> Table:
+    grid = Table.grid(padding=0)
+    grid.add_row(*tables)
+    return grid
 
 
 def render_line(moment: Moment) -> str:
@@ -116,18 +139,23 @@ def _top_address(moment: Moment) -> str:
 
 
 def _clock(moment: Moment) -> str:
-    of = f" of {moment.duration_s:.0f} s" if moment.duration_s else " s, Ctrl-C ends it"
-    return f"{moment.elapsed_s:.0f}{of}"
+    if not moment.duration_s:
+        return f"{moment.elapsed_s:.0f} s, Ctrl-C ends it"
+    if moment.elapsed_s <= moment.duration_s:
+        return f"{moment.elapsed_s:.0f} of {moment.duration_s:.0f} s"
+    return f"{moment.elapsed_s:.0f} s"
 
 
 def _numbers(moment: Moment) -> Table:
-    table = Table.grid(padding=(0, 3))
+    table = Table.grid(padding=(0, 3, 0, 1))
     cells = (
         ("produced", f"{moment.produced:,}", f"{moment.produced_rate:,.0f} lines/s"),
         ("processed", f"{moment.processed:,}", f"{moment.processed_rate:,.0f} lines/s"),
         ("lag", f"{moment.lag:,}", "lines to go"),
         ("fraud", f"{moment.fraud_share:.1%}", "of what parsed"),
     )
+    for _ in cells:
+        table.add_column(min_width=_NUMBER_WIDTH, no_wrap=True)
     table.add_row(*(Text(title, style="dim") for title, _, _ in cells))
     table.add_row(*(Text(number, style="bold cyan") for _, number, _ in cells))
     table.add_row(*(Text(unit, style="dim") for _, _, unit in cells))
@@ -135,29 +163,40 @@ def _numbers(moment: Moment) -> Table:
 
 
 def _queries(queries: Sequence[QueryProgress]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, expand=True)
-    for name in ("query", "batch", "batch time", "rows out"):
-        table.add_column(name, justify="right" if name.startswith("batch") else "left")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("query", width=18, no_wrap=True)
+    table.add_column("batch", width=6, justify="right")
+    table.add_column("took", width=7, justify="right")
+    table.add_column("doing", width=30, no_wrap=True)
     for query in queries:
-        is_starting = query.batch_id < 0
-        table.add_row(
-            query.query,
-            "starting" if is_starting else str(query.batch_id),
-            "" if is_starting else f"{query.batch_ms / 1000:.1f} s",
-            "  ".join(f"{sink} [cyan]{count:,}[/]" for sink, count in query.written.items()),
-        )
+        is_first = query.batch_id < 0
+        took = "" if is_first else f"{query.batch_ms / 1000:.1f} s"
+        table.add_row(query.query, "first" if is_first else str(query.batch_id), took, query.doing or BETWEEN_BATCHES)
     return table
 
 
-def _addresses(top: Sequence[tuple[str, int, bool]]) -> Table:
+def _sinks(written: Mapping[str, int]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("top addresses", min_width=15)
-    table.add_column("requests", justify="right")
-    table.add_column("", width=_BAR_WIDTH)
-    table.add_column("")
-    most = max(requests for _, requests, _ in top)
+    table.add_column("written to", width=15, no_wrap=True)
+    table.add_column("rows", width=10, justify="right")
+    for sink, count in written.items():
+        table.add_row(sink, Text(f"{count:,}", style="cyan"))
+    return table
+
+
+def _addresses(top: Sequence[tuple[str, int, bool]], bar_width: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("top addresses", width=15)
+    table.add_column("requests", width=8, justify="right")
+    table.add_column("", width=5)
+    has_bars = bar_width >= _SHORTEST_BAR
+    if has_bars:
+        table.add_column("", width=bar_width)
+    most = max((requests for _, requests, _ in top), default=1)
     for address, requests, is_fraud in top:
-        color = "red" if is_fraud else "green"
-        bar = Bar(most, 0, requests, width=_BAR_WIDTH, color=color)
-        table.add_row(address, f"{requests:,}", bar, Text("fraud", style="red") if is_fraud else "")
+        mark = Text("fraud", style="red") if is_fraud else ""
+        bar = Bar(most, 0, requests, width=bar_width, color="red" if is_fraud else "green")
+        table.add_row(address, f"{requests:,}", mark, *([bar] if has_bars else []))
+    for _ in range(_TOP - len(top)):
+        table.add_row("-")
     return table

@@ -26,9 +26,10 @@ IP_FRAUD = "penstock.pipelines.jobs.ip_fraud"
 START_S = 90.0
 
 
-def penstock(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
+def penstock(*arguments: str, directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "penstock", "pipeline", *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=START_S, check=False)
+    env = os.environ | environment
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=START_S, check=False, env=env)
 
 
 @contextmanager
@@ -57,6 +58,7 @@ def read_until(process: subprocess.Popen[str], pattern: str) -> str:
     for line in process.stdout:
         said += line
         if found := re.search(pattern, line):
+            assert "incubator" not in said  # what Java warns of at every start of Spark
             return found[0]
     raise AssertionError(f"no {pattern!r} in:\n{said}")
 
@@ -154,6 +156,15 @@ def test_it_says_what_is_wrong_when_a_pipeline_cannot_be_found_or_set(
     assert answer.returncode in (1, 2)
     assert expected in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def test_what_java_says_is_shown_when_it_cannot_start(tmp_path: Path) -> None:
+    answer = penstock("run", IP_FRAUD, directory=tmp_path, SPARK_SUBMIT_OPTS="-Xss1k")
+    assert answer.returncode == 1
+    assert "Could not create the Java Virtual Machine" in answer.stderr
+    assert "Spark's Java process did not start" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "starting Spark" in answer.stdout
 
 
 def test_the_checkpoint_is_gone_when_a_pipeline_is_reset(bootstrap: str, tmp_path: Path) -> None:

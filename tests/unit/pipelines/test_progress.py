@@ -3,13 +3,15 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.offsets_json import read_reported
 from penstock.pipelines.progress.metrics import ProgressCollector
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
-from penstock.pipelines.progress.view import ProgressView, render_line
+from penstock.pipelines.progress.view import ProgressView, render_line, render_table
+from penstock.pipelines.progress.waiting import Elapsed, waiting
 from penstock.pipelines.running.postmortem import FailedBatch, first_cause
 
 
@@ -73,6 +75,48 @@ def test_only_what_was_read_is_named_when_a_batch_failed() -> None:
     zero, one, two = (TopicPartition("t", number) for number in range(3))
     ranges = (({zero: 5, one: 4}, {zero: 9, one: 4, two: 1}),)
     assert str(FailedBatch(3, ranges)) == ("topic t, partition 0, offsets 5 to 8; topic t, partition 2, offsets 0 to 0")
+
+
+def drawn(width: int, *queries: QueryProgress) -> list[str]:
+    console = Console(file=io.StringIO(), record=True, width=width)
+    console.print(render_table("pipeline p, 12 s", queries, width))
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_nothing_is_cut_when_the_table_is_drawn(width: int) -> None:
+    written = {"lake": 1_200_345, "fraud_requests": 54_000}
+    main = QueryProgress("fraud/main", 41, 1_234_567, 2100.4, 2500, 3210, "2026-11-16T06:00:00.000Z", written)
+    text = "\n".join(drawn(width, main, QueryProgress("fraud/counts", doing="planning its first batch")))
+    for part in ("pipeline p, 12 s", "41", "2.5 s", "3,210", "lake 1,200,345", "planning its first batch"):
+        assert part in text
+    assert "\u2026" not in text
+    assert ("2026-11-16 06:00:00" in text) is (width >= 130)
+
+
+def test_columns_stay_in_place_when_numbers_grow() -> None:
+    small, large = (
+        QueryProgress("p/main", 0, 5, 1.0, 10, 0),
+        QueryProgress("p/main", 99, 5_000_000, 999, 9000, 90_000),
+    )
+    assert drawn(200, small)[1] == drawn(200, large)[1]
+
+
+def test_a_line_says_what_is_waited_for_when_there_is_no_batch_yet() -> None:
+    assert render_line(QueryProgress("p/main", doing="planning its first batch")) == "p/main: planning its first batch"
+
+
+def test_what_is_waited_for_and_how_long_is_said_when_it_is_drawn() -> None:
+    seconds = iter((10.0, 22.4, 22.4))
+    elapsed = Elapsed("opening", lambda: "the sink lake", now=lambda: next(seconds))
+    assert elapsed.text == "opening: the sink lake ... 12 s"
+
+
+def test_two_lines_are_printed_when_something_is_waited_for_without_a_terminal() -> None:
+    said = io.StringIO()
+    with waiting(Console(file=said), "starting Spark", "Spark is up"):
+        pass
+    assert said.getvalue() == "starting Spark ...\nSpark is up after 0 s\n"
 
 
 def test_the_end_is_told_when_it_comes_before_the_next_line_is_due() -> None:

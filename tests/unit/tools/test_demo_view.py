@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from demo_view import Moment, Rate, TopAddresses, render, render_line
@@ -19,9 +21,10 @@ MOMENT = Moment(
     lag=2600,
     fraud_share=0.0654,
     queries=(
-        QueryProgress("ip-fraud/main", 4, batch_ms=1500, written={"lake": 21_800, "fraudip": 1430}),
-        QueryProgress("ip-fraud/counts"),
+        QueryProgress("ip-fraud/main", 4, batch_ms=1500, doing="writing to lake"),
+        QueryProgress("ip-fraud/counts", doing="planning its first batch"),
     ),
+    written={"lake": 21_800, "fraudip": 1430},
     top=(("203.0.113.9", 300, False), ("91.1.2.3", 150, True)),
 )
 
@@ -30,21 +33,34 @@ def count(window: str, address: str, requests: int) -> bytes:
     return json.dumps({"window_start": window, "address": address, "requests": requests}).encode()
 
 
-def shown(width: int) -> str:
+def shown(width: int, moment: Moment = MOMENT) -> str:
     console = Console(file=io.StringIO(), record=True, width=width)
-    console.print(render(MOMENT))
+    console.print(render(moment, width))
     return console.export_text()
 
 
-def test_all_numbers_are_there_when_the_picture_is_drawn() -> None:
-    text = shown(100)
-    for part in ("24,600", "22,000", "2,600", "6.5%", "lake 21,800", "starting", "203.0.113.9", "fraud", "12 of 60 s"):
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_all_numbers_are_there_when_the_picture_is_drawn(width: int) -> None:
+    text = shown(width)
+    for part in ("24,600", "22,000", "2,600", "6.5%", "21,800", "203.0.113.9", "fraud", "12 of 60 s"):
         assert part in text
-    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "writing to lake" in text
+    assert "planning its first batch" in text
+    assert "\u2026" not in text  # nothing is cut
+    assert {len(line) for line in text.splitlines()} == {width}
 
 
 def test_the_picture_still_fits_when_the_terminal_is_narrow() -> None:
     assert max(len(line) for line in shown(60).splitlines()) <= 60
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_nothing_moves_when_the_first_batch_is_done(width: int) -> None:
+    waiting = QueryProgress("ip-fraud/main", doing="planning its first batch")
+    before = replace(MOMENT, queries=(waiting, MOMENT.queries[1]), written={"lake": 0, "fraudip": 0}, top=())
+    first, later = shown(width, before).splitlines(), shown(width).splitlines()
+    assert len(first) == len(later)
+    assert [line.find("top addresses") for line in first] == [line.find("top addresses") for line in later]
 
 
 def test_a_line_says_the_same_when_there_is_no_terminal() -> None:

@@ -18,6 +18,8 @@ from penstock.cli.options import AsJson, Yes, confirm, on_cluster
 from penstock.runs.topics import RUNS_TOPIC
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from penstock.pipelines import Pipeline
     from penstock.pipelines.running.runner import Run
 
@@ -44,13 +46,18 @@ def run(
     """Run a pipeline until it is interrupted (Ctrl-C, SIGTERM) or, with --once, until it has caught up."""
     _require_spark()
     pipeline = _load(reference, assignments)
+    from rich.console import Console
+
+    from penstock.pipelines.progress.waiting import waiting
     from penstock.pipelines.running.runner import Run
     from penstock.pipelines.running.session import open_session
 
+    console = Console()
     with _pipeline_errors():
-        spark = open_session(pipeline, master)
+        with waiting(console, "starting Spark", "Spark is up"):
+            spark = open_session(pipeline, master)
         try:
-            _watch(Run(spark, pipeline, once=once))
+            _watch(console, Run(spark, pipeline, once=once))
         finally:
             spark.stop()
 
@@ -175,17 +182,16 @@ def _require_spark() -> None:
         raise CliError("pipelines need PySpark, which is not installed", INSTALL_SPARK) from error
 
 
-def _watch(run: Run) -> None:
-    from rich.console import Console
-
+def _watch(console: Console, run: Run) -> None:
     from penstock.pipelines.progress.metrics import serve
     from penstock.pipelines.progress.view import ProgressView
+    from penstock.pipelines.progress.waiting import waiting
 
-    console = Console()
     # After the session is there, since Spark puts a handler of its own in place, and before the queries start.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: run.stop())
-    run.start()
+    with waiting(console, "opening", f"pipeline {run.pipeline.name} is open", doing=lambda: run.opening):
+        run.start()
     port = run.pipeline.settings.metrics_port
     if port >= 0:
         console.print(f"metrics on http://127.0.0.1:{serve(run.pipeline.name, run.progress, port)}/metrics")

@@ -34,6 +34,11 @@ class LiveView:
         if self._live is not None:
             self._live.stop()
 
+    @property
+    def width(self) -> int:
+        """Of the terminal as it is now."""
+        return self._console.width
+
     def update(
         self, render: Callable[[], RenderableType], lines: Callable[[], Iterable[str]], is_last: bool = False
     ) -> None:

@@ -19,6 +19,7 @@ class QueryProgress:
     lag: int = 0  # records that are there and not yet read
     watermark: str = ""
     written: Mapping[str, int] = field(default_factory=dict)  # by sink, since the start
+    doing: str = ""  # what it is busy with at this moment, for people
 
 
 def advance(before: QueryProgress, report: Mapping[str, Any], written: Mapping[str, int]) -> QueryProgress:

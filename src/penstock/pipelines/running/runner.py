@@ -62,6 +62,7 @@ class Run:
     once: bool = False
     queries: list[RunningQuery] = field(default_factory=list)
     id: str = ""
+    opening: str = ""  # what `start` is busy with, for people
     _stopping: threading.Event = field(default_factory=threading.Event)
     _restarting: threading.Event = field(default_factory=threading.Event)
     _ending: threading.Event = field(default_factory=threading.Event)  # of the queries that run now
@@ -126,7 +127,7 @@ class Run:
         return self._status.view.state
 
     def progress(self) -> list[QueryProgress]:
-        return [running.progress for running in self.queries]
+        return [replace(running.progress, doing=_doing(running)) for running in self.queries]
 
     def _ask(self, verb: Verb) -> None:
         decision = self._status.ask(verb)
@@ -152,11 +153,14 @@ class Run:
     def _begin(self, plans: tuple[QueryPlan, ...]) -> None:
         try:
             for sink in sinks_of(self.pipeline):
+                self.opening = f"the sink {sink.name}"
                 opened = _open_sink(sink, self.spark, self.pipeline.settings)
                 self._opened[sink.name] = self._to_close.enter_context(closing(opened))
+            self.opening = "the sources"
             rows = self._read()
             self._follow_progress()
             for plan in plans:
+                self.opening = f"the query {plan.name}"
                 self.queries.append(self._start(plan, rows))
         except BaseException:
             with self._to_close:
@@ -321,6 +325,14 @@ def _trigger(trigger: str, once: bool) -> dict[str, Any]:
 
 def _is_busy(query: StreamingQuery) -> bool:
     return query.isActive and bool(query.status.get("isTriggerActive"))
+
+
+def _doing(running: RunningQuery) -> str:
+    if running.writing.is_held:
+        return "held"
+    if busy_with := running.writing.busy_with:
+        return f"writing to {busy_with.removeprefix('the sink ').partition(' (')[0]}"
+    return "planning its first batch" if running.progress.batch_id < 0 else ""
 
 
 def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Pipeline
+from penstock.pipelines.running.gateway import start_gateway
 from penstock.pipelines.running.planning import sinks_of
 from penstock.pipelines.spark_settings import ADAPTIVE
 
@@ -55,7 +56,9 @@ def open_session(pipeline: Pipeline, master: str | None = None) -> SparkSession:
             os.environ.setdefault(name, value)
     if "spark.pyspark.python" in chosen:
         os.environ["PYSPARK_PYTHON"] = chosen["spark.pyspark.python"]  # all that PySpark itself looks at
-    builder = SparkSession.builder.appName(f"penstock-{pipeline.name}")
+    chosen["spark.app.name"] = f"penstock-{pipeline.name}"
+    start_gateway(chosen)
+    builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
