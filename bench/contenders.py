@@ -32,7 +32,7 @@ SETTINGS = {"log.cleaner.backoff.ms": "1000", "log.segment.delete.delay.ms": "10
 
 def _make_penstock(directory: Path, config: Mapping[str, str] = {}) -> ServerProcess:
     """With bytecode, as a package has it once it is installed; the first start writes it. Where the environment forbids
-    to write bytecode, every start would compile the sources again, which takes as long as the rest of it."""
+    to write bytecode, every start would compile the sources again, which takes longer than all the rest."""
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
     return BrokerProcess(directory / "data", config={**SETTINGS, **config}, environment=bytecode)
 

@@ -36,12 +36,13 @@ def start_gateway(settings: Mapping[str, str]) -> None:
     told = Telling(reading)
     told.start()
     try:
-        gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]  # PySpark's own
+        try:
+            gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]  # PySpark's own
+        finally:
+            os.close(writing)  # Java has its own, and the pipe ends when Java does
     except PySparkRuntimeError as error:
-        os.close(writing)
         told.join(_LAST_WORDS_S)
         raise PipelineError("Spark's Java process did not start", "What Java said is above.") from error
-    os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 

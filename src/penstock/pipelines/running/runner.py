@@ -329,7 +329,7 @@ def _is_busy(query: StreamingQuery) -> bool:
 
 def _doing(running: RunningQuery) -> str:
     if running.writing.is_held:
-        return "held"
+        return "on hold"
     if busy_with := running.writing.busy_with:
         return f"writing to {busy_with.removeprefix('the sink ').partition(' (')[0]}"
     return "planning its first batch" if running.progress.batch_id < 0 else ""
