@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.broker.authorizer import Authorizer
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
@@ -40,6 +41,7 @@ class Broker:
     groups: GroupRuntime
     transactions: TransactionRuntime
     topic_creation: TopicCreation
+    metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""
