@@ -153,10 +153,10 @@ def compute_crc(data: Buffer, position: int, size: int) -> int:
     which the allocator maps fresh pages (tried whole: a third slower at 1 MB, most of it page faults). Bench: produce 1
     KiB.
     """
-    view = memoryview(data)[position + CRC_START : position + size]
-    if len(view) <= _CRC_PIECE_SIZE:
-        crc: int = google_crc32c.value(bytes(view))
+    if size <= _CRC_PIECE_SIZE:
+        crc: int = google_crc32c.value(bytes(data[position + CRC_START : position + size]))
         return crc
+    view = memoryview(data)[position + CRC_START : position + size]
     crc = 0
     for start in range(0, len(view), _CRC_PIECE_SIZE):
         crc = google_crc32c.extend(crc, bytes(view[start : start + _CRC_PIECE_SIZE]))

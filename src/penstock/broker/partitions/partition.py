@@ -68,15 +68,16 @@ class Partition:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> AppendResult:
-        state, log = self.state, self.log
-        if not can_append(len(state.isr), log.settings.min_insync_replicas, acks):
+        _, _, isr, _, leader_epoch, _, _, _ = self.state
+        in_sync_count, log = len(isr), self.log
+        if not can_append(in_sync_count, log.settings.min_insync_replicas, acks):
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {len(state.isr)} in-sync replicas, "
+                f"{self.topic_partition} has {in_sync_count} in-sync replicas, "
                 f"min.insync.replicas is {log.settings.min_insync_replicas}",
             )
-        result = log.append_as_leader(records, state.leader_epoch, now_ms, origin, transaction_version)
-        if len(state.isr) == 1:
+        result = log.append_as_leader(records, leader_epoch, now_ms, origin, transaction_version)
+        if in_sync_count == 1:
             log.advance_high_watermark_to_end()
             if self.waiters:
                 self.notify(len(records))

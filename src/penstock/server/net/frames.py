@@ -76,6 +76,10 @@ class FrameAssembler:
         self._head = bytes(data[position:])
         return None
 
+    def waiting_size(self) -> int:
+        """Bytes of the whole frames and of the one under assembly."""
+        return self.assembled_size + sum(map(len, self.whole))
+
     def discard(self) -> None:
         """The connection is over: nothing that arrived is of use to anybody."""
         self.whole.clear()
