@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 ResultType = TypeVar("ResultType")
+AnswerType = TypeVar("AnswerType")
 
 
 class Ticket(Generic[ResultType]):
@@ -27,3 +29,17 @@ class Ticket(Generic[ResultType]):
             return self.result
         self._future = asyncio.get_running_loop().create_future()
         return await self._future
+
+
+def answer_with(
+    show: Callable[[ResultType], AnswerType], ticket: Ticket[ResultType]
+) -> AnswerType | Awaitable[AnswerType]:
+    """The answer to a request: now if the reply is there already, which saves a task and a turn of the loop (8 us of a
+    heartbeat's 20). Bench: rebalance.
+    """
+    result = ticket.result
+    return _answer_later(show, ticket) if result is None else show(result)
+
+
+async def _answer_later(show: Callable[[ResultType], AnswerType], ticket: Ticket[ResultType]) -> AnswerType:
+    return show(await ticket.wait())

@@ -66,10 +66,13 @@ class Member(NamedTuple):
     is_new: bool = False
 
     def metadata(self, protocol_name: str | None) -> bytes | None:
-        return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), None)
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return None
 
     def protocol_names(self) -> frozenset[str]:
-        return frozenset(protocol.name for protocol in self.protocols)
+        return frozenset([name for name, _ in self.protocols])
 
 
 class InitialDelay(NamedTuple):

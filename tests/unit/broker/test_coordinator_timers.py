@@ -1,0 +1,121 @@
+"""The timers of a coordinator on a loop whose time is virtual: put off, brought forward, cancelled, forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
+
+
+class SkippingSelector(selectors.SelectSelector):
+    """Does not wait: its clock is moved on by as much as it was to wait."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    def __init__(self, selector: SkippingSelector) -> None:
+        self._clock = selector
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self._clock.now
+
+
+class Key(NamedTuple):
+    partition: int
+    name: str
+
+
+A, B = Key(0, "a"), Key(1, "b")
+
+
+class Fired:
+    """What fired, with the time in milliseconds."""
+
+    def __init__(self) -> None:
+        self.timers: CoordinatorTimers[Key] = CoordinatorTimers(self._note)
+        self.seen: list[tuple[str, int]] = []
+
+    def _note(self, key: Key) -> None:
+        self.seen.append((key.name, now_ms()))
+
+
+def now_ms() -> int:
+    return round(asyncio.get_running_loop().time() * 1000)
+
+
+def run(use: Callable[[Fired, int], Awaitable[None]]) -> list[tuple[str, int]]:
+    """What fired in the end, with the milliseconds since the beginning."""
+    loop = SkippingLoop(SkippingSelector())
+    fired = Fired()
+
+    async def begin() -> int:
+        start = now_ms()
+        await use(fired, start)
+        await asyncio.sleep(100)
+        return start
+
+    try:
+        start = loop.run_until_complete(begin())
+    finally:
+        loop.close()
+    return [(name, at_ms - start) for name, at_ms in fired.seen]
+
+
+def test_timer_fires_once_and_at_its_last_deadline_when_it_is_put_off() -> None:
+    async def use(fired: Fired, start: int) -> None:
+        fired.timers.apply([(A, 1000)])
+        for _ in range(5):
+            await asyncio.sleep(0.9)
+            fired.timers.apply([(A, 1000)])
+
+    assert run(use) == [("a", 5500)]
+
+
+def test_timer_fires_earlier_when_it_is_brought_forward() -> None:
+    async def use(fired: Fired, start: int) -> None:
+        fired.timers.apply([(A, 5000)])
+        fired.timers.apply([(A, 9000)])
+        fired.timers.apply([(A, 200)])
+
+    assert run(use) == [("a", 200)]
+
+
+def test_timer_does_not_fire_when_it_is_cancelled_after_it_was_put_off() -> None:
+    async def use(fired: Fired, start: int) -> None:
+        fired.timers.apply([(A, 1000), (B, 1000)])
+        await asyncio.sleep(0.5)
+        fired.timers.apply([(A, 1000)])
+        await asyncio.sleep(0.7)  # the loop's own timer is over
+        fired.timers.apply([(A, None)])
+
+    assert run(use) == [("b", 1000)]
+
+
+def test_timer_is_another_when_it_is_set_again_after_its_partition_was_forgotten() -> None:
+    async def use(fired: Fired, start: int) -> None:
+        fired.timers.apply([(A, 1000), (B, 1000)])
+        forgotten = fired.timers.forget(A.partition)
+        fired.timers.apply([(A, 2000)])
+        await asyncio.sleep(1.5)  # the forgotten ones come up before they are cancelled
+        for handle in forgotten:
+            handle.cancel()
+
+    assert run(use) == [("b", 1000), ("a", 2000)]
+
+
+def test_timer_can_be_set_again_when_it_fires() -> None:
+    async def use(fired: Fired, start: int) -> None:
+        fired.timers.apply([(A, 300)])
+        await asyncio.sleep(0.5)
+        fired.timers.apply([(A, 300)])
+
+    assert run(use) == [("a", 300), ("a", 800)]
