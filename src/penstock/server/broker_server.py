@@ -7,6 +7,7 @@ import functools
 import logging
 import random
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_topic_id, new_uuid
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
 from penstock.log.storage.files import Files
@@ -57,19 +59,20 @@ class Surroundings(NamedTuple):
     files: Files
     chance: random.Random
     stopwatch: Stopwatch = REAL_TIME
+    cleaner: CleanerProcess | None = None  # it sees the real disk and the real time alone
 
 
 class BrokerServer:
     """Start with `BrokerServer.start`, end with `stop`."""
 
     def __init__(
-        self, broker: Broker, store: Store, listeners: Sequence[TcpListener], stopwatch: Stopwatch = REAL_TIME
+        self, broker: Broker, store: Store, listeners: Sequence[TcpListener], housekeeping: Housekeeping
     ) -> None:
         self.broker = broker
         self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
         self._store = store
         self._listeners = listeners
-        self.housekeeping = Housekeeping(broker, stopwatch)
+        self.housekeeping = housekeeping
         self.is_stopping = False
 
     # -------------------------------------------------------------------------------------------- starting
@@ -84,7 +87,8 @@ class BrokerServer:
         files: Files | None = None,
     ) -> BrokerServer:
         """With `is_temporary` the metadata stays in memory, because nobody will open the data again."""
-        surroundings = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom())
+        cleaner = _find_cleaner() if files is None else None
+        surroundings = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom(), cleaner=cleaner)
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
@@ -114,9 +118,9 @@ class BrokerServer:
         metadata = await _open_metadata(config, store, listeners, surroundings)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
         try:
-            server = cls(
-                _assemble(metadata, directories, metrics, surroundings), store, listeners, surroundings.stopwatch
-            )
+            broker = _assemble(metadata, directories, metrics, surroundings)
+            housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
+            server = cls(broker, store, listeners, housekeeping)
             server._connect()
         except BaseException:
             directories.close(clean=False)
@@ -191,6 +195,15 @@ def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
         send_buffer_size=_if_given(config, "socket.send.buffer.bytes", network.socket_send_buffer_bytes),
         receive_buffer_size=_if_given(config, "socket.receive.buffer.bytes", network.socket_receive_buffer_bytes),
     )
+
+
+def _find_cleaner() -> CleanerProcess | None:
+    """Not started yet: that is for the first log that is worth cleaning."""
+    command = find_command()
+    if command is None:
+        logger.info("compaction will run in a thread: %s is no Python interpreter", sys.executable or "sys.executable")
+        return None
+    return CleanerProcess(command)
 
 
 async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> list[TcpListener]:

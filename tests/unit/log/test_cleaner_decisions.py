@@ -7,6 +7,7 @@ import pytest
 from penstock.log.compaction.decisions import (
     LogBounds,
     SegmentDirt,
+    SegmentLimits,
     SourceSegment,
     decide_first_dirty,
     group_segments,
@@ -95,7 +96,8 @@ def source(base: int, end: int, size: int = 100, index_bytes: int = 0) -> Source
 def limited(name: str, value: int) -> Callable[[list[SourceSegment]], list[list[int]]]:
     def run(sources: list[SourceSegment]) -> list[list[int]]:
         return [
-            [each.base_offset for each in group] for group in group_segments(sources, with_settings(**{name: value}))
+            [each.base_offset for each in group]
+            for group in group_segments(sources, SegmentLimits.of(with_settings(**{name: value})))
         ]
 
     return run

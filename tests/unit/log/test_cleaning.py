@@ -445,7 +445,7 @@ class TestTrouble:
         assert log.compaction.can_replace(step)
         log.truncate_to(100)
         assert not log.compaction.can_replace(step)
-        log.compaction.end_cleaning(cleaning)
+        log.compaction.end_cleaning(cleaning.outcome)
         assert log.compaction.cleaned_end is None
 
     def test_partition_goes_offline_when_putting_in_place_fails(self, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class Attempt:
                     step.commit(self.files)
                     self.log.compaction.replace_segments(step, LATER)
                     self.replaced_until = ends[bases.index(step.replaced[-1])]
-        self.log.compaction.end_cleaning(cleaning)
+        self.log.compaction.end_cleaning(cleaning.outcome)
 
     def die_at(self, number: int) -> None:
         """From here on, nothing reaches the disk."""

@@ -1,43 +1,43 @@
-"""Compaction at run time: picks the dirtiest log, cleans it in slices in a thread, puts the results in place.
+"""Compaction at run time: picks the dirtiest log, has it cleaned, puts the results in place.
 
-The thread reads sealed segments and writes new files; it shares nothing with the loop. The log itself changes on the
-loop only, in the one turn in which a cleaned segment takes the place of the old ones (0.2 ms for a few segments).
+The cleaning reads sealed segments and writes new files, in a process of its own (`cleaning_runs`); it shares nothing
+with the loop. The log itself changes on the loop only, in the one turn in which a cleaned segment takes the place of
+the old ones (0.2 ms for a few segments).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from penstock.broker.upkeep.compaction_pacing import (
-    MAX_SLICE_SECONDS,
-    REAL_TIME,
-    SLICE_SECONDS,
-    Pacing,
-    Slice,
-    Stopwatch,
-    decide_lateness,
+from penstock.broker.upkeep.cleaning_runs import (
+    Circumstances,
+    CleanerThread,
+    CleaningRun,
+    ProcessRun,
+    SlicedRun,
+    Slicing,
 )
+from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.retention import apply_retention
 from penstock.core.clock import Clock
 from penstock.core.config.sections import CleanerSection
 from penstock.core.metrics.counters import CleanerMetrics
 from penstock.core.types import TopicPartition
-from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleanerLimits, Cleaning
+from penstock.log.compaction.cleaned_segment import Replacement, remove_leftovers
+from penstock.log.compaction.cleaning import CleanerLimits, Cleaning, CleaningOutcome
 from penstock.log.compaction.decisions import Dirt
+from penstock.log.compaction.worker.process import CleanerProcess, WorkerLostError, WorkerUnavailableError
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files
 from penstock.log.storage.scan import CorruptLogError
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger("penstock.broker.upkeep.compaction")
-
-Result = TypeVar("Result")
 
 # Logs looked at before other work gets a turn of the loop: about 1 ms.
 _LOGS_PER_TURN = 50
@@ -62,35 +62,41 @@ class Compaction:
         metrics: CleanerMetrics,
         is_stopping: Callable[[], bool],
         stopwatch: Stopwatch = REAL_TIME,
+        process: CleanerProcess | None = None,
     ) -> None:
+        """Without a process, cleanings run in a thread."""
         self._logs = logs
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._is_stopping = is_stopping
-        self._pacing = Pacing()
-        self._stopwatch = stopwatch
-        self._load = _LoopLoad(stopwatch)
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="penstock-cleaner")
+        self._slicing = Slicing(stopwatch, metrics)
+        self._process = process
+        self._retirement: asyncio.TimerHandle | None = None
+        self._thread = CleanerThread()
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
 
     async def run(self) -> None:
         """Clean whatever is worth it, the dirtiest first, until nothing is. A log whose disk refuses is left for the
         next time.
         """
-        settings = self._settings()
-        if not settings.log_cleaner_enable:
+        if not self._settings().log_cleaner_enable:
             return
         refused: set[PartitionLog] = set()
         while not self._is_stopping():
             candidate = await self._choose(refused)
             if candidate is None:
                 return
+            self._keep_process()
             if not await self._clean(candidate):
                 refused.add(candidate.log)
+            self._retire_process_later()
 
     def close(self) -> None:
-        self._executor.shutdown(wait=True)
+        self._keep_process()
+        if self._process is not None:
+            self._thread.begin(self._process.end)
+        self._thread.close()
 
     def uncleanable_logs(self) -> list[PartitionLog]:
         """Without those that were deleted since."""
@@ -139,23 +145,26 @@ class Compaction:
         """Whether it got on; False when there is no use in trying again at once."""
         log, dirt = candidate
         started_ms = self._clock.monotonic_ms()
-        finished: Cleaning | None = None
+        outcome: CleaningOutcome | None = None
         try:
             cleaning = log.compaction.begin_cleaning(dirt, self._clock.now_ms(), self._limits())
-            if await self._work(log, cleaning):
-                finished = cleaning
+            outcome = await self._work(log, cleaning)
         except CorruptLogError as error:
-            self.uncleanable[log.topic_partition] = Uncleanable(log, str(error))
-            logger.error("%s is not compacted any more: %s", log.topic_partition, error)
-        except OSError as error:
+            self._give_up_for_good(log, error)
+        except (OSError, WorkerLostError) as error:
+            self._metrics.cleanings_failed += 1
             logger.warning("%s could not be compacted and is tried again later: %s", log.topic_partition, error)
+        except WorkerUnavailableError as error:
+            self._process = None
+            logger.warning("compaction goes on in a thread of the broker, slowly: %s", error)
+            return True
         except ApiError as error:
             logger.error("%s: %s", log.topic_partition, error)
         finally:
-            log.compaction.end_cleaning(finished)
-        if finished is None:
+            log.compaction.end_cleaning(outcome)
+        if outcome is None:
             return False
-        self._report(log, finished, self._clock.monotonic_ms() - started_ms)
+        self._report(log, outcome, self._clock.monotonic_ms() - started_ms)
         return await self._apply_retention(log)
 
     def _limits(self) -> CleanerLimits:
@@ -166,52 +175,56 @@ class Compaction:
             max(settings.log_cleaner_io_buffer_size, 1),
         )
 
-    async def _work(self, log: PartitionLog, cleaning: Cleaning) -> bool:
-        """Whether it was finished; False when the broker stops, or the log was cut or deleted meanwhile."""
-        steps = cleaning.steps()
+    def _give_up_for_good(self, log: PartitionLog, error: CorruptLogError) -> None:
+        if log.compaction.was_cut:
+            return  # while it was read: what is missing was taken away on purpose
+        self.uncleanable[log.topic_partition] = Uncleanable(log, str(error))
+        logger.error("%s is not compacted any more: %s", log.topic_partition, error)
+
+    async def _work(self, log: PartitionLog, cleaning: Cleaning) -> CleaningOutcome | None:
+        """None when the broker stops, or the log was cut or deleted meanwhile."""
+        run = self._begin_run(log, cleaning)
         files = cleaning.request.files
         try:
-            while not self._is_stopping():
-                progress = await self._in_thread(lambda: _run_slice(steps, self._stopwatch))
-                self._metrics.count_slice(progress.passed)
-                replacement = progress.replacement
-                if replacement is not None:
-                    if not log.compaction.can_replace(replacement):
-                        return False
-                    await self._replace(log, replacement, files)
-                    await self._in_thread(lambda: files.sync_directory(log.directory))
-                if progress.is_done:
-                    return True
-                pause = self._pacing.pause_after(
-                    Slice(progress.passed, progress.used, progress.size),
-                    self._load.busy,
-                    self._settings().log_cleaner_io_max_bytes_per_second,
-                )
-                await self._load.rest(pause)
-            return False
+            while (replacement := await run.next_replacement()) is not None:
+                if not log.compaction.can_replace(replacement):
+                    return None
+                await self._replace(log, replacement, files)
+                await self._thread.run(lambda: files.sync_directory(log.directory))
+            return run.outcome
         finally:
-            await self._in_thread(steps.close)  # removes what was being written
+            is_over = await run.close()
+            # An offline log is left as it is: its next start knows what half a replacement means.
+            if run.outcome is None and is_over and log.offline_reason is None:
+                with contextlib.suppress(OSError):  # the next cleaning tries again
+                    await self._thread.run(lambda: remove_leftovers(files, str(log.directory)))
+
+    def _begin_run(self, log: PartitionLog, cleaning: Cleaning) -> CleaningRun:
+        circumstances = Circumstances(
+            lambda: not self._is_stopping() and log.offline_reason is None,
+            lambda: self._settings().log_cleaner_io_max_bytes_per_second,
+        )
+        if self._process is not None:
+            return ProcessRun(cleaning, self._process, self._thread, circumstances)
+        return SlicedRun(cleaning, self._slicing, self._thread, circumstances)
 
     async def _replace(self, log: PartitionLog, replacement: Replacement, files: Files) -> None:
         try:
-            await self._in_thread(lambda: replacement.commit(files))
+            await self._thread.run(lambda: replacement.commit(files))
         except OSError as error:
             # Nobody knows whether the next start will complete it, so nothing may be changed before that.
             raise log.availability.fail("replacing compacted segments", error) from error
         log.compaction.replace_segments(replacement, self._clock.now_ms())
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-    def _report(self, log: PartitionLog, cleaning: Cleaning, elapsed_ms: int) -> None:
-        done, metrics = cleaning.statistics, self._metrics
+    def _report(self, log: PartitionLog, outcome: CleaningOutcome, elapsed_ms: int) -> None:
+        done, metrics = outcome.statistics, self._metrics
         metrics.count_cleaning(done.bytes_read, done.bytes_written, done.records_read - done.records_kept)
         metrics.max_buffer_utilization_percent = int(100 * done.map_utilization)
         metrics.max_clean_time_seconds = elapsed_ms // 1000
         logger.info(
             "compacted %s up to offset %d in %d ms: %d of %d records stay, %d of %d bytes",
             log.topic_partition,
-            cleaning.end_offset,
+            outcome.end_offset,
             elapsed_ms,
             done.records_kept,
             done.records_read,
@@ -228,48 +241,15 @@ class Compaction:
             return False
         return True
 
+    # -------------------------------------------------------------------------------------------- the process
 
-class _Progress(NamedTuple):
-    passed: float
-    used: float
-    size: int
-    replacement: Replacement | None
-    is_done: bool
+    def _retire_process_later(self) -> None:
+        """An idle broker has no second process."""
+        if self._process is not None and self._process.process_id is not None:
+            loop = asyncio.get_running_loop()
+            self._retirement = loop.call_later(self._process.idle_seconds, self._thread.begin, self._process.end)
 
-
-def _run_slice(steps: Iterator[int | Replacement], stopwatch: Stopwatch) -> _Progress:
-    """A slice is measured by what it takes of a processor: the loop keeps nothing from a thread that waits for its
-    turn, and a busy one would otherwise use up every slice with its own work.
-    """
-    started, used_before = stopwatch.passed(), stopwatch.used()
-    size = 0
-    replacement: Replacement | None = None
-    is_done = True
-    for step in steps:
-        if isinstance(step, Replacement):
-            replacement, is_done = step, False
-            break
-        size += step
-        if stopwatch.used() - used_before >= SLICE_SECONDS or stopwatch.passed() - started >= MAX_SLICE_SECONDS:
-            is_done = False
-            break
-    return _Progress(stopwatch.passed() - started, stopwatch.used() - used_before, size, replacement, is_done)
-
-
-class _LoopLoad:
-    """How busy the loop is, from 0 to 1: by the processor's account of its thread, and by how late it wakes us. The
-    first misses a loop that other processes keep from running, the second one with many small things to do.
-    """
-
-    def __init__(self, stopwatch: Stopwatch) -> None:
-        self._stopwatch = stopwatch
-        self.busy = 1.0  # until something is known
-        self._wall = self._used = 0.0
-
-    async def rest(self, seconds: float) -> None:
-        started = self._stopwatch.passed()
-        await asyncio.sleep(seconds)
-        wall, used = self._stopwatch.passed(), self._stopwatch.used()
-        by_processor = (used - self._used) / max(wall - self._wall, 1e-9)
-        self._wall, self._used = wall, used
-        self.busy = (self.busy + max(by_processor, decide_lateness(wall - started - seconds))) / 2
+    def _keep_process(self) -> None:
+        if self._retirement is not None:
+            self._retirement.cancel()
+            self._retirement = None

@@ -14,6 +14,7 @@ from penstock.broker.upkeep.compaction import Compaction
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.retention import apply_retention
 from penstock.core.limits import WRITE_BACK_BYTES
+from penstock.log.compaction.worker.process import CleanerProcess
 from penstock.log.directories.checkpoint_write import CheckpointCapture
 from penstock.log.upkeep.write_back import WriteBack, WriteBackRange, start_write_back
 from penstock.protocol.errors import ApiError
@@ -49,7 +50,7 @@ class Chore(NamedTuple):
 
 
 class Housekeeping:
-    def __init__(self, broker: Broker, stopwatch: Stopwatch = REAL_TIME) -> None:
+    def __init__(self, broker: Broker, stopwatch: Stopwatch = REAL_TIME, cleaner: CleanerProcess | None = None) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._write_back = WriteBack()
@@ -63,6 +64,7 @@ class Housekeeping:
             broker.metrics.cleaner,
             self._stopping.is_set,
             stopwatch,
+            cleaner,
         )
         self.chores: tuple[Chore, ...] = (
             Chore("retention", lambda: broker.config.upkeep.log_retention_check_interval_ms, self._apply_retention),
@@ -95,7 +97,7 @@ class Housekeeping:
         """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
-        self.compaction.close()
+        await asyncio.to_thread(self.compaction.close)
 
     async def _repeat(self, chore: Chore) -> None:
         """A supervisor: a chore that fails is logged and tried again next time."""

@@ -293,6 +293,7 @@ class CleanerMetrics(CounterSet):
         "bytes_read",
         "bytes_written",
         "cleanings",
+        "cleanings_failed",
         "last_run_ms",
         "max_buffer_utilization_percent",
         "max_clean_time_seconds",
@@ -305,6 +306,7 @@ class CleanerMetrics(CounterSet):
 
     def __init__(self) -> None:
         self.cleanings = 0
+        self.cleanings_failed = 0
         self.bytes_read = 0
         self.bytes_written = 0
         self.records_removed = 0

@@ -365,6 +365,13 @@ METRICS: tuple[Metric, ...] = (
         ),
         ("cleanings_total", _C, "cleanings", "cleaner.cleanings", "Logs compacted, each time counted."),
         (
+            "cleanings_failed_total",
+            _C,
+            "cleanings",
+            "cleaner.cleanings_failed",
+            "Cleanings given up, because a disk refused or the cleaner's process ended; each is tried again.",
+        ),
+        (
             "cleaner_bytes_read_total",
             _C,
             "bytes",
@@ -390,7 +397,7 @@ METRICS: tuple[Metric, ...] = (
             _H,
             "milliseconds",
             "cleaner.slice_time_ms",
-            "How long compaction worked between two turns of the event loop.",
+            "How long compaction worked between two turns of the event loop, where it runs in a thread.",
         ),
         (
             "group_sessions_expired_total",

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from penstock.core.log_settings import LogSettings
 from penstock.core.types import NO_TIMESTAMP, Buffer
 from penstock.log.formats import names
 from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
@@ -54,11 +53,11 @@ class Replacement(NamedTuple):
 class CleanedSegment:
     """Written front to back, with its indexes; `finish` makes it durable."""
 
-    def __init__(self, files: Files, directory: str, base_offset: int, settings: LogSettings) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, index_interval_bytes: int) -> None:
         self._files = files
         self._directory = directory
         self._base_offset = base_offset
-        self._interval_bytes = settings.index_interval_bytes
+        self._interval_bytes = index_interval_bytes
         self._offset_index = OffsetIndex(base_offset)
         self._time_index = TimeIndex(base_offset)
         self._newest = (NO_TIMESTAMP, base_offset)

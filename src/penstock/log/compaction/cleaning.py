@@ -1,9 +1,12 @@
-"""One cleaning of one log, in small steps, for a thread of its own.
+"""One cleaning of one log, in small steps, for a process or a thread of its own.
 
 Two passes. The first reads the dirty part and remembers the last offset of each key, as far as the memory reaches. The
 second copies the log up to there, segment group by segment group, and leaves out what is superseded. Everything it
 needs was captured on the owner's thread (`LogCompaction.begin_cleaning`); sealed segments do not change, so nothing is
 shared. When a group is done it is handed out as a `Replacement`, which only the owner may put in place.
+
+The directory is locked meanwhile: a process that outlived its broker may still be cleaning the same log
+(`penstock.log.compaction.worker`), and the two would write files of the same names.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.log.compaction.batches import (
     BatchDecision,
@@ -27,7 +29,7 @@ from penstock.log.compaction.batches import (
     retain_records,
 )
 from penstock.log.compaction.cleaned_segment import CleanedSegment, Replacement, remove_leftovers
-from penstock.log.compaction.decisions import SourceSegment, group_segments
+from penstock.log.compaction.decisions import SegmentLimits, SourceSegment, group_segments
 from penstock.log.compaction.offset_map import OffsetMap, Survivors
 from penstock.log.compaction.transactions import TransactionFilter
 from penstock.log.state.replay import read_marker
@@ -55,7 +57,7 @@ class CleaningRequest(NamedTuple):
     topic_partition: TopicPartition
     directory: str
     files: Files
-    settings: LogSettings
+    segment_limits: SegmentLimits
     sources: Sequence[SourceSegment]  # from the beginning of the log to the first segment that cannot be cleaned
     first_dirty_offset: int
     aborted: Sequence[AbortedTransaction]
@@ -75,8 +77,14 @@ class CleaningStatistics:
     map_utilization: float = 0.0
 
 
+class CleaningOutcome(NamedTuple):
+    end_offset: int  # the log is clean up to here
+    delete_horizon_ms: int | None  # when the next tombstone or marker may go
+    statistics: CleaningStatistics
+
+
 class Cleaning:
-    """`steps` does it; `end_offset`, `delete_horizon_ms` and `statistics` say what was done."""
+    """`steps` does it; `outcome` says what was done."""
 
     def __init__(self, request: CleaningRequest) -> None:
         self.request = request
@@ -92,11 +100,23 @@ class Cleaning:
         """The log is clean up to here."""
         return self._offsets.latest_offset + 1
 
+    @property
+    def outcome(self) -> CleaningOutcome:
+        return CleaningOutcome(self.end_offset, self.delete_horizon_ms, self.statistics)
+
     def steps(self) -> Generator[int | Replacement, None, None]:
         """A number of bytes read or written after each small step; a Replacement when one is ready, and the next step
-        expects that it is in place. CorruptLogError when a batch is damaged, OSError when the disk fails; closing it
-        early leaves nothing behind.
+        expects that it is in place. CorruptLogError when a batch is damaged, OSError when the disk fails,
+        BlockingIOError when somebody else cleans the log. Closing it early leaves nothing behind but a Replacement that
+        the owner did not commit (`remove_leftovers`).
         """
+        lock = self.request.files.lock_directory(self.request.directory)
+        try:
+            yield from self._steps()
+        finally:
+            lock.close()
+
+    def _steps(self) -> Iterator[int | Replacement]:
         request = self.request
         remove_leftovers(request.files, request.directory)
         try:
@@ -105,7 +125,7 @@ class Cleaning:
                 yield 0
             covered = [source for source in request.sources if source.base_offset < self.end_offset]
             yield from self._sync(covered)
-            for group in group_segments(covered, request.settings):
+            for group in group_segments(covered, request.segment_limits):
                 yield from self._clean_group(group)
         except ApiError as error:
             raise CorruptLogError(request.directory, 0, error.message or error.code.name) from error
@@ -168,7 +188,9 @@ class Cleaning:
 
     def _clean_group(self, group: Sequence[SourceSegment]) -> Iterator[int | Replacement]:
         request, statistics = self.request, self.statistics
-        cleaned = CleanedSegment(request.files, request.directory, group[0].base_offset, request.settings)
+        interval_bytes = request.segment_limits.index_interval_bytes
+        cleaned = CleanedSegment(request.files, request.directory, group[0].base_offset, interval_bytes)
+        replacement: Replacement | None = None
         is_changed = len(group) > 1
         last = next((source for source in reversed(group) if source.size), group[-1])
         try:
@@ -187,7 +209,6 @@ class Cleaning:
             if is_changed:
                 replacement = cleaned.finish([each.base_offset for each in group], retained, group[-1].modified_ms)
                 statistics.segments_written += 1
-                yield replacement
             else:
                 cleaned.discard()
         except BaseException:
@@ -195,6 +216,10 @@ class Cleaning:
             with contextlib.suppress(OSError):
                 cleaned.discard()
             raise
+        if replacement is not None:
+            # Its files belong to the owner from here on. Removing some of them while the owner renames others would
+            # leave a set that the next start takes for a finished one.
+            yield replacement
 
     def _clean_batch(
         self, cleaned: CleanedSegment, header: BatchHeader, batch: memoryview, is_last: bool

@@ -99,7 +99,7 @@ def _compaction_delay(dirty: Iterable[SegmentDirt], settings: LogSettings, now_m
 
 
 class SourceSegment(NamedTuple):
-    """A sealed segment, as the cleaning reads it: by path, in another thread."""
+    """A sealed segment, as the cleaning reads it: by path, in another thread or process."""
 
     base_offset: int
     end_offset: int
@@ -109,15 +109,27 @@ class SourceSegment(NamedTuple):
     modified_ms: int
 
 
-def group_segments(sources: Sequence[SourceSegment], settings: LogSettings) -> list[list[SourceSegment]]:
+class SegmentLimits(NamedTuple):
+    """Of a topic's settings, what the shape of a cleaned segment depends on."""
+
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+
+    @classmethod
+    def of(cls, settings: LogSettings) -> SegmentLimits:
+        return cls(settings.segment_bytes, settings.segment_index_bytes, settings.index_interval_bytes)
+
+
+def group_segments(sources: Sequence[SourceSegment], limits: SegmentLimits) -> list[list[SourceSegment]]:
     """Neighbours that fit one segment together, by bytes, index and the 32 bits of a relative offset."""
     groups: list[list[SourceSegment]] = []
     size = index_bytes = 0
     for source in sources:
         fits = (
             bool(groups)
-            and size + source.size <= settings.segment_bytes
-            and index_bytes + source.index_bytes <= settings.segment_index_bytes
+            and size + source.size <= limits.segment_bytes
+            and index_bytes + source.index_bytes <= limits.segment_index_bytes
             and (source.size == 0 or source.end_offset - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         )
         if fits:

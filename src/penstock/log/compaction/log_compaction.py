@@ -1,8 +1,8 @@
 """What the owner of a log does for its compaction: say how dirty the log is, capture what a cleaning reads, put the
 results in place.
 
-The cleaning itself runs in another thread (`cleaning`) on what was captured here. A log that was truncated meanwhile
-keeps none of its results.
+The cleaning itself runs in another process or thread (`cleaning`) on what was captured here. A log that was truncated
+meanwhile keeps none of its results.
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ from itertools import pairwise
 
 from penstock.log.compaction.batches import CleaningRules, LastRecord
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleanerLimits, Cleaning, CleaningRequest
-from penstock.log.compaction.decisions import Dirt, LogBounds, SegmentDirt, SourceSegment, measure_dirt
+from penstock.log.compaction.cleaning import CleanerLimits, Cleaning, CleaningOutcome, CleaningRequest
+from penstock.log.compaction.decisions import (
+    Dirt,
+    LogBounds,
+    SegmentDirt,
+    SegmentLimits,
+    SourceSegment,
+    measure_dirt,
+)
 from penstock.log.formats import names
 from penstock.log.reading.log_reader import LogReader
 from penstock.log.state.contents import LogContents
@@ -78,7 +85,7 @@ class LogCompaction:
                 topic_partition=contents.topic_partition,
                 directory=contents.directory,
                 files=contents.files,
-                settings=contents.settings,
+                segment_limits=SegmentLimits.of(contents.settings),
                 sources=sources,
                 first_dirty_offset=dirt.first_dirty_offset,
                 aborted=aborted,
@@ -86,6 +93,11 @@ class LogCompaction:
                 limits=limits,
             )
         )
+
+    @property
+    def was_cut(self) -> bool:
+        """Since the cleaning began."""
+        return self._contents.truncation_count != self._cleaning_began_at
 
     def can_replace(self, replacement: Replacement) -> bool:
         """Whether the log is still as it was when the cleaning began. Before `Replacement.commit`: afterwards the next
@@ -95,7 +107,7 @@ class LogCompaction:
         bases = [segment.base_offset for segment in contents.segments if not segment.is_active]
         return (
             contents.availability.offline_reason is None
-            and contents.truncation_count == self._cleaning_began_at
+            and not self.was_cut
             and all(base_offset in bases for base_offset in replacement.replaced)
         )
 
@@ -138,12 +150,12 @@ class LogCompaction:
             replacement.size,
         )
 
-    def end_cleaning(self, cleaning: Cleaning | None) -> None:
-        """With the cleaning when it is complete: the log is clean up to its end."""
+    def end_cleaning(self, outcome: CleaningOutcome | None) -> None:
+        """With the outcome when the cleaning is complete: the log is clean up to its end."""
         self.is_cleaning = False
-        if cleaning is not None and self._contents.truncation_count == self._cleaning_began_at:
-            self.cleaned_end = cleaning.end_offset
-            self.delete_horizon_ms = cleaning.delete_horizon_ms
+        if outcome is not None and not self.was_cut:
+            self.cleaned_end = outcome.end_offset
+            self.delete_horizon_ms = outcome.delete_horizon_ms
 
 
 def _describe_sealed(contents: LogContents) -> list[SegmentDirt]:
@@ -188,7 +200,7 @@ def clean_log(compaction: LogCompaction, now_ms: int, limits: CleanerLimits | No
                 if isinstance(step, Replacement):
                     step.commit(cleaning.request.files)
                     compaction.replace_segments(step, now_ms)
-        finished = cleaning
+        finished = cleaning.outcome
     finally:
         compaction.end_cleaning(finished)
     return cleaning

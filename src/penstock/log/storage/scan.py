@@ -20,7 +20,9 @@ class CorruptLogError(Exception):
 
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(f"{path} is damaged at position {position}: {why}")
+        self.path = path
         self.position = position
+        self.why = why
 
 
 def scan_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -146,6 +146,10 @@ class FaultyFiles(Files):
         self.check("lock", path)
         return super().lock(Path(path))
 
+    def lock_directory(self, path: StrPath) -> OpenFile:
+        self.check("lock", path)
+        return super().lock_directory(path)
+
 
 class FaultyFile(OpenFile):
     __slots__ = ("_files",)

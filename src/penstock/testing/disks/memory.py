@@ -46,6 +46,7 @@ class _Directory:
     entries: dict[str, _File | _Directory] = field(default_factory=dict)
     durable: dict[str, _File | _Directory] = field(default_factory=dict)
     unsynced: list[_Change] = field(default_factory=list)
+    is_locked: bool = False
 
     def bind(self, *bindings: tuple[str, _File | _Directory | None]) -> None:
         _apply(self.entries, bindings)
@@ -215,6 +216,14 @@ class MemoryFiles(Files):
         file.is_locked = True
         return MemoryFile(file, str(path), self, holds_lock=True)
 
+    def lock_directory(self, path: StrPath) -> OpenFile:
+        self.note("lock", path)
+        directory = self._tree.directory(path)
+        if directory.is_locked:
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(path))
+        directory.is_locked = True
+        return _LockedDirectory(directory, str(path))
+
     # ---- the end
 
     def after_kill(self) -> MemoryFiles:
@@ -338,6 +347,22 @@ class MemoryFile(OpenFile):
 
     def __del__(self) -> None:
         return  # nothing to give back; a lock ends with `close`, or with the disk's successor
+
+
+class _LockedDirectory(OpenFile):
+    __slots__ = ("_directory",)
+
+    def __init__(self, directory: _Directory, path: str) -> None:
+        super().__init__(-1, path)
+        self._directory: _Directory | None = directory
+
+    def close(self) -> None:
+        if self._directory is not None:
+            self._directory.is_locked = False
+            self._directory = None
+
+    def __del__(self) -> None:
+        return  # as for a file
 
 
 def _survivor(file: _File, chance: random.Random) -> bytes:
