@@ -95,7 +95,7 @@ class CompactionModel(RuleBasedStateMachine):
         stable = self.log.last_stable_offset
         active = self.log.compaction.measure_dirt(self.now_ms).first_uncleanable_offset
         untouched = [each for each in read_keyed(self.log) if each[0] >= active]
-        clean_log(self.log.compaction, self.now_ms, CleanerLimits(memory=ENTRY_BYTES * keys, load_factor=1.0))
+        self.clean_within(CleanerLimits(memory=ENTRY_BYTES * keys, load_factor=1.0))
         assert self.log.compaction.cleaned_end is not None
         assert self.log.compaction.cleaned_end <= stable
         assert [each for each in read_keyed(self.log) if each[0] >= active] == untouched
@@ -104,6 +104,9 @@ class CompactionModel(RuleBasedStateMachine):
             found = [each for each in read_keyed(self.log) if each[0] < active and each[0] not in self.pending]
             assert len({each[1] for each in found}) == len(found)
             assert not {each[0] for each in found} & self.aborted
+
+    def clean_within(self, limits: CleanerLimits) -> None:
+        clean_log(self.log.compaction, self.now_ms, limits)
 
     @rule(step_ms=st.sampled_from([1, DELETE_RETENTION_MS // 2, DELETE_RETENTION_MS]))
     def wait(self, step_ms: int) -> None:

@@ -148,6 +148,35 @@ def test_partition_goes_offline_alone_when_its_replacement_cannot_be_committed(t
     rig.compaction.close()
 
 
+@pytest.mark.parametrize("suffix", [".index.swap", ".timeindex.swap", ".log.swap"])
+def test_next_start_finds_the_old_segment_whole_when_its_replacement_was_committed_in_part(
+    tmp_path: Path, suffix: str
+) -> None:
+    """The index of the new segment must not be taken for that of the old one."""
+    files = UnsyncedFiles()
+    rig = Rig(tmp_path, files)
+    (log,) = rig.topics("a")
+    for number in range(120):
+        append(log, keyed((f"k{number % 7}" if number % 3 else f"only-{number}", "v" * (number % 17 + 1))))
+    before = read_keyed(log)
+    log.flushing.flush()
+    rig.host.directories.write_checkpoints()  # the next start trusts the indexes before the recovery point
+    files.fail(Fault.on("rename", f"a-0/00000000000000000000{suffix}"))
+    rig.run()
+    assert log.offline_reason is not None
+    assert (log.directory / "00000000000000000000.log.cleaned").exists()  # says that the set is not finished
+    files.heal()
+    rig.host.directories.close(clean=False)
+    rig.host.open()
+    again = rig.host.directories.logs[log.topic_partition]
+    assert again.log_end_offset == 120
+    assert not list(again.directory.glob("*.swap")) + list(again.directory.glob("*.cleaned"))
+    for offset in range(0, again.log_end_offset, 3):
+        assert read_keyed(again, offset) == [each for each in before if each[0] >= offset]
+    rig.compaction.close()
+    rig.host.directories.close()
+
+
 async def interrupted(rig: Rig, happen: Callable[[], None]) -> None:
     """Something happens while the first slice runs."""
     work = asyncio.ensure_future(rig.compaction.run())

@@ -118,6 +118,20 @@ def test_lock_is_refused_when_somebody_holds_it(files: Files, tmp_path: Path) ->
     files.lock(tmp_path / ".lock").close()
 
 
+def test_lock_of_a_directory_goes_along_when_it_is_renamed(files: Files, tmp_path: Path) -> None:
+    files.make_directory(tmp_path / "t-0")
+    held = files.lock_directory(tmp_path / "t-0")
+    files.rename(tmp_path / "t-0", tmp_path / "t-1")
+    files.make_directory(tmp_path / "t-0")
+    files.lock_directory(tmp_path / "t-0").close()
+    with pytest.raises(BlockingIOError):
+        files.lock_directory(tmp_path / "t-1")
+    held.close()
+    files.lock_directory(tmp_path / "t-1").close()
+    with pytest.raises(FileNotFoundError):
+        files.lock_directory(tmp_path / "t-2")
+
+
 def test_time_of_a_file_is_what_it_was_set_to(files: Files, tmp_path: Path) -> None:
     files.write_file(tmp_path / "a", b"1")
     files.set_modified_ms(tmp_path / "a", 1_700_000_000_123)
