@@ -6,6 +6,7 @@ a value. Its timestamp is only rewritten when the batch's base timestamp changes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -78,6 +79,65 @@ def decode_spans(data: bytes, position: int, count: int) -> tuple[list[RecordSpa
     except IndexError:
         raise _corrupt("a record is cut off") from None
     return spans, position
+
+
+def note_keys(
+    data: bytes,
+    position: int,
+    count: int,
+    base_offset: int,
+    offsets: dict[bytes, int],
+    digest_size: int,
+    digest: Callable[[bytes], bytes],
+) -> int:
+    """The keys of the next `count` records from `position` on go into `offsets` with the offsets of their records; a
+    key of `digest_size` bytes or more as its digest. Where the records end is returned.
+
+    Costs two thirds of `decode_spans` and a loop over its spans (0.8 us a record instead of 1.2, most of the rest for
+    the dict). Bench: compaction. ApiError CORRUPT_MESSAGE when the records do not fit the data.
+    """
+    end = len(data)
+    try:
+        for _ in range(count):
+            # Still zig-zag: twice the size, and odd when it is negative.
+            size = data[position]
+            if size < 0x80:
+                position += 1
+            elif data[position + 1] < 0x80:
+                size = (size & 0x7F) | data[position + 1] << 7
+                position += 2
+            else:
+                size, position = decode_varint(data, position, end)
+                size *= 2
+            stop = position + (size >> 1)
+            if size <= 0 or size & 1 or stop > end:
+                raise _corrupt(f"a record of {size >> 1} bytes does not fit the {end - position} that are left")
+            position += 2  # the attributes, and a timestamp of one byte
+            if data[position - 1] >= 0x80:
+                _, position = decode_varint(data, position - 1, stop)
+            delta = data[position]
+            if delta < 0x80:
+                delta = (delta >> 1) ^ -(delta & 1)
+                position += 1
+            else:
+                delta, position = decode_varint(data, position, stop)
+            size = data[position]
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+                position += 1
+            else:
+                size, position = decode_varint(data, position, stop)
+            if size >= 0:
+                key = data[position : position + size]
+                position += size
+                if position < stop:
+                    offsets[key if size < digest_size else digest(key)] = base_offset + delta
+            if position >= stop:
+                raise _corrupt(f"a key of {size} bytes does not fit its record")
+            position = stop
+    except IndexError:
+        raise _corrupt("a record is cut off") from None
+    return position
 
 
 def shift_timestamp(record: bytes, shift: int) -> bytes:

@@ -12,11 +12,11 @@ from penstock.log.compaction.batches import (
     rebuild_batch,
     retain_records,
 )
-from penstock.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from penstock.log.compaction.offset_map import DIGEST_SIZE, ENTRY_BYTES, OffsetMap, digest
 from penstock.protocol.batch import DELETE_HORIZON_FLAG, BatchHeader, is_crc_valid, read_header
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError
-from penstock.protocol.record_spans import RecordSpan, decode_spans, shift_timestamp
+from penstock.protocol.record_spans import RecordSpan, decode_spans, note_keys, shift_timestamp
 from penstock.protocol.records import Record, build_batch, encode_record, iterate_records, open_batch
 
 NOW = 1_700_000_000_000
@@ -63,6 +63,37 @@ class TestSpans:
         for data in (b"\x01\x00", b"\x00", b"\x0c\x00\x00\x00\x7e\x00\x00", b"\xff" * 12, b"\x08\x00\x00\x00\x06"):
             with pytest.raises(ApiError):
                 decode_spans(data, 0, 1)
+
+    def test_keys_are_those_of_the_spans_when_they_are_noted(self) -> None:
+        records = [*RECORDS, Record(LONG_KEY, b"v" * 70_000, (), NOW + 2**40), Record(b"a", None)]
+        _, data, spans = opened(build_batch(records))
+        expected, found = OffsetMap(10, -1), OffsetMap(10, -1)
+        map_records(spans, 100, 0, expected)
+        middle = note_keys(data, 0, 2, 100, found.entries, DIGEST_SIZE, digest)
+        assert middle == spans[2].start
+        assert note_keys(data, middle, len(records) - 2, 100, found.entries, DIGEST_SIZE, digest) == len(data)
+        assert found.entries == expected.entries
+        assert found.get(b"a") == 105
+
+    def test_keys_are_refused_where_spans_are_when_any_byte_is_changed_or_cut(self) -> None:
+        _, data, _ = opened(build_batch(RECORDS))
+        damaged = [data[:size] for size in range(len(data))]
+        damaged += [
+            data[:at] + bytes([value]) + data[at + 1 :] for at in range(len(data)) for value in (0, 1, 127, 255)
+        ]
+        damaged += [b"\x01\x00", b"\x00", b"\x0c\x00\x00\x00\x7e\x00\x00", b"\xff" * 12, b"\x08\x00\x00\x00\x06"]
+        for each in damaged:
+            found = OffsetMap(10, -1)
+            try:
+                spans, end = decode_spans(each, 0, len(RECORDS))
+            except ApiError:
+                with pytest.raises(ApiError):
+                    note_keys(each, 0, len(RECORDS), 100, found.entries, DIGEST_SIZE, digest)
+            else:
+                expected = OffsetMap(10, -1)
+                map_records(spans, 100, -(2**70), expected)
+                assert note_keys(each, 0, len(RECORDS), 100, found.entries, DIGEST_SIZE, digest) == end
+                assert found.entries == expected.entries
 
     @pytest.mark.parametrize("shift", [0, 1, -1, 2**40, -(2**40)])
     def test_only_the_timestamp_changes_when_it_is_shifted(self, shift: int) -> None:

@@ -12,7 +12,7 @@ The directory is locked meanwhile: a process that outlived its broker may still 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,15 +30,15 @@ from penstock.log.compaction.batches import (
 )
 from penstock.log.compaction.cleaned_segment import CleanedSegment, Replacement, remove_leftovers
 from penstock.log.compaction.decisions import SegmentLimits, SourceSegment, group_segments
-from penstock.log.compaction.offset_map import OffsetMap, Survivors
+from penstock.log.compaction.offset_map import DIGEST_SIZE, OffsetMap, Survivors, digest
 from penstock.log.compaction.transactions import TransactionFilter
 from penstock.log.state.replay import read_marker
 from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import Files
-from penstock.log.storage.scan import CorruptLogError, scan_batches
-from penstock.protocol.batch import BatchHeader
+from penstock.log.storage.scan import CorruptLogError, scan_needed_batches
+from penstock.protocol.batch import HEADER_SIZE, BatchHeader
 from penstock.protocol.errors import ApiError
-from penstock.protocol.record_spans import RecordSpan, decode_spans
+from penstock.protocol.record_spans import RecordSpan, decode_spans, note_keys
 from penstock.protocol.records import open_batch
 
 # Records looked at between two steps: under a millisecond.
@@ -141,9 +141,9 @@ class Cleaning:
         for source in request.sources:
             if source.end_offset <= request.first_dirty_offset:
                 continue
-            for header, batch in self._read(source):
-                if header.last_offset < request.first_dirty_offset:
-                    yield header.size
+            for header, batch in self._read(source, self._is_dirty):
+                if batch is None:
+                    yield 0
                     continue
                 if offsets.is_full:
                     self._note_map()
@@ -152,24 +152,46 @@ class Cleaning:
                 if header.is_control:
                     transactions.is_marker_over(header, read_marker(batch), header.record_count == 0)
                 elif not transactions.is_aborted(header):
-                    _, data = open_batch(batch)
-                    for spans in _slices(header, data):
-                        map_records(spans, header.base_offset, request.first_dirty_offset, offsets)
-                        yield 0
+                    yield from self._map_batch(header, batch)
                 offsets.latest_offset = header.last_offset
                 yield header.size
             offsets.latest_offset = max(offsets.latest_offset, source.end_offset - 1)
         self._note_map()
 
+    def _is_dirty(self, header: BatchHeader) -> bool:
+        return header.last_offset >= self.request.first_dirty_offset
+
+    def _map_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[int]:
+        first_dirty_offset, offsets = self.request.first_dirty_offset, self._offsets
+        _, data = open_batch(batch)
+        if header.base_offset < first_dirty_offset:
+            for spans in _slices(header, data):
+                map_records(spans, header.base_offset, first_dirty_offset, offsets)
+                yield 0
+            return
+        position, left = 0, header.record_count
+        while left > 0:
+            count = min(left, _RECORDS_PER_STEP)
+            position = note_keys(data, position, count, header.base_offset, offsets.entries, DIGEST_SIZE, digest)
+            left -= count
+            yield 0
+        _check_filled(header, data, position)
+
     def _note_map(self) -> None:
         self.statistics.map_utilization = self._offsets.utilization
 
-    def _read(self, source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Checksums do not cover the offsets, so that these are in order is checked as well."""
+    def _read(
+        self, source: SourceSegment, is_needed: Callable[[BatchHeader], bool]
+    ) -> Iterator[tuple[BatchHeader, memoryview | None]]:
+        """None where the batch is not needed. Checksums do not cover the offsets, so that these are in order is checked
+        as well.
+        """
         file = self.request.files.open(source.path)
         next_offset = source.base_offset
         try:
-            for position, header, batch in scan_batches(file, 0, source.size, self.request.limits.buffer_size):
+            for position, header, batch in scan_needed_batches(
+                file, 0, source.size, self.request.limits.buffer_size, is_needed
+            ):
                 if not next_offset <= header.base_offset <= header.last_offset < source.end_offset:
                     raise CorruptLogError(file.path, position, f"offset {header.base_offset} is out of order")
                 next_offset = header.next_offset
@@ -196,13 +218,13 @@ class Cleaning:
         try:
             for source in group:
                 position = 0
-                for header, batch in self._read(source):
+                for header, batch in self._read(source, self._is_worth_reading):
                     position += header.size
                     is_last = source is last and position == source.size
                     before = cleaned.size
                     is_changed |= yield from self._clean_batch(cleaned, header, batch, is_last)
                     statistics.bytes_read += header.size
-                    yield header.size + cleaned.size - before
+                    yield (header.size if batch is not None else HEADER_SIZE) + cleaned.size - before
                 statistics.segments_read += 1
             statistics.bytes_written += cleaned.size
             retained = self._transactions.take_retained()
@@ -221,12 +243,18 @@ class Cleaning:
             # leave a set that the next start takes for a finished one.
             yield replacement
 
+    def _is_worth_reading(self, header: BatchHeader) -> bool:
+        """Not a batch of which no record survives: its header is enough, and the first pass has checked it."""
+        is_superseded = self._survivors.has_none(header.base_offset, header.last_offset)
+        return not is_superseded or header.is_control or header.record_count == 0
+
     def _clean_batch(
-        self, cleaned: CleanedSegment, header: BatchHeader, batch: memoryview, is_last: bool
+        self, cleaned: CleanedSegment, header: BatchHeader, batch: memoryview | None, is_last: bool
     ) -> Generator[int, None, bool]:
-        """Returns whether the batch changed."""
+        """Without the batch when all of its records are superseded. Returns whether the batch changed."""
         rules = self.request.rules
         if header.is_control:
+            assert batch is not None
             is_discardable = self._transactions.is_marker_over(header, read_marker(batch), header.record_count == 0)
         else:
             is_discardable = self._transactions.is_aborted(header)
@@ -234,8 +262,7 @@ class Cleaning:
         self.statistics.records_read += header.record_count
         data = b""
         kept: list[RecordSpan] = []
-        is_superseded = not header.is_control and self._survivors.has_none(header.base_offset, header.last_offset)
-        if not decision.drops_records and header.record_count and not is_superseded:
+        if batch is not None and not decision.drops_records and header.record_count:
             _, data = open_batch(batch)
             for spans in _slices(header, data):
                 kept += spans if header.is_control else retain_records(spans, header, self._offsets, rules.now_ms)
@@ -244,10 +271,15 @@ class Cleaning:
         result = self._rebuild(header, batch, data, kept, decision)
         if result is not None:
             cleaned.append(result)
-        return result is not batch
+        return batch is None or result is not batch
 
     def _rebuild(
-        self, header: BatchHeader, batch: memoryview, data: bytes, kept: list[RecordSpan], decision: BatchDecision
+        self,
+        header: BatchHeader,
+        batch: memoryview | None,
+        data: bytes,
+        kept: list[RecordSpan],
+        decision: BatchDecision,
     ) -> bytes | memoryview | None:
         """`batch` itself when it stays as it is, None when nothing of it stays."""
         rules = self.request.rules
@@ -278,6 +310,11 @@ def _slices(header: BatchHeader, data: bytes) -> Iterator[list[RecordSpan]]:
     while left > 0:
         spans, position = decode_spans(data, position, min(left, _RECORDS_PER_STEP))
         left -= len(spans)
-        if left == 0 and position != len(data):
-            raise CorruptLogError("a batch", position, "bytes are left over after its last record")
+        if left == 0:
+            _check_filled(header, data, position)
         yield spans
+
+
+def _check_filled(header: BatchHeader, data: bytes, position: int) -> None:
+    if header.record_count > 0 and position != len(data):
+        raise CorruptLogError("a batch", position, "bytes are left over after its last record")

@@ -1,18 +1,20 @@
 """Stepping through a log file batch by batch.
 
-`scan_headers` reads headers alone, for searches; `scan_batches` verifies every checksum, for recovery and compaction.
-Both raise CorruptLogError where no batch can stand.
+`scan_headers` reads headers alone, for searches; `scan_batches` verifies every checksum, for recovery;
+`scan_needed_batches` those of the batches that are asked for, for compaction. All raise CorruptLogError where no batch
+can stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.log.storage.files import OpenFile
 from penstock.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, is_crc_valid, read_header
 
 _HEADER_CHUNK = 16 * 1024  # a few index intervals: one read covers the usual search
 _DATA_CHUNK = 1024 * 1024
+_SKIPPING_CHUNK = 4096  # the headers of many small batches, or the one of a large one
 
 
 class CorruptLogError(Exception):
@@ -39,22 +41,37 @@ def scan_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int,
         position += header.batch_length + LOG_OVERHEAD
 
 
-def scan_batches(
-    file: OpenFile, position: int, end: int, chunk_size: int = _DATA_CHUNK
-) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, batch) with every checksum verified: what recovery and compaction do."""
-    chunk, chunk_start = memoryview(b""), position
+def scan_batches(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, batch) with every checksum verified: what recovery does."""
+    for at, header, batch in scan_needed_batches(file, position, end, _DATA_CHUNK, lambda _: True):
+        assert batch is not None
+        yield at, header, batch
+
+
+def scan_needed_batches(
+    file: OpenFile, position: int, end: int, chunk_size: int, is_needed: Callable[[BatchHeader], bool]
+) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
+    """As `scan_batches`, but None stands for a batch that is not needed: most of it is not read, and its checksum is
+    not verified. A header is read whole however small a chunk is asked for.
+    """
+    chunk_size = max(chunk_size, _SKIPPING_CHUNK)
+    chunk, chunk_start, ahead = memoryview(b""), position, chunk_size
     while position < end:
         at = position - chunk_start
         if at + HEADER_SIZE > len(chunk):
-            chunk, chunk_start, at = memoryview(file.read(position, min(chunk_size, end - position))), position, 0
+            chunk, chunk_start, at = memoryview(file.read(position, min(ahead, end - position))), position, 0
         header = parse_header(chunk, at, position, end, file.path)
-        if at + header.size > len(chunk):
-            size = max(header.size, min(chunk_size, end - position))
-            chunk, chunk_start, at = memoryview(file.read(position, size)), position, 0
-        if not is_crc_valid(chunk, at, header):
-            raise CorruptLogError(file.path, position, "the checksum does not match")
-        yield position, header, chunk[at : at + header.size]
+        if not is_needed(header):
+            yield position, header, None
+            ahead = _SKIPPING_CHUNK
+        else:
+            if at + header.size > len(chunk):
+                size = max(header.size, min(chunk_size, end - position))
+                chunk, chunk_start, at = memoryview(file.read(position, size)), position, 0
+            if not is_crc_valid(chunk, at, header):
+                raise CorruptLogError(file.path, position, "the checksum does not match")
+            yield position, header, chunk[at : at + header.size]
+            ahead = chunk_size
         position += header.size
 
 
