@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 
@@ -52,21 +54,36 @@ def data_directory(server: ServerProcess) -> Path:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the process, all threads, since it started."""
+    """User and system time of the process since it started, all threads, and of the children that it has or had."""
+    return sum(_cpu_seconds(Path(f"/proc/{each}/stat")) for each in _family(pid))
+
+
+def _cpu_seconds(path: Path) -> float:
     # The second field is the command's name and may hold spaces; the numbers follow its closing parenthesis.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    fields = _read(path).rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_megabytes(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+    """Of the process and its children."""
+    lines = [line for each in _family(pid) for line in _read(Path(f"/proc/{each}/status")).splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
+def _family(pid: int) -> list[int]:
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+
+
+def _read(path: Path) -> str:
+    """Nothing when the process has ended meanwhile."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 class CpuMeter:
-    """CPU seconds that a broker used while a block ran."""
+    """CPU seconds that a broker and its children used while a block ran."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -38,6 +38,8 @@ EDGES = {
     "broker/upkeep/compaction_pacing.py": "the stopwatch itself",
     "broker/partitions/flusher.py": "how long an fsync took, in a metric alone",
     "log/formats/names.py": "the suffix of a directory that waits for its deletion; nothing else depends on it",
+    "log/compaction/worker/process.py": "waits for a real process; the simulation has none",
+    "log/compaction/worker/serving.py": "is that process",
     "server/broker_server.py": "the composition root",
     "server/monitoring/watchdog.py": "looks at the loop from another thread, in real time",
 }

@@ -132,7 +132,7 @@ CLEANER_KEYS: tuple[ConfigKey, ...] = (
         "log.cleaner.io.max.bytes.per.second",
         ConfigKind.DOUBLE,
         1.7976931348623157e308,
-        "How much the cleaner may read and write a second. It also yields to requests, whatever this says.",
+        "How much the cleaner may read and write a second. Its process has the lowest priority, whatever this says.",
         mode=_DYNAMIC,
     ),
 )
