@@ -14,50 +14,34 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from penstock.pipelines.kafka.client_settings import to_librdkafka
 from penstock.pipelines.kafka.offsets_json import Offsets, read_reported
+from penstock.pipelines.progress.listener import ProgressListener
 from penstock.pipelines.source.cluster import Cluster
 from penstock.pipelines.source.group_commits import GroupCommits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-    )
 
 # Events come through a queue; at the end what is in it is waited for.
 _DRAIN_TIMEOUT_MS = 10_000
 
 
-class GroupProgress(StreamingQueryListener):
+class GroupProgress(ProgressListener):
     """Calls `commit` with the offsets that a finished batch ended at. Only for `query_names`, where any are given."""
 
     def __init__(self, commit: Callable[[Offsets], object], query_names: Collection[str] = ()) -> None:
+        super().__init__(self._commit_end)
         self._commit = commit
         self._query_names = frozenset(query_names)
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        pass
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        progress = event.progress
-        if self._query_names and progress.name not in self._query_names:
+    def _commit_end(self, report: dict[str, Any]) -> None:
+        if self._query_names and report.get("name") not in self._query_names:
             return
         offsets: Offsets = {}
-        for source in progress.sources:
-            offsets.update(read_reported(source.endOffset))
+        for source in report.get("sources", ()):
+            offsets.update(read_reported(source.get("endOffset")))
         self._commit(offsets)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        pass
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        pass
 
 
 class Tracking:
