@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, OpenSink, Pipeline, Settings, Step
 from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.planning import Output, QueryPlan
+from penstock.pipelines.sinks.topic import TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +51,7 @@ class BatchWriting:
     opened: Mapping[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     # Rows by sink since the start. Views of the progress read it on their own threads: replaced, never changed.
     written: Mapping[str, int] = field(default_factory=dict)
-    # What the batch is busy with: the first thing to say when it fails.
+    # What failed first in the batch, where it was a sink.
     busy_with: str = ""
     # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
     ending: threading.Event = field(default_factory=threading.Event)
@@ -58,6 +59,7 @@ class BatchWriting:
     gate: BatchGate = field(default_factory=BatchGate)
     is_held: bool = False
     query: StreamingQuery | None = None  # not known before the first batch may come
+    _noting: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         from py4j.protocol import Py4JError
@@ -99,24 +101,56 @@ class BatchWriting:
 
     def _write_all(self, rows: DataFrame, batch_id: int) -> None:
         batch = Batch(_query_id(rows), f"{self.pipeline}/{self.plan.name}", batch_id)
-        is_shared = len(self.plan.outputs) > 1
-        if is_shared:
-            rows.persist()  # or every sink would read the topic again
-        try:
-            for output in self.plan.outputs:
-                self._write(output, rows, batch)
-        finally:
-            if is_shared:
-                rows.unpersist()
         self.busy_with = ""
+        if len(self.plan.outputs) == 1 and not self.plan.is_stateful:
+            self._write(self.plan.outputs[0], rows, batch)
+            return
+        # Or every sink would read the topic again. The rows of a state are few, and to know how few is worth a job.
+        rows.persist()
+        try:
+            batch = replace(batch, size=keep_in_memory(rows))
+            outputs = in_order_of_start(self.plan.outputs)
+            if batch.is_small and len(outputs) > 1:
+                self._write_side_by_side(outputs, rows, batch)
+            else:  # each sink keeps all cores busy, and some change the session's settings meanwhile
+                for output in outputs:
+                    self._write(output, rows, batch)
+        finally:
+            rows.unpersist()
+
+    def _write_side_by_side(self, outputs: Sequence[Output], rows: DataFrame, batch: Batch) -> None:
+        """Much of a sink's time with a small batch is waiting: for planning, for brokers, for files. Returns, or raises
+        what failed first, when no sink is at work any more."""
+        from pyspark import InheritableThread  # its jobs belong to the query, which may cancel them
+
+        errors: list[BaseException] = []
+
+        def write(output: Output) -> None:
+            try:
+                self._write(output, rows, batch)
+            except BaseException as error:  # noqa: BLE001 - raised below, on the thread of the query
+                errors.append(error)
+
+        threads = [InheritableThread(target=write, args=(output,)) for output in outputs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
 
     def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
         name = output.sink.name
-        self.busy_with = f"the sink {name} ({output.sink.describe(self.settings)})"
-        counted, observed = count_rows(self._rows_for(output, rows))
-        self.opened[name].write(counted, batch)
+        try:
+            counted, observed = count_rows(self._rows_for(output, rows))
+            self.opened[name].write(counted, batch)
+        except BaseException:
+            with self._noting:
+                self.busy_with = self.busy_with or f"the sink {name} ({output.sink.describe(self.settings)})"
+            raise
         count = rows_counted(observed, _COUNT_WAIT_S) or 0
-        self.written = {**self.written, name: self.written.get(name, 0) + count}
+        with self._noting:
+            self.written = {**self.written, name: self.written.get(name, 0) + count}
 
     def _rows_for(self, output: Output, rows: DataFrame) -> DataFrame:
         if output.takes_errors:
@@ -124,6 +158,18 @@ class BatchWriting:
         good = good_rows(rows, self.keeps_dead_letters)
         chosen = fold(output.steps, good)
         return chosen.drop(SOURCE)
+
+
+def keep_in_memory(rows: DataFrame) -> int:
+    """Computes rows that are to be kept, and returns how many bytes they take."""
+    rows._jdf.queryExecution().toRdd().count()  # no SQL around it: less to plan, and nothing to report
+    kept = rows.select("*")._jdf.queryExecution().optimizedPlan()
+    return int(kept.stats().sizeInBytes())
+
+
+def in_order_of_start(outputs: Sequence[Output]) -> Sequence[Output]:
+    """Topics first: somebody may wait for their records, and Spark runs jobs in the order in which they come."""
+    return sorted(outputs, key=lambda output: not isinstance(output.sink, TopicSink))
 
 
 def good_rows(rows: DataFrame, keeps_dead_letters: bool) -> DataFrame:

@@ -112,10 +112,11 @@ class OpenHiveTable:
         chosen = rows.select(*[rows[f"`{name}`"].alias(name) for name in columns.in_order])
         sizes = FileSizes(sink.target_bytes, sink.max_rows_per_file, sink.gather)
         store = SparkFiles(self.spark, table.files, sink.format, sizes)
+        size = batch.size if batch.is_small else None
         is_new = write_batch(
             table.files,
             BatchOfSink(sink.name, batch.query_id, batch.id),
-            stage=lambda staging: store.stage(chosen, columns.partition_by, staging),
+            stage=lambda staging: store.stage(chosen, columns.partition_by, staging, size),
             publish=lambda directories: self._add_partitions(table.files.root, directories),
         )
         if is_new:

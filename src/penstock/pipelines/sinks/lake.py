@@ -31,7 +31,9 @@ class _Store(Protocol):
     @property
     def files(self) -> Files: ...
 
-    def stage(self, rows: DataFrame, partition_by: Sequence[str], staging: str) -> Sequence[str]: ...
+    def stage(
+        self, rows: DataFrame, partition_by: Sequence[str], staging: str, small_size: int | None = None
+    ) -> Sequence[str]: ...
 
     def rewrite(self, paths: Sequence[str], staging: str, count: int) -> Sequence[str]: ...
 
@@ -116,7 +118,8 @@ class OpenLake:
     def write(self, rows: DataFrame, batch: Batch) -> None:
         this = BatchOfSink(self.sink.name, batch.query_id, batch.id)
         dated, partition_by = self._with_date(rows), self.sink.partition_columns
-        write_batch(self.store.files, this, lambda staging: self.store.stage(dated, partition_by, staging))
+        size = batch.size if batch.is_small else None
+        write_batch(self.store.files, this, lambda staging: self.store.stage(dated, partition_by, staging, size))
 
     def close(self) -> None:
         pass

@@ -7,7 +7,7 @@ TopicSink("counts", key="address", value=ALL_AS_JSON,                  or are to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from penstock.pipelines.topic_writing.marker import Marker
+    from penstock.pipelines.topic_writing.task import TaskWrite
     from penstock.pipelines.topic_writing.write_options import SinkOptions
 
 # As `value`: the row as a JSON object, fields by column name.
@@ -27,6 +29,8 @@ ALL_AS_JSON = "to_json(struct(*))"
 
 _TIMEOUT_S = 30.0
 _PASSED_ON = ("headers", "partition")
+# The setting that Spark names when it refuses to bring rows to the driver.
+_TOO_LARGE = "spark.driver.maxResultSize"
 _OLDER_INTERFACE = "spark.sql.sources.useV1SourceList"
 
 
@@ -115,10 +119,22 @@ class OpenTopic:
     _done: dict[str, int] = field(default_factory=dict, init=False)
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        self._write_tasks(self.sink.records(rows), batch)
+        from penstock.pipelines.topic_writing.marker import task_counts
+
+        options, records = self.options(batch), self.sink.records(rows)
+        markers = self._find_markers(options, batch)
+        before = task_counts(markers, batch.id)
+        if 1 in before:
+            pass  # one transaction had all of it
+        elif not batch.is_small or before or not self._write_here(records, options):
+            self._write_tasks(records, options, batch, markers)
         self._done[batch.query_id] = batch.id
 
     def close(self) -> None:
+        from penstock.pipelines.topic_writing.task import close_writers_here
+
+        for query_id in self._done:
+            close_writers_here(self.options(Batch(query_id, "", 0)))
         self._done.clear()
 
     def options(self, batch: Batch) -> SinkOptions:
@@ -130,40 +146,58 @@ class OpenTopic:
         named = {"topic": sink.topic, "guarantee": sink.guarantee} | identity
         return parse_sink_options(client_options(self.settings) | named, Place.BATCH_WRITE)
 
-    def _write_tasks(self, records: DataFrame, batch: Batch) -> None:
+    def _task(self, records: DataFrame, options: SinkOptions) -> TaskWrite:
+        from penstock.pipelines.topic_writing.rows import plan_columns
+        from penstock.pipelines.topic_writing.task import TaskWrite
+
+        fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
+        return TaskWrite(options, plan_columns(fields, self.sink.topic))
+
+    def _write_here(self, records: DataFrame, options: SinkOptions) -> bool:
+        """A small batch is brought to the driver, which keeps its producer from batch to batch. A task may run in any
+        Python worker, and most find that another worker has taken the transactional id since: a new producer costs
+        0.1 s. False where the rows of a branch are too many for the driver after all; nothing is written then."""
+        from pyspark.errors import PySparkException
+
+        task = self._task(records, options)
+        try:
+            rows = records.toArrow()
+        except PySparkException as error:
+            if _TOO_LARGE in str(error):
+                return False
+            raise
+        task.write_here(rows.to_batches())
+        return True
+
+    def _write_tasks(self, records: DataFrame, options: SinkOptions, batch: Batch, markers: Sequence[Marker]) -> None:
         """Runs the tasks itself and not by `format("penstock")`, which costs two more Python workers per batch, about
         0.1 s, and cannot tell its tasks how many they are."""
-        from penstock.pipelines.topic_writing.rows import plan_columns
-        from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TASKS_PROPERTY, TaskWrite
+        from penstock.pipelines.topic_writing.marker import check_task_count
+        from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TASKS_PROPERTY
 
-        options = self.options(batch)
-        fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
-        task = TaskWrite(options, plan_columns(fields, self.sink.topic))
+        task = self._task(records, options)
         context = records.sparkSession.sparkContext
         # Spark would cut the last shuffle into as many tasks as it finds fit, a repeated batch perhaps into others.
         with temporary_settings(records.sparkSession, {ADAPTIVE: "false"}):
             written = records.mapInArrow(task.in_arrow, RESULT_SCHEMA)
             # Of the same plan that is then run: counting costs no second planning.
             tasks = written._jdf.queryExecution().toRdd().getNumPartitions()
-            if options.is_exactly_once:
-                self._check_repetition(options, batch, tasks)
+            check_task_count(markers, self.sink.name, batch.id, tasks)
             context.setLocalProperty(TASKS_PROPERTY, str(tasks))
             try:
                 written.collect()
             finally:
                 context.setLocalProperty(TASKS_PROPERTY, None)  # type: ignore[arg-type]
 
-    def _check_repetition(self, options: SinkOptions, batch: Batch, tasks: int) -> None:
-        """Checks once per run and query, and after a batch that failed: a task sees its own marker only."""
+    def _find_markers(self, options: SinkOptions, batch: Batch) -> Sequence[Marker]:
+        """Looks once per run and query, and after a batch that failed: a task sees its own marker only."""
         from penstock.pipelines.topic_writing.clients import open_admin
-        from penstock.pipelines.topic_writing.marker import check_task_count
         from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 
-        if self._done.get(batch.query_id) == batch.id - 1:
-            return
+        if not options.is_exactly_once or self._done.get(batch.query_id) == batch.id - 1:
+            return []
         sink, settings = self.sink, options.client_settings
-        markers = read_markers_of_sink(open_admin(settings), settings, batch.query_id, sink.name, sink.topic)
-        check_task_count(markers, sink.name, batch.id, tasks)
+        return read_markers_of_sink(open_admin(settings), settings, batch.query_id, sink.name, sink.topic)
 
 
 def _let_spark_count(spark: SparkSession) -> None:

@@ -59,6 +59,16 @@ def give_transactional_back(options: SinkOptions, transactional_id: str, sender:
     _transactional.give_back((_key(options.settings), transactional_id), sender)
 
 
+def close_kept(options: SinkOptions, transactional_id: str) -> None:
+    """Closes what this process has kept for a sink that comes to its end."""
+    sender = _senders.take(_key(options.settings))
+    if sender is not None:
+        sender.close()
+    holder = take_transactional(options, transactional_id)
+    if holder is not None:
+        holder.sender.close()
+
+
 def open_admin(settings: Mapping[str, str]) -> AdminClient:
     """An admin client on the driver, for a few requests. It goes when its owner does."""
     return AdminClient({**settings}, logger=LIBRDKAFKA_LOG)

@@ -82,11 +82,17 @@ def decide(marker: Marker | None, work: TaskOfBatch) -> Decision:
     return Decision.SKIP
 
 
+def task_counts(markers: Iterable[Marker], batch_id: int) -> frozenset[int]:
+    """Into how many tasks the batch was cut when parts of it were written; where it was one, all of it is there."""
+    counts = (marker.tasks for marker in markers if marker.next_batch == batch_id + 1)
+    return frozenset(count for count in counts if count is not None)
+
+
 def check_task_count(markers: Iterable[Marker], sink_name: str, batch_id: int, tasks: int | None) -> None:
     """Cut into another number of tasks a batch has other rows in each, and nobody can tell which are written."""
-    counts = {marker.tasks for marker in markers if marker.next_batch == batch_id + 1} - {None, tasks}
+    counts = task_counts(markers, batch_id) - {tasks}
     if counts and tasks is not None:
-        before = counts.pop()
+        before = min(counts)
         raise WriteError(
             f"batch {batch_id} of sink {sink_name} has been written in part by {before} tasks and comes again with"
             f" {tasks}; only {before} tasks can finish it. Set parallelism (minPartitions, maxRecordsPerPartition,"

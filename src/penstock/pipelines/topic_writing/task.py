@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from penstock.pipelines.topic_writing.write_options import SinkOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 4
 # Set by Spark on the jobs of a streaming query.
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
@@ -59,6 +63,15 @@ class TaskWrite:
         ]
         yield pa.RecordBatch.from_arrays(columns, names=["task", "rows", "was_there"])
 
+    def write_here(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """All rows of a batch at once, on the driver."""
+        options = self.options
+        if not options.is_exactly_once:
+            _try_as_tasks_do(lambda: self._write(batches))
+            return
+        work = _whole_batch(options)
+        _try_as_tasks_do(lambda: write_once(batches, self.plan, options, work))
+
     def _write(self, batches: Iterable[pa.RecordBatch]) -> int:
         sender = clients.take_sender(self.options)
         sender.forget_failures()
@@ -89,6 +102,30 @@ def task_of_batch(options: SinkOptions) -> TaskOfBatch:
     tasks = context.getLocalProperty(TASKS_PROPERTY)
     work = TaskOfBatch(query_id, options.sink_name, int(batch_id), context.partitionId())
     return work if tasks is None else replace(work, tasks=int(tasks))
+
+
+def close_writers_here(options: SinkOptions) -> None:
+    """What `write_here` has kept for this query and sink."""
+    clients.close_kept(options, _whole_batch(options).transactional_id)
+
+
+def _whole_batch(options: SinkOptions) -> TaskOfBatch:
+    assert options.query_id is not None
+    assert options.batch_id is not None
+    return TaskOfBatch(options.query_id, options.sink_name, options.batch_id, task=0, tasks=1)
+
+
+def _try_as_tasks_do(write: Callable[[], object]) -> None:
+    """As often as Spark tries a task: what fails once may have met a broker on its way down."""
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            write()
+        except WriteError as error:
+            if not left:
+                raise
+            logger.warning("writing failed, trying again: %s", error)
+        else:
+            return
 
 
 def _task_number() -> int:

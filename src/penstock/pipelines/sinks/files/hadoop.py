@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 class HadoopFiles:
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
         settings = spark._jsparkSession.sessionState().newHadoopConf()
-        base = self._jvm.org.apache.hadoop.fs.Path(root)
+        # Looked up once: each dot of the name is a call into Java.
+        self._path_class = jvm.org.apache.hadoop.fs.Path
+        self._streams = jvm.org.apache.commons.io.IOUtils
+        base = self._path_class(root)
         self._file_system = base.getFileSystem(settings)
         self.root = str(self._file_system.makeQualified(base).toString()).rstrip("/")
 
@@ -48,7 +50,7 @@ class HadoopFiles:
     def read(self, path: str) -> str:
         stream = self._file_system.open(self._path(path))
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(self._streams.toString(stream, "UTF-8"))
         finally:
             stream.close()
 
@@ -76,4 +78,4 @@ class HadoopFiles:
             raise OSError(f"{source.toString()} could not be renamed to {target.toString()}")
 
     def _path(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}" if path else self.root)
+        return self._path_class(f"{self.root}/{path}" if path else self.root)

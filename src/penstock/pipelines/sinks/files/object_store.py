@@ -82,12 +82,14 @@ class ObjectStore:
     def files(self) -> ArrowFiles:
         return ArrowFiles(self._file_system, self.location.root)
 
-    def stage(self, rows: DataFrame, partition_by: Sequence[str], staging: str) -> Sequence[str]:
+    def stage(
+        self, rows: DataFrame, partition_by: Sequence[str], staging: str, small_size: int | None = None
+    ) -> Sequence[str]:
         """Returns the objects that tasks report, and not all that are there: a failed attempt may have left objects."""
         from pyspark.sql import functions as F
 
         task = ArrowTask(self.location, staging, self.format, tuple(partition_by), self.sizes.max_rows_per_file)
-        with gathered(rows, partition_by, self.sizes) as few:
+        with gathered(rows, partition_by, self.sizes, small_size) as few:
             values = [few[f"`{name}`"].cast("string").alias(alias) for name, alias in task.value_columns]
             kept = [few[f"`{name}`"] for name in few.columns if name not in partition_by]
             if not kept:
