@@ -192,6 +192,25 @@ def test_the_sink_is_named_and_the_batch_comes_again_when_a_sink_fails(bench: Be
     assert sink.calls[0] == sink.calls[1]
 
 
+def test_the_sink_is_named_and_no_other_is_at_work_when_one_of_several_fails(bench: Bench) -> None:
+    has_failed = threading.Event()
+
+    def fail(_: Batch) -> bool:
+        has_failed.set()
+        return True
+
+    def wait_for_failure(_: Batch) -> bool:
+        assert has_failed.wait(30), "small batches are written side by side"
+        time.sleep(0.5)
+        return False
+
+    patient = Collected("patient", refuse=wait_for_failure)
+    with pytest.raises(BatchError, match=r"failed at the sink archive \(memory\): .*the disk is full"):
+        bench.run_once(bench.pipeline(patient, Collected("archive", refuse=fail)))
+    assert patient.batches == {0: [(1,), (2,), (3,)]}
+    assert patient.calls[0].is_small
+
+
 def test_no_step_is_blamed_when_the_rows_of_a_failed_batch_are_gone(bench: Bench) -> None:
     def forget_rows(_: Batch) -> bool:
         admin = AdminClient({"bootstrap.servers": bench.bootstrap})

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -185,6 +186,35 @@ def test_a_batch_is_refused_when_it_comes_again_cut_into_other_tasks(spark: Spar
     opened.write(rows, batch)
     opened.write(rows.where("value > '8'").repartition(3), Batch(batch.query_id, "test", 5))
     assert committed_values(bootstrap, sink.topic) == [*"01234567899"]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_a_small_batch_is_written_as_promised_when_it_comes_again(
+    spark: SparkSession, bootstrap: str, guarantee: Literal["exactly-once", "at-least-once"]
+) -> None:
+    sink = TopicSink(make_topic(bootstrap, "small"), guarantee=guarantee)
+    query_id, settings = unique("query"), Settings(bootstrap_servers=bootstrap)
+    rows = spark.range(0, 5, 1, 3).selectExpr("CAST(id AS STRING) AS value")
+    opened = sink.open(spark, settings)
+    for _ in range(2):
+        opened.write(rows, Batch(query_id, "test", 0, size=100))
+    opened.close()
+    times = 1 if guarantee == "exactly-once" else 2
+    assert committed_values(bootstrap, sink.topic) == sorted("01234" * times)
+
+
+def test_a_batch_is_there_once_when_it_comes_again_small_or_no_longer_small(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    sink, query_id = TopicSink(make_topic(bootstrap, "resized")), unique("query")
+    rows = spark.range(0, 5, 1, 3).selectExpr("CAST(id AS STRING) AS value")
+    sizes = ((100, None), (None, 100))  # the first was written in one piece, the second by three tasks
+    for number, both in enumerate(sizes):
+        for size in both:
+            opened = sink.open(spark, Settings(bootstrap_servers=bootstrap))  # as a new run does
+            opened.write(rows, Batch(query_id, "test", number, size=size))
+            opened.close()
+    assert committed_values(bootstrap, sink.topic) == sorted("01234" * 2)
 
 
 def test_a_task_that_failed_after_its_commit_leaves_its_rows_once_when_spark_tries_it_again(bootstrap: str) -> None:

@@ -172,6 +172,12 @@ READ_OPTIONS: tuple[Option, ...] = (
     Option("minPartitions", integer(1), READS, "At least about so many tasks: large ranges are split."),
     Option("maxRecordsPerPartition", integer(1), READS, "At most so many offsets per task: larger ranges are split."),
     Option(
+        "minRecordsPerTask",
+        integer(1),
+        READS,
+        "At least about so many offsets per task: small ranges share one. Not with minPartitions. (ours)",
+    ),
+    Option(
         "failOnDataLoss",
         BOOLEAN,
         READS,

@@ -51,8 +51,8 @@ class Batch:
 @runtime_checkable
 class OpenSink(Protocol):
     """A sink at work in one run of one pipeline. It lives on the driver and holds what a run has to remember:
-    connections, and what is known of the destination. Queries of a run call it from threads of their own, but no two of
-    them call the same sink."""
+    connections, and what is known of the destination. One thread at a time calls it, though not always the same, and
+    other sinks of the batch may be at work meanwhile: where the batch is small, the session's settings must stay."""
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Returns when the rows are as safe as the sink promises. A batch that is written a second time, in this run or

@@ -2,7 +2,8 @@
 
 Adaptive execution is the one that matters. Pipelines run without it, because a batch that comes again must be cut into
 the same tasks (`running.session`, and `sinks.topic` in sessions that others have opened). Sinks of files switch it on
-while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks.
+while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks. No
+setting may be changed for a small batch, whose sinks write side by side in one session.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from penstock.pipelines.pipeline import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# A task costs Spark about 0.1 s of two Python workers, as long as parsing so many lines takes.
+_RECORDS_PER_TASK = 10_000
 FORMATS = {"python": "penstock", "jvm": "kafka"}
 
 
@@ -38,6 +40,8 @@ class Topic:
         chosen = {"subscribe": self.topics, "startingOffsets": self.start} | client_options(settings)
         if settings.parallelism:
             chosen["minPartitions"] = str(settings.parallelism)
+        elif settings.engine == "python":
+            chosen["minRecordsPerTask"] = str(_RECORDS_PER_TASK)
         if settings.max_records_per_batch:
             chosen["maxOffsetsPerTrigger"] = str(settings.max_records_per_batch)
         return chosen | dict(self.options)

@@ -23,7 +23,7 @@ from penstock.pipelines.source.data_loss import (
 from penstock.pipelines.source.limits import TriggerLimits, count_waiting, limit_end, should_wait
 from penstock.pipelines.source.offsets import EARLIEST, LATEST, AtTimestamp, Everywhere, OfGroup, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
-from penstock.pipelines.source.splitting import OffsetRange, split
+from penstock.pipelines.source.splitting import OffsetRange, share_tasks, split
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -86,6 +86,15 @@ def test_large_ranges_are_split_when_more_tasks_are_wanted() -> None:
 
 def test_ranges_are_split_when_a_task_would_have_too_many() -> None:
     assert [part.size for part in split([OffsetRange(A, 3, 13)], max_records_per_partition=4)] == [3, 3, 4]
+
+
+def test_small_ranges_share_a_task_when_a_task_would_have_too_few() -> None:
+    a, b, c = OffsetRange(A, 0, 10), OffsetRange(B, 5, 9), OffsetRange(C, 7, 12)
+    assert share_tasks([a, b, c], None) == [(a,), (b,), (c,)]
+    assert share_tasks([a, b, c], 6) == [(a,), (b,), (c,)]
+    assert share_tasks([a, b, c], 8) == [(a,), (b, c)]
+    assert share_tasks([a, b, c], 1000) == [(a, b, c)]
+    assert share_tasks([], 1000) == []
 
 
 @given(

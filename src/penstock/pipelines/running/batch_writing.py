@@ -51,7 +51,7 @@ class BatchWriting:
     opened: Mapping[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     # Rows by sink since the start. Views of the progress read it on their own threads: replaced, never changed.
     written: Mapping[str, int] = field(default_factory=dict)
-    # What failed first in the batch, where it was a sink.
+    # The sink that the batch is busy with, or that failed first: what to say when the batch fails.
     busy_with: str = ""
     # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
     ending: threading.Event = field(default_factory=threading.Event)
@@ -103,7 +103,7 @@ class BatchWriting:
         batch = Batch(_query_id(rows), f"{self.pipeline}/{self.plan.name}", batch_id)
         self.busy_with = ""
         if len(self.plan.outputs) == 1 and not self.plan.is_stateful:
-            self._write(self.plan.outputs[0], rows, batch)
+            self._write_in_turn(self.plan.outputs, rows, batch)
             return
         # Or every sink would read the topic again. The rows of a state are few, and to know how few is worth a job.
         rows.persist()
@@ -112,45 +112,51 @@ class BatchWriting:
             outputs = in_order_of_start(self.plan.outputs)
             if batch.is_small and len(outputs) > 1:
                 self._write_side_by_side(outputs, rows, batch)
-            else:  # each sink keeps all cores busy, and some change the session's settings meanwhile
-                for output in outputs:
-                    self._write(output, rows, batch)
+            else:
+                self._write_in_turn(outputs, rows, batch)
         finally:
             rows.unpersist()
+
+    def _write_in_turn(self, outputs: Sequence[Output], rows: DataFrame, batch: Batch) -> None:
+        """Each sink keeps all cores busy with a large batch, and some change the session's settings meanwhile."""
+        for output in outputs:
+            self.busy_with = self._name(output)
+            self._write(output, rows, batch)
+        self.busy_with = ""
 
     def _write_side_by_side(self, outputs: Sequence[Output], rows: DataFrame, batch: Batch) -> None:
         """Much of a sink's time with a small batch is waiting: for planning, for brokers, for files. Returns, or raises
         what failed first, when no sink is at work any more."""
         from pyspark import InheritableThread  # its jobs belong to the query, which may cancel them
 
-        errors: list[BaseException] = []
+        failed: list[tuple[Output, BaseException]] = []
 
         def write(output: Output) -> None:
             try:
                 self._write(output, rows, batch)
             except BaseException as error:  # noqa: BLE001 - raised below, on the thread of the query
-                errors.append(error)
+                failed.append((output, error))
 
         threads = [InheritableThread(target=write, args=(output,)) for output in outputs]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        if errors:
-            raise errors[0]
+        if failed:
+            output, error = failed[0]
+            self.busy_with = self._name(output)
+            raise error
 
     def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
         name = output.sink.name
-        try:
-            counted, observed = count_rows(self._rows_for(output, rows))
-            self.opened[name].write(counted, batch)
-        except BaseException:
-            with self._noting:
-                self.busy_with = self.busy_with or f"the sink {name} ({output.sink.describe(self.settings)})"
-            raise
+        counted, observed = count_rows(self._rows_for(output, rows))
+        self.opened[name].write(counted, batch)
         count = rows_counted(observed, _COUNT_WAIT_S) or 0
         with self._noting:
             self.written = {**self.written, name: self.written.get(name, 0) + count}
+
+    def _name(self, output: Output) -> str:
+        return f"the sink {output.sink.name} ({output.sink.describe(self.settings)})"
 
     def _rows_for(self, output: Output, rows: DataFrame) -> DataFrame:
         if output.takes_errors:
@@ -162,7 +168,8 @@ class BatchWriting:
 
 def keep_in_memory(rows: DataFrame) -> int:
     """Computes rows that are to be kept, and returns how many bytes they take."""
-    rows._jdf.queryExecution().toRdd().count()  # no SQL around it: less to plan, and nothing to report
+    # All columns are kept, and none is read for it. No SQL around it: less to plan, and nothing to report.
+    rows.selectExpr("1 AS one")._jdf.queryExecution().toRdd().count()
     kept = rows.select("*")._jdf.queryExecution().optimizedPlan()
     return int(kept.stats().sizeInBytes())
 

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -152,12 +153,7 @@ class Run:
 
     def _begin(self, plans: tuple[QueryPlan, ...]) -> None:
         try:
-            for sink in sinks_of(self.pipeline):
-                self.opening = f"the sink {sink.name}"
-                opened = _open_sink(sink, self.spark, self.pipeline.settings)
-                self._opened[sink.name] = self._to_close.enter_context(closing(opened))
-            self.opening = "the sources"
-            rows = self._read()
+            rows = self._open()
             self._follow_progress()
             for plan in plans:
                 self.opening = f"the query {plan.name}"
@@ -166,6 +162,27 @@ class Run:
             with self._to_close:
                 self._stop_queries()
             raise
+
+    def _open(self) -> DataFrame:
+        """Sinks and sources together: a metastore takes seconds to open, and so does Spark's search for sources."""
+        from pyspark import inheritable_thread_target
+
+        def open_sinks() -> None:
+            for sink in sinks_of(self.pipeline):
+                self.opening = f"the sink {sink.name}"
+                opened = _open_sink(sink, self.spark, self.pipeline.settings)
+                self._opened[sink.name] = self._to_close.enter_context(closing(opened))
+            self.opening = "the sources"
+
+        with ThreadPoolExecutor(1, "open-sinks") as beside:
+            opening = beside.submit(inheritable_thread_target(self.spark)(open_sinks))
+            try:
+                rows = self._read()
+            except PipelineError:
+                opening.result()  # what is wrong with a sink is told first
+                raise
+            opening.result()
+        return rows
 
     def _restart(self) -> None:
         self._ending.set()
@@ -330,8 +347,10 @@ def _is_busy(query: StreamingQuery) -> bool:
 def _doing(running: RunningQuery) -> str:
     if running.writing.is_held:
         return "on hold"
-    if busy_with := running.writing.busy_with:
-        return f"writing to {busy_with.removeprefix('the sink ').partition(' (')[0]}"
+    if running.writing.is_computing:
+        return "computing a batch"
+    if at_work := running.writing.at_work:
+        return f"writing to {', '.join(sorted(at_work))}"
     return "planning its first batch" if running.progress.batch_id < 0 else ""
 
 

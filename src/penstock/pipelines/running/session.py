@@ -28,6 +28,8 @@ _DEFAULTS = {
     # A batch comes again with the same rows after a failure: its tasks must not be cut anew by what Spark measures.
     ADAPTIVE: "false",
     "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+    # A batch writes down what it changed, and not the whole state; Spark makes whole copies now and then beside it.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     # A batch is kept in memory until its last sink has it: too short a time for compression to pay.

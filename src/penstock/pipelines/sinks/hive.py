@@ -19,6 +19,7 @@ from penstock.pipelines.sinks.columns.hive import (
     check_fit,
     create_statement,
     plan_columns,
+    quoted,
     quoted_table,
 )
 from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
@@ -109,7 +110,7 @@ class OpenHiveTable:
     def _write(self, rows: DataFrame, batch: Batch) -> None:
         sink, table = self.sink, self._table(rows)
         columns = table.columns
-        chosen = rows.select(*[rows[f"`{name}`"].alias(name) for name in columns.in_order])
+        chosen = rows.selectExpr(*[f"{quoted(name)} AS {quoted(name)}" for name in columns.in_order])
         sizes = FileSizes(sink.target_bytes, sink.max_rows_per_file, sink.gather)
         store = SparkFiles(self.spark, table.files, sink.format, sizes)
         size = batch.size if batch.is_small else None

@@ -85,12 +85,12 @@ class TopicSink:
         """The rows with the columns that a record is made of, and no others."""
         from pyspark.sql import functions as F
 
-        chosen = [rows[name] for name in _PASSED_ON if name in rows.columns]
+        chosen: list[Column | str] = [f"`{name}`" for name in _PASSED_ON if name in rows.columns]
         for name, given in (("value", self.value), ("key", self.key)):
             if given is not None:
                 chosen.insert(0, (F.expr(given) if isinstance(given, str) else given).alias(name))
             elif name in rows.columns:
-                chosen.insert(0, rows[name])
+                chosen.insert(0, f"`{name}`")
         return rows.select(*chosen)
 
 

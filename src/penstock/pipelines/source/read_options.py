@@ -77,6 +77,7 @@ class SourceOptions:
     limits: TriggerLimits = field(default_factory=TriggerLimits)
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    min_records_per_task: int | None = None
     group_id: str = ""  # progress is committed under it; empty: not at all
     lookup: LookupOptions = field(default_factory=LookupOptions)
 
@@ -122,6 +123,7 @@ def parse_source_options(given: Mapping[str, str], place: Place) -> SourceOption
         limits=limits,
         min_partitions=options["minPartitions"],
         max_records_per_partition=options["maxRecordsPerPartition"],
+        min_records_per_task=options["minRecordsPerTask"],
         group_id=group_id,
         lookup=LookupOptions(
             options["fetchOffset.numRetries"],

@@ -14,8 +14,8 @@ from penstock.pipelines.source.cluster import Cluster, ClusterError
 from penstock.pipelines.source.data_loss import report
 from penstock.pipelines.source.offsets import EARLIEST, Everywhere, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
-from penstock.pipelines.source.splitting import OffsetRange, split
-from penstock.pipelines.source.tasks import TopicRange, read_range
+from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.tasks import TopicRanges, plan_tasks, read_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,12 +42,12 @@ class BatchReader(DataSourceReader):
         ranges = [
             self._range(partition, start[partition], until) for partition, until in end.items() if partition in start
         ]
-        return [TopicRange(part) for part in split(ranges, options.min_partitions, options.max_records_per_partition)]
+        return plan_tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, TopicRange):
+        if not isinstance(partition, TopicRanges):
             return iter(())  # Spark puts a partition of its own where there are none: the topic is empty
-        return read_range(partition.offsets, self._options.fetch)
+        return read_ranges(partition.offsets, self._options.fetch)
 
     def _range(self, partition: TopicPartition, start: int, end: int) -> OffsetRange:
         if start > end and self._options.starting != Everywhere(EARLIEST):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -40,6 +40,18 @@ def split(
         for piece in pieces
         for part in divide(piece, 1 if piece in small else _count_parts(piece.size, large_total, wanted))
     ]
+
+
+def share_tasks(pieces: Sequence[OffsetRange], min_records: int | None) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads: one range, or several where they have fewer than `min_records` offsets a task. The
+    largest ranges are dealt out first, each to the task that has least."""
+    total = sum(piece.size for piece in pieces)
+    if min_records is None or total >= min_records * len(pieces):
+        return [(piece,) for piece in pieces]
+    tasks: list[list[OffsetRange]] = [[] for _ in range(max(1, total // min_records))] if pieces else []
+    for piece in sorted(pieces, key=lambda piece: (-piece.size, piece)):
+        min(tasks, key=lambda task: sum(each.size for each in task)).append(piece)
+    return [tuple(sorted(task)) for task in tasks]
 
 
 def divide(whole: OffsetRange, count: int) -> Iterator[OffsetRange]:

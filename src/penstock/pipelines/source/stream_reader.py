@@ -28,8 +28,7 @@ from penstock.pipelines.source.group_commits import GroupCommits
 from penstock.pipelines.source.limits import count_waiting, limit_end, should_wait
 from penstock.pipelines.source.positions import resolve_start
 from penstock.pipelines.source.reader import find_existing
-from penstock.pipelines.source.splitting import split
-from penstock.pipelines.source.tasks import TopicRange, read_range
+from penstock.pipelines.source.tasks import TopicRanges, plan_tasks, read_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,15 +92,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest = self._cluster.earliest(find_unknown_starts(begin, until))
         planned = plan_ranges(begin, until, earliest)
         report(planned.losses, self._options.fetch.fail_on_data_loss)
-        options = self._options
-        return [
-            TopicRange(part)
-            for part in split(planned.ranges, options.min_partitions, options.max_records_per_partition)
-        ]
+        return plan_tasks(planned.ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TopicRange)
-        return read_range(partition.offsets, self._options.fetch)
+        assert isinstance(partition, TopicRanges)
+        return read_ranges(partition.offsets, self._options.fetch)
 
     def commit(self, end: OffsetsJson) -> None:
         """Nothing: `latestOffset` has committed this already, and Spark calls here only when the next batch is

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.read_options import FetchOptions
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.read_options import FetchOptions, SourceOptions
+from penstock.pipelines.source.splitting import OffsetRange, share_tasks, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,20 +17,34 @@ if TYPE_CHECKING:
 _CLIENT_ID = "penstock-spark"
 
 
-class TopicRange(InputPartition):
+class TopicRanges(InputPartition):
     """Travels from the driver to an executor."""
 
-    def __init__(self, part: OffsetRange) -> None:
+    def __init__(self, parts: Iterable[OffsetRange]) -> None:
         super().__init__(None)
-        self.topic, self.partition = part.partition
-        self.start, self.end = part.start, part.end
+        # Plain values: what travels is unpickled before our modules are imported.
+        self.ranges = [(*part.partition, part.start, part.end) for part in parts]
 
     def __repr__(self) -> str:
-        return f"TopicRange({self.topic}-{self.partition}, {self.start} to {self.end})"
+        listed = (f"{topic}-{partition}, {start} to {end}" for topic, partition, start, end in self.ranges)
+        return f"TopicRanges({'; '.join(listed)})"
 
     @property
-    def offsets(self) -> OffsetRange:
-        return OffsetRange(TopicPartition(self.topic, self.partition), self.start, self.end)
+    def offsets(self) -> Iterator[OffsetRange]:
+        for topic, partition, start, end in self.ranges:
+            yield OffsetRange(TopicPartition(topic, partition), start, end)
+
+
+def plan_tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+    """A pure function: a batch that is run again has the same tasks."""
+    pieces = split(ranges, options.min_partitions, options.max_records_per_partition)
+    at_least = None if options.min_partitions else options.min_records_per_task
+    return [TopicRanges(parts) for parts in share_tasks(pieces, at_least)]
+
+
+def read_ranges(parts: Iterable[OffsetRange], options: FetchOptions) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from read_range(part, options)
 
 
 def read_range(part: OffsetRange, options: FetchOptions) -> Iterator[pa.RecordBatch]:
