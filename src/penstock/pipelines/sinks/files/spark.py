@@ -97,8 +97,8 @@ def gathered(
     execution, which pipelines switch off elsewhere, where a repeated batch must be cut into the same tasks.
 
     A small batch, whose size is known, mostly goes through one task: one job and no shuffle, where rebalancing takes
-    three jobs and plans each of them anew, about a second of a small batch's time. Sinks write it side by side, in one
-    session, so that none of them may change the session's settings."""
+    three jobs and plans each of them anew. Sinks write it side by side, in one session, so that none of them may
+    change the session's settings."""
     if not sizes.gather:
         yield rows
         return
