@@ -59,6 +59,9 @@ class BatchWriting:
     gate: BatchGate = field(default_factory=BatchGate)
     is_held: bool = False
     query: StreamingQuery | None = None  # not known before the first batch may come
+    # What a batch does at this moment, for people. Read on other threads: replaced, never changed.
+    is_computing: bool = False
+    at_work: frozenset[str] = frozenset()  # the sinks, by name
     _noting: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
@@ -108,7 +111,11 @@ class BatchWriting:
         # Or every sink would read the topic again. The rows of a state are few, and to know how few is worth a job.
         rows.persist()
         try:
-            batch = replace(batch, size=keep_in_memory(rows))
+            self.is_computing = True
+            try:
+                batch = replace(batch, size=keep_in_memory(rows))
+            finally:
+                self.is_computing = False
             outputs = in_order_of_start(self.plan.outputs)
             if batch.is_small and len(outputs) > 1:
                 self._write_side_by_side(outputs, rows, batch)
@@ -149,9 +156,15 @@ class BatchWriting:
 
     def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
         name = output.sink.name
-        counted, observed = count_rows(self._rows_for(output, rows))
-        self.opened[name].write(counted, batch)
-        count = rows_counted(observed, _COUNT_WAIT_S) or 0
+        with self._noting:
+            self.at_work |= {name}
+        try:
+            counted, observed = count_rows(self._rows_for(output, rows))
+            self.opened[name].write(counted, batch)
+            count = rows_counted(observed, _COUNT_WAIT_S) or 0
+        finally:
+            with self._noting:
+                self.at_work -= {name}
         with self._noting:
             self.written = {**self.written, name: self.written.get(name, 0) + count}
 
