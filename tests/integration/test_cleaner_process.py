@@ -214,6 +214,22 @@ def test_cleaning_goes_on_in_a_thread_when_the_process_cannot_be_started(
     assert why in warnings[0]
 
 
+def test_process_is_tried_again_when_ten_minutes_have_passed_since_it_did_not_start(
+    make_rig: MakeRig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    allowed = tmp_path / "allowed"
+    worker = f"{sys.executable} -P -m penstock.log.compaction.worker $0"
+    rig = make_rig("/bin/sh", "-c", f"test -e {allowed} || exit 1; exec {worker}")
+    for name, minutes, is_process in (("a", 0, False), ("b", 9, False), ("c", 2, True)):
+        rig.host.clock.advance(minutes * 60_000)
+        log = rig.topic(name)
+        rig.run()
+        assert log.compaction.cleaned_end is not None
+        assert (rig.process.process_id is not None) == is_process
+        allowed.touch()
+    assert len([record for record in caplog.records if "in a thread" in record.getMessage()]) == 1
+
+
 def test_log_is_tried_again_when_the_disk_refused_the_process(make_rig: MakeRig) -> None:
     rig = make_rig()
     rig.topic("first")

@@ -41,6 +41,9 @@ logger = logging.getLogger("penstock.broker.upkeep.compaction")
 
 # Logs looked at before other work gets a turn of the loop: about 1 ms.
 _LOGS_PER_TURN = 50
+# How long cleanings run in a thread when the process did not start. What was missing (memory, file descriptors) may be
+# there again by then; where the process never starts, this is one line in the log and one try in so long.
+_WITHOUT_PROCESS_MS = 10 * 60 * 1000
 
 
 class Candidate(NamedTuple):
@@ -72,6 +75,7 @@ class Compaction:
         self._is_stopping = is_stopping
         self._slicing = Slicing(stopwatch, metrics)
         self._process = process
+        self._process_after_ms = 0  # monotonic; cleanings before run in a thread
         self._retirement: asyncio.TimerHandle | None = None
         self._thread = CleanerThread()
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
@@ -88,12 +92,18 @@ class Compaction:
             if candidate is None:
                 return
             self._keep_process()
-            if not await self._clean(candidate):
-                refused.add(candidate.log)
-            self._retire_process_later()
+            try:
+                if not await self._clean(candidate):
+                    refused.add(candidate.log)
+            finally:
+                self._retire_process_later()
+
+    async def stop(self) -> None:
+        """After `run`. The timer belongs to the loop, the wait for the process to a thread."""
+        self._keep_process()
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        self._keep_process()
         if self._process is not None:
             self._thread.begin(self._process.end)
         self._thread.close()
@@ -155,8 +165,8 @@ class Compaction:
             self._metrics.cleanings_failed += 1
             logger.warning("%s could not be compacted and is tried again later: %s", log.topic_partition, error)
         except WorkerUnavailableError as error:
-            self._process = None
-            logger.warning("compaction goes on in a thread of the broker, slowly: %s", error)
+            self._process_after_ms = self._clock.monotonic_ms() + _WITHOUT_PROCESS_MS
+            logger.warning("compaction goes on in a thread of the broker, slowly, for ten minutes: %s", error)
             return True
         except ApiError as error:
             logger.error("%s: %s", log.topic_partition, error)
@@ -204,7 +214,7 @@ class Compaction:
             lambda: not self._is_stopping() and log.offline_reason is None,
             lambda: self._settings().log_cleaner_io_max_bytes_per_second,
         )
-        if self._process is not None:
+        if self._process is not None and self._clock.monotonic_ms() >= self._process_after_ms:
             return ProcessRun(cleaning, self._process, self._thread, circumstances)
         return SlicedRun(cleaning, self._slicing, self._thread, circumstances)
 

@@ -1,7 +1,8 @@
 """How long compaction rests between two slices of work, so that producing and consuming do not suffer.
 
-The cleaning runs in a thread, but Python runs one thread at a time: what the cleaner takes, the event loop does not
-get. So it takes what the loop leaves over, and never less than a small share, or a busy broker would never compact.
+For cleanings that run in a thread (`cleaning_runs`). Python runs one thread at a time: what the cleaner takes, the
+event loop does not get. So it takes what the loop leaves over, and never less than a small share, or a busy broker
+would never compact.
 """
 
 from __future__ import annotations

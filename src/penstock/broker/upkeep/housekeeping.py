@@ -97,7 +97,7 @@ class Housekeeping:
         """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
-        await asyncio.to_thread(self.compaction.close)
+        await self.compaction.stop()
 
     async def _repeat(self, chore: Chore) -> None:
         """A supervisor: a chore that fails is logged and tried again next time."""

@@ -35,7 +35,7 @@ class Patience(NamedTuple):
 
 
 class WorkerUnavailableError(Exception):
-    """The process cannot be started here, and trying again would not help."""
+    """The process does not start. Trying again at once would not help."""
 
 
 class WorkerLostError(Exception):
