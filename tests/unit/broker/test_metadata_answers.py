@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker import metadata_answers
+from penstock.broker.session import Session
 from penstock.broker.topic_creation import delete_topic
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -80,6 +81,23 @@ def test_offline_partition_is_told_when_an_answer_was_kept(tmp_path: Path) -> No
         assert told[1].leader_id == -1
 
     with_broker(tmp_path, use)
+
+
+def test_each_listener_is_told_its_own_address_when_an_answer_was_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        listeners = {
+            "listeners": "INSIDE://127.0.0.1:19092,OUTSIDE://127.0.0.1:19093",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+            "inter.broker.listener.name": "INSIDE",
+        }
+        async with serving(tmp_path, listeners) as served:
+            await served.create("orders")
+            for name, port in (("INSIDE", 19092), ("OUTSIDE", 19093), ("INSIDE", 19092)):
+                served.session = Session("1", "10.0.0.1", name)
+                told = await served.ask(about("orders"), 12)
+                assert [broker.port for broker in told.brokers] == [port]
+
+    asyncio.run(run())
 
 
 def test_nothing_is_kept_when_the_topic_does_not_exist(tmp_path: Path) -> None:
