@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.dead_letters import SOURCE, can_fail, good_or_fail, only_good, to_dead_letters
@@ -14,11 +15,14 @@ from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, OpenSink, Pipeline, Settings, Step
 from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.planning import Output, QueryPlan
+from penstock.pipelines.running.side_by_side import run_side_by_side
 from penstock.pipelines.sinks.topic import TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
+
+logger = logging.getLogger(__name__)
 
 # A sink that reads in a way Spark cannot count is not waited for.
 _COUNT_WAIT_S = 5.0
@@ -136,22 +140,12 @@ class BatchWriting:
         what failed first, when no sink is at work any more."""
         from pyspark import InheritableThread  # its jobs belong to the query, which may cancel them
 
-        failed: list[tuple[Output, BaseException]] = []
-
-        def write(output: Output) -> None:
-            try:
-                self._write(output, rows, batch)
-            except BaseException as error:  # noqa: BLE001 - raised below, on the thread of the query
-                failed.append((output, error))
-
-        threads = [InheritableThread(target=write, args=(output,)) for output in outputs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failed:
-            output, error = failed[0]
-            self.busy_with = self._name(output)
+        works = {self._name(output): partial(self._write, output, rows, batch) for output in outputs}
+        failures = run_side_by_side(works, InheritableThread)
+        for failure in failures[1:]:
+            logger.warning("batch %d of %s failed at %s as well: %s", batch.id, batch.query_name, *failure)
+        if failures:
+            self.busy_with, error = failures[0]
             raise error
 
     def _write(self, output: Output, rows: DataFrame, batch: Batch) -> None:
