@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.options import Place
+from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing.delivery import Sender
 from penstock.pipelines.topic_writing.errors import WriteError
 from penstock.pipelines.topic_writing.rows import ColumnPlan
@@ -97,7 +98,7 @@ def test_failures_are_told_and_counted_when_a_topic_takes_no_such_records(bootst
     with pytest.raises(WriteError, match=rf"a record for topic {topic}, partition 0 is too large \(5000 bytes\)"):
         sender.finish()
     assert sender.failures.count == 5
-    sender.forget_failures()
+    sender.begin(always_wanted)
     sender.send(batch(value=pa.array(["small enough"])), plan)
     sender.finish()
     assert [message.value() for message in read_committed(bootstrap, topic)] == [b"small enough"]

@@ -32,6 +32,10 @@ OutputMode: TypeAlias = Literal["append", "update", "complete"]
 SMALL_BYTES = 8 * 1024 * 1024
 
 
+def always_wanted() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One micro-batch of one query. A batch that failed comes again with the same id and the same rows."""
@@ -41,6 +45,9 @@ class Batch:
     id: int
     # Bytes of the batch in Spark's memory, before the steps of a branch; None where the query keeps no batches.
     size: int | None = None
+    # False once the query was stopped. Spark cancels its jobs then, but cannot end what a sink does on the driver: a
+    # sink that waits there looks at this and raises. The batch comes again at the next start.
+    is_wanted: Callable[[], bool] = field(default=always_wanted, compare=False, repr=False)
 
     @property
     def is_small(self) -> bool:

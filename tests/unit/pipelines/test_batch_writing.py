@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError
 from penstock.pipelines import Pipeline, Topic
 from penstock.pipelines.running.batch_writing import BatchWriting, StoppedError
 from penstock.pipelines.running.planning import plan_queries
+from penstock.pipelines.topic_writing.errors import WriteError
 from tests.unit.pipelines.pieces import Nowhere
 
 # As in Spark's StreamExecution: what it takes for a batch that a stop has interrupted.
@@ -35,28 +36,32 @@ def writing_of(query: object) -> BatchWriting:
 class Interrupted:
     """Rows whose query is stopped while they are asked for something."""
 
-    def __init__(self, query: Query, is_stopped: bool) -> None:
-        self._query, self._is_stopped = query, is_stopped
+    def __init__(self, query: Query, is_stopped: bool, error: Exception) -> None:
+        self._query, self._is_stopped, self._error = query, is_stopped, error
 
     @property
     def sparkSession(self) -> Any:
         self._query.isActive = not self._is_stopped
-        raise Py4JError("with a stack trace of Java in it")
+        raise self._error
 
 
-def test_spark_takes_a_batch_for_interrupted_when_its_query_was_stopped() -> None:
+OF_JAVA = Py4JError("with a stack trace of Java in it")
+
+
+@pytest.mark.parametrize("error", [OF_JAVA, WriteError("the query was stopped before the rows were confirmed")])
+def test_spark_takes_a_batch_for_interrupted_when_its_query_was_stopped(error: Exception) -> None:
     query = Query()
     with pytest.raises(StoppedError) as raised:
-        writing_of(query)(cast("Any", Interrupted(query, is_stopped=True)), 0)
+        writing_of(query)(cast("Any", Interrupted(query, is_stopped=True, error=error)), 0)
     text = "".join(traceback.format_exception(raised.value))
     assert INTERRUPTION.search(text)
-    assert "stack trace of Java" not in text
+    assert str(error) not in text
 
 
 def test_the_error_stays_as_it_is_when_nobody_stopped_the_query() -> None:
     query = Query()
     with pytest.raises(Py4JError, match="stack trace of Java"):
-        writing_of(query)(cast("Any", Interrupted(query, is_stopped=False)), 0)
+        writing_of(query)(cast("Any", Interrupted(query, is_stopped=False, error=OF_JAVA)), 0)
 
 
 class SlowlyStopped:

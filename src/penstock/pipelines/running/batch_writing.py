@@ -69,16 +69,14 @@ class BatchWriting:
     _noting: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         if not self._may_begin():
             self._wait_for_stop()
             raise StoppedError
         try:
             self._write_all(rows, batch_id)
-        except (Py4JError, PySparkException):
+        except Exception as error:  # from Spark, whose jobs are cancelled, or from a sink that was told so
             if self._is_stopped():
+                logger.info("batch %d of %s was stopped: %s", batch_id, self.plan.name, error)
                 raise StoppedError from None
             raise
         finally:
@@ -107,7 +105,8 @@ class BatchWriting:
         return self.query is not None and not self.query.isActive
 
     def _write_all(self, rows: DataFrame, batch_id: int) -> None:
-        batch = Batch(_query_id(rows), f"{self.pipeline}/{self.plan.name}", batch_id)
+        name = f"{self.pipeline}/{self.plan.name}"
+        batch = Batch(_query_id(rows), name, batch_id, is_wanted=lambda: not self._is_stopped())
         self.busy_with = ""
         if len(self.plan.outputs) == 1 and not self.plan.is_stateful:
             self._write_in_turn(self.plan.outputs, rows, batch)

@@ -126,7 +126,7 @@ class OpenTopic:
         before = task_counts(markers, batch.id)
         if 1 in before:
             pass  # one transaction had all of it
-        elif not batch.is_small or before or not self._write_here(records, options):
+        elif not batch.is_small or before or not self._write_here(records, options, batch):
             self._write_tasks(records, options, batch, markers)
         self._done[batch.query_id] = batch.id
 
@@ -153,7 +153,7 @@ class OpenTopic:
         fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
         return TaskWrite(options, plan_columns(fields, self.sink.topic))
 
-    def _write_here(self, records: DataFrame, options: SinkOptions) -> bool:
+    def _write_here(self, records: DataFrame, options: SinkOptions, batch: Batch) -> bool:
         """A small batch is brought to the driver, which keeps its producer from batch to batch. A task may run in any
         Python worker, and most find that another worker has taken the transactional id since: a new producer costs
         0.1 s. False where the rows of a branch are too many for the driver after all; nothing is written then."""
@@ -166,7 +166,7 @@ class OpenTopic:
             if _TOO_LARGE in str(error):
                 return False
             raise
-        task.write_here(rows.to_batches())
+        task.write_here(rows.to_batches(), batch.is_wanted)
         return True
 
     def _write_tasks(self, records: DataFrame, options: SinkOptions, batch: Batch, markers: Sequence[Marker]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
+from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing.errors import WriteError
 from penstock.pipelines.topic_writing.layout import lay_out, lay_out_calls
 from penstock.pipelines.topic_writing.librdkafka import FailedRecord, RawProducer
@@ -60,6 +61,7 @@ class Sender:
     producer: RawProducer
     timeout_s: float
     failures: Failures
+    is_wanted: Callable[[], bool] = always_wanted  # of the present task: False when nobody waits for its rows any more
 
     @classmethod
     def open(cls, settings: Mapping[str, str], timeout_s: float) -> Sender:
@@ -70,8 +72,10 @@ class Sender:
     def close(self) -> None:
         self.producer.close()
 
-    def forget_failures(self) -> None:
+    def begin(self, is_wanted: Callable[[], bool]) -> None:
+        """For the next task."""
         self.failures.forget()
+        self.is_wanted = is_wanted
 
     def send(self, batch: pa.RecordBatch, plan: ColumnPlan) -> None:
         """Returns when all are in the queue; WriteError as soon as one is known to have failed.
@@ -128,11 +132,13 @@ class Sender:
                 raise WriteError(f"the producer's queue stayed full for {patience_s:.0f} s; topic {topic}")
             self.producer.poll(_ROOM_S)
             self.failures.raise_if_any()
+            raise_if_unwanted(self.is_wanted)
 
     def finish(self) -> None:
         """Returns when the brokers have confirmed every record."""
         deadline = time.monotonic() + self.timeout_s + _GRACE_S
         while left := self.producer.flush(_FLUSH_S):
+            raise_if_unwanted(self.is_wanted)
             if time.monotonic() > deadline:
                 break
         self.failures.raise_if_any()
@@ -142,6 +148,11 @@ class Sender:
     def discard(self) -> None:
         """Drops the records that are left in the queue: nobody waits for them any more."""
         self.producer.purge()
+
+
+def raise_if_unwanted(is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise WriteError("the query was stopped before the rows were confirmed")
 
 
 _REASONS = {

@@ -7,5 +7,9 @@ class WriteError(Exception):
     """Rows that could not be written. The task fails with it, and Spark tries the task again where it is told to."""
 
 
+class RefusedError(WriteError):
+    """No further attempt can help: what is written already does not allow it."""
+
+
 class ColumnError(ValueError):
     """A row's columns, or what they hold, are not what a topic takes."""

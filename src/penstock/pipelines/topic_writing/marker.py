@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.errors import RefusedError
 
 GROUP_PREFIX = "__eos-"
 # The offset is committed for this partition of a topic that the task writes to: every topic has it.
@@ -70,11 +70,11 @@ class Decision(enum.Enum):
 
 
 def decide(marker: Marker | None, work: TaskOfBatch) -> Decision:
-    """WriteError where neither would leave every row exactly once."""
+    """RefusedError where neither would leave every row exactly once."""
     if marker is None or marker.next_batch <= work.batch_id:
         return Decision.WRITE
     if marker.next_batch > work.batch_id + 1:
-        raise WriteError(
+        raise RefusedError(
             f"{work}: the topic has batches up to {marker.next_batch - 1} already, so the checkpoint is older than what"
             " was written. Bring the newer checkpoint back, or start with a new one and see to duplicates."
         )
@@ -93,10 +93,11 @@ def check_task_count(markers: Iterable[Marker], sink_name: str, batch_id: int, t
     counts = task_counts(markers, batch_id) - {tasks}
     if counts and tasks is not None:
         before = min(counts)
-        raise WriteError(
+        raise RefusedError(
             f"batch {batch_id} of sink {sink_name} has been written in part by {before} tasks and comes again with"
             f" {tasks}; only {before} tasks can finish it. Set parallelism (minPartitions, maxRecordsPerPartition,"
-            f" spark.sql.shuffle.partitions) back to what gave {before} tasks; once the batch is done it may change."
+            f" minRecordsPerTask, spark.sql.shuffle.partitions) back to what gave {before} tasks; once the batch is"
+            " done it may change."
         )
 
 

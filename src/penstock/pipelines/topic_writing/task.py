@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.options import OptionError
+from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing import clients
-from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
 from penstock.pipelines.topic_writing.marker import TaskOfBatch
 from penstock.pipelines.topic_writing.rows import ColumnPlan
 from penstock.pipelines.topic_writing.transactional import write_once
@@ -63,18 +64,18 @@ class TaskWrite:
         ]
         yield pa.RecordBatch.from_arrays(columns, names=["task", "rows", "was_there"])
 
-    def write_here(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """All rows of a batch at once, on the driver."""
+    def write_here(self, batches: Sequence[pa.RecordBatch], is_wanted: Callable[[], bool] = always_wanted) -> None:
+        """All rows of a batch at once, on the driver. WriteError, within seconds, when they are no longer wanted."""
         options = self.options
         if not options.is_exactly_once:
-            _try_as_tasks_do(lambda: self._write(batches))
+            _try_as_tasks_do(lambda: self._write(batches, is_wanted), is_wanted)
             return
         work = _whole_batch(options)
-        _try_as_tasks_do(lambda: write_once(batches, self.plan, options, work))
+        _try_as_tasks_do(lambda: write_once(batches, self.plan, options, work, is_wanted), is_wanted)
 
-    def _write(self, batches: Iterable[pa.RecordBatch]) -> int:
+    def _write(self, batches: Iterable[pa.RecordBatch], is_wanted: Callable[[], bool] = always_wanted) -> int:
         sender = clients.take_sender(self.options)
-        sender.forget_failures()
+        sender.begin(is_wanted)
         is_done, rows = False, 0
         try:
             for batch in batches:
@@ -115,13 +116,13 @@ def _whole_batch(options: SinkOptions) -> TaskOfBatch:
     return TaskOfBatch(options.query_id, options.sink_name, options.batch_id, task=0, tasks=1)
 
 
-def _try_as_tasks_do(write: Callable[[], object]) -> None:
+def _try_as_tasks_do(write: Callable[[], object], is_wanted: Callable[[], bool]) -> None:
     """As often as Spark tries a task: what fails once may have met a broker on its way down."""
     for left in reversed(range(_ATTEMPTS)):
         try:
             write()
         except WriteError as error:
-            if not left:
+            if not left or isinstance(error, RefusedError) or not is_wanted():
                 raise
             logger.warning("writing failed, trying again: %s", error)
         else:

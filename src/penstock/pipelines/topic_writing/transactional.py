@@ -26,10 +26,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.client.bounded_call import StuckCallError, call_within
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing import clients
 from penstock.pipelines.topic_writing.clients import TransactionalSender
 from penstock.pipelines.topic_writing.delivery import Sender
-from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
 from penstock.pipelines.topic_writing.marker import MARKER_PARTITION, Decision, TaskOfBatch, decide
 from penstock.pipelines.topic_writing.markers import read_marker
 from penstock.pipelines.topic_writing.rows import ColumnPlan, first_topic
@@ -47,15 +48,20 @@ _STUCK_AFTER_S = 6.5
 
 
 def write_once(
-    batches: Iterable[pa.RecordBatch], plan: ColumnPlan, options: SinkOptions, work: TaskOfBatch
+    batches: Iterable[pa.RecordBatch],
+    plan: ColumnPlan,
+    options: SinkOptions,
+    work: TaskOfBatch,
+    is_wanted: Callable[[], bool] = always_wanted,
 ) -> int | None:
-    """The number of rows written; None where they were there already. WriteError fails the attempt."""
+    """The number of rows written; None where they were there already. WriteError fails the attempt, soon after it is
+    no longer wanted at the latest."""
     with_rows = (batch for batch in batches if batch.num_rows)
     first = next(with_rows, None)
     if first is None:
         return 0
     with _explained(work):
-        holder = _begin(first, plan, options, work)
+        holder = _begin(first, plan, options, work, is_wanted)
         if holder is None:
             # Read to its end all the same, or Spark would end this worker, and its producers with it.
             deque(with_rows, maxlen=0)
@@ -66,14 +72,14 @@ def write_once(
                 holder.sender.send(batch, plan)
                 written += batch.num_rows
             holder.sender.finish()
-            _patiently(holder.sender.producer.commit_transaction)
+            _patiently(holder.sender.producer.commit_transaction, is_wanted)
     holder.marker = work.marker
     clients.give_transactional_back(options, work.transactional_id, holder)
     return written
 
 
 def _begin(
-    first: pa.RecordBatch, plan: ColumnPlan, options: SinkOptions, work: TaskOfBatch
+    first: pa.RecordBatch, plan: ColumnPlan, options: SinkOptions, work: TaskOfBatch, is_wanted: Callable[[], bool]
 ) -> TransactionalSender | None:
     """With the first rows and the marker in an open transaction; None where the batch is there already.
 
@@ -82,35 +88,35 @@ def _begin(
     holder = clients.take_transactional(options, work.transactional_id)
     is_new = holder is None
     while True:
-        holder = holder or _open(options, work)
+        holder = holder or _open(options, work, is_wanted)
         if decide(holder.marker, work) is Decision.SKIP:
             clients.give_transactional_back(options, work.transactional_id, holder)
             return None
         try:
             with _aborted_on_failure(holder.sender):
+                holder.sender.begin(is_wanted)
                 _send_first(holder, first, plan, work)
         except (KafkaException, WriteError):
-            if is_new:
+            if is_new or not is_wanted():
                 raise
             holder, is_new = None, True
         else:
             return holder
 
 
-def _open(options: SinkOptions, work: TaskOfBatch) -> TransactionalSender:
+def _open(options: SinkOptions, work: TaskOfBatch, is_wanted: Callable[[], bool]) -> TransactionalSender:
     settings = {**options.settings, "transactional.id": work.transactional_id}
     sender = Sender.open(settings, options.message_timeout_s)
-    _patiently(sender.producer.init_transactions)
+    _patiently(sender.producer.init_transactions, is_wanted)
     return TransactionalSender(sender, read_marker(options.client_settings, work.group, options.topic))
 
 
 def _send_first(holder: TransactionalSender, first: pa.RecordBatch, plan: ColumnPlan, work: TaskOfBatch) -> None:
     sender, marker = holder.sender, work.marker
     at = (work.group, first_topic(first, plan), MARKER_PARTITION, marker.next_batch, marker.to_metadata())
-    sender.forget_failures()
     sender.producer.begin_transaction()
     sender.send(first, plan)
-    _patiently(lambda timeout_s: sender.producer.send_offset_to_transaction(*at, timeout_s))
+    _patiently(lambda timeout_s: sender.producer.send_offset_to_transaction(*at, timeout_s), sender.is_wanted)
 
 
 @contextmanager
@@ -134,14 +140,18 @@ def _abort(sender: Sender) -> None:
         return
 
 
-def _patiently(request: Callable[[float], object]) -> None:
+def _patiently(request: Callable[[float], object], is_wanted: Callable[[], bool]) -> None:
     """librdkafka's rule: a retriable failure is followed by the same call, every other one is the caller's."""
+
+    def judge(error: Exception) -> Outlook:
+        return Outlook.PASSING if error.args[0].retriable() and is_wanted() else Outlook.FINAL
+
     retrying = Retrying(RetryPolicy(_ALL_REQUESTS_S, 0.0, 0.0))  # each request waits inside the library
     try:
         retrying.run(
             lambda: call_within(lambda: request(_REQUEST_S), _STUCK_AFTER_S),
             KafkaException,
-            lambda error: Outlook.PASSING if error.args[0].retriable() else Outlook.FINAL,
+            judge,
         )
     except StuckCallError as error:
         raise WriteError(
@@ -170,5 +180,7 @@ def _explained(work: TaskOfBatch) -> Iterator[None]:
         ids = f"transactional id {work.transactional_id}, group {work.group}"
         advice = _ADVICE.get(cause.code(), "the transaction failed")
         raise WriteError(f"{work}: {advice} ({cause.name()}: {cause.str()}; {ids})") from error
+    except RefusedError:
+        raise  # it names the batch and the sink
     except WriteError as error:
         raise WriteError(f"{work}: {error}") from error
