@@ -217,6 +217,23 @@ def test_a_batch_is_there_once_when_it_comes_again_small_or_no_longer_small(
     assert committed_values(bootstrap, sink.topic) == sorted("01234" * 2)
 
 
+def test_rows_are_there_once_when_a_batch_that_tasks_wrote_fails_and_comes_again_small(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    sink, query_id = TopicSink(make_topic(bootstrap, "failed")), unique("query")
+    opened, tasks = (sink.open(spark, Settings(bootstrap_servers=bootstrap)) for _ in range(2))
+    opened.write(spark.sql("SELECT 'a' AS value"), Batch(query_id, "test", 0, size=100))
+    # Task 0 has no rows, and so no marker.
+    rows = spark.range(0, 6, 1, 3).where("id > 2").selectExpr("CAST(id AS STRING) AS value")
+    tasks.write(rows, Batch(query_id, "test", 1))  # stands for what the tasks of a failed job have written
+    again = Batch(query_id, "test", 1, size=100)
+    with pytest.raises(PySparkException, match="out of order"):
+        opened.write(rows.selectExpr("CAST(raise_error('out of order') AS STRING) AS value"), again)
+    opened.write(rows, again)
+    opened.close()
+    assert committed_values(bootstrap, sink.topic) == ["3", "4", "5", "a"]
+
+
 def test_a_task_that_failed_after_its_commit_leaves_its_rows_once_when_spark_tries_it_again(bootstrap: str) -> None:
     topic = make_topic(bootstrap, "retried", 2)
     job = subprocess.run(

@@ -117,24 +117,31 @@ class OpenTopic:
     settings: Settings
     # Per query the last batch that was written to its end: the one after it is no repetition.
     _done: dict[str, int] = field(default_factory=dict, init=False)
+    _queries: set[str] = field(default_factory=set, init=False)  # by id; what is kept for them is closed at the end
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
+        before = self._done.pop(batch.query_id, None)  # a batch that fails may be there in part when it comes again
+        self._queries.add(batch.query_id)
+        self._write(rows, batch, is_next=before == batch.id - 1)
+        self._done[batch.query_id] = batch.id
+
+    def _write(self, rows: DataFrame, batch: Batch, is_next: bool) -> None:
         from penstock.pipelines.topic_writing.marker import task_counts
 
         options, records = self.options(batch), self.sink.records(rows)
-        markers = self._find_markers(options, batch)
+        markers = [] if is_next else self._find_markers(options, batch)
         before = task_counts(markers, batch.id)
         if 1 in before:
             pass  # one transaction had all of it
         elif not batch.is_small or before or not self._write_here(records, options, batch):
             self._write_tasks(records, options, batch, markers)
-        self._done[batch.query_id] = batch.id
 
     def close(self) -> None:
         from penstock.pipelines.topic_writing.task import close_writers_here
 
-        for query_id in self._done:
+        for query_id in self._queries:
             close_writers_here(self.options(Batch(query_id, "", 0)))
+        self._queries.clear()
         self._done.clear()
 
     def options(self, batch: Batch) -> SinkOptions:
@@ -194,7 +201,7 @@ class OpenTopic:
         from penstock.pipelines.topic_writing.clients import open_admin
         from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 
-        if not options.is_exactly_once or self._done.get(batch.query_id) == batch.id - 1:
+        if not options.is_exactly_once:
             return []
         sink, settings = self.sink, options.client_settings
         return read_markers_of_sink(open_admin(settings), settings, batch.query_id, sink.name, sink.topic)
