@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Batch, OpenSink, Settings, Sink
 from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
-from penstock.pipelines.topic_writing.errors import WriteError
+from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
+from penstock.pipelines.topic_writing.librdkafka import RawProducer
+from penstock.pipelines.topic_writing.marker import TaskOfBatch
 from tests.pipelines.committed import committed_values, make_topic, read_committed, unique
 
 RETRYING_JOB = Path(__file__).with_name("retrying_job.py")
@@ -232,6 +235,41 @@ def test_rows_are_there_once_when_a_batch_that_tasks_wrote_fails_and_comes_again
     opened.write(rows, again)
     opened.close()
     assert committed_values(bootstrap, sink.topic) == ["3", "4", "5", "a"]
+
+
+def test_a_task_of_a_dead_driver_cannot_commit_when_its_batch_comes_again_small(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    sink, query_id, settings = (
+        TopicSink(make_topic(bootstrap, "left")),
+        unique("query"),
+        Settings(bootstrap_servers=bootstrap),
+    )
+    rows = spark.range(0, 4, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+    sink.open(spark, settings).write(rows, Batch(query_id, "test", 0))
+    work = TaskOfBatch(query_id, sink.name, 1, task=1, tasks=2)
+    left = RawProducer({"bootstrap.servers": bootstrap, "transactional.id": work.transactional_id}, lambda _: None)
+    left.init_transactions(30)
+    opened = sink.open(spark, settings)  # as a new run does
+    for number in (1, 2):  # steady batches are the driver's
+        opened.write(rows, Batch(query_id, "test", number, size=100))
+    opened.close()
+    left.begin_transaction()
+    with pytest.raises(KafkaException) as refused:
+        left.send_offset_to_transaction(work.group, sink.topic, 0, work.marker.next_batch, "tasks=2", 30)
+    left.close()
+    assert refused.value.args[0].fatal()
+    assert committed_values(bootstrap, sink.topic) == sorted("0123" * 3)
+
+
+def test_a_small_batch_is_refused_when_any_task_has_written_newer_ones(spark: SparkSession, bootstrap: str) -> None:
+    sink, query_id = TopicSink(make_topic(bootstrap, "newer")), unique("query")
+    settings = Settings(bootstrap_servers=bootstrap)
+    rows = spark.range(0, 4, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+    sink.open(spark, settings).write(rows.where("value > '1'"), Batch(query_id, "test", 5))  # task 0 has no rows
+    with pytest.raises(RefusedError, match=r"batch 3 of sink .* batches up to 5 already, so the checkpoint is older"):
+        sink.open(spark, settings).write(rows, Batch(query_id, "test", 3, size=100))
+    assert committed_values(bootstrap, sink.topic) == ["2", "3"]
 
 
 def test_a_task_that_failed_after_its_commit_leaves_its_rows_once_when_spark_tries_it_again(bootstrap: str) -> None:

@@ -138,7 +138,7 @@ def test_a_batch_cut_differently_is_refused_when_it_comes_again(bench: Bench) ->
         bench.write(iter([rows("b")]), bench.work(0, task=1, tasks=3))
     settings = bench.options.client_settings
     found = read_markers_of_sink(clients.open_admin(settings), settings, bench.query_id, "sink", bench.topic)
-    assert found == [Marker(1, 2), Marker(1, 2)]
+    assert found == {0: Marker(1, 2), 1: Marker(1, 2)}
     assert read_marker(settings, bench.work(0, task=1).group, None) == Marker(1, 2)
     assert read_marker(settings, bench.work(0, task=2).group, bench.topic) is None
 
@@ -179,7 +179,7 @@ def test_the_driver_ends_a_transaction_when_a_killed_task_left_it_open(bench: Be
     killed.send_offset_to_transaction(work.group, bench.topic, 0, work.marker.next_batch, "tasks=2", 30)
     admin = clients.open_admin(settings)
     found = read_markers_of_sink(admin, settings, bench.query_id, "sink", bench.topic, patience_s=1.0)
-    assert found == [Marker(1, 2)]
+    assert found == {0: Marker(1, 2)}
     with pytest.raises(KafkaException) as refused:
         killed.commit_transaction(30)
     assert refused.value.args[0].fatal()

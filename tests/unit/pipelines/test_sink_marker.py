@@ -67,8 +67,8 @@ def test_names_tell_query_sink_and_task_apart_when_they_are_built() -> None:
 
 def test_only_the_groups_of_one_sink_are_found_when_names_begin_alike() -> None:
     groups = ["__eos-q-out-0", "__eos-q-out-12", "__eos-q-out-1-0", "__eos-q-outer-0", "__eos-p-out-0", "q-out-0"]
-    assert groups_of_sink(groups, "q", "out") == ("__eos-q-out-0", "__eos-q-out-12")
-    assert groups_of_sink(groups, "q", "out-1") == ("__eos-q-out-1-0",)
+    assert groups_of_sink(groups, "q", "out") == {0: "__eos-q-out-0", 12: "__eos-q-out-12"}
+    assert groups_of_sink(groups, "q", "out-1") == {0: "__eos-q-out-1-0"}
 
 
 def test_the_newest_marker_counts_when_a_task_left_them_beside_several_topics() -> None:

@@ -126,14 +126,19 @@ class OpenTopic:
         self._done[batch.query_id] = batch.id
 
     def _write(self, rows: DataFrame, batch: Batch, is_next: bool) -> None:
-        from penstock.pipelines.topic_writing.marker import task_counts
+        from penstock.pipelines.topic_writing.marker import check_checkpoint, task_counts
 
         options, records = self.options(batch), self.sink.records(rows)
-        markers = [] if is_next else self._find_markers(options, batch)
+        by_task = {} if is_next else self._find_markers(options, batch)
+        markers = [marker for marker in by_task.values() if marker is not None]
+        check_checkpoint(markers, self.sink.name, batch.id)
         before = task_counts(markers, batch.id)
         if 1 in before:
-            pass  # one transaction had all of it
-        elif not batch.is_small or before or not self._write_here(records, options, batch):
+            return  # one transaction had all of it
+        # Tasks of a driver that died may be at work on this batch still. Each loses its transactional id to the task
+        # that follows it; the driver would take the id of task 0 only.
+        needs_tasks = bool(before) or any(task > 0 for task in by_task)
+        if needs_tasks or not batch.is_small or not self._write_here(records, options, batch):
             self._write_tasks(records, options, batch, markers)
 
     def close(self) -> None:
@@ -196,13 +201,14 @@ class OpenTopic:
             finally:
                 context.setLocalProperty(TASKS_PROPERTY, None)  # type: ignore[arg-type]
 
-    def _find_markers(self, options: SinkOptions, batch: Batch) -> Sequence[Marker]:
-        """Looks once per run and query, and after a batch that failed: a task sees its own marker only."""
+    def _find_markers(self, options: SinkOptions, batch: Batch) -> Mapping[int, Marker | None]:
+        """By task, since a task sees its own marker only. The sink looks before the first batch of a query in a run,
+        and before every batch that does not follow one that was written to its end."""
         from penstock.pipelines.topic_writing.clients import open_admin
         from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 
         if not options.is_exactly_once:
-            return []
+            return {}
         sink, settings = self.sink, options.client_settings
         return read_markers_of_sink(open_admin(settings), settings, batch.query_id, sink.name, sink.topic)
 

@@ -74,12 +74,23 @@ def decide(marker: Marker | None, work: TaskOfBatch) -> Decision:
     if marker is None or marker.next_batch <= work.batch_id:
         return Decision.WRITE
     if marker.next_batch > work.batch_id + 1:
-        raise RefusedError(
-            f"{work}: the topic has batches up to {marker.next_batch - 1} already, so the checkpoint is older than what"
-            " was written. Bring the newer checkpoint back, or start with a new one and see to duplicates."
-        )
+        raise _older_checkpoint(str(work), marker)
     check_task_count([marker], work.sink_name, work.batch_id, work.tasks)
     return Decision.SKIP
+
+
+def check_checkpoint(markers: Iterable[Marker], sink_name: str, batch_id: int) -> None:
+    """A task sees its own marker alone, and had perhaps no rows in the newer batches."""
+    for marker in markers:
+        if marker.next_batch > batch_id + 1:
+            raise _older_checkpoint(f"batch {batch_id} of sink {sink_name}", marker)
+
+
+def _older_checkpoint(what: str, marker: Marker) -> RefusedError:
+    return RefusedError(
+        f"{what}: the topic has batches up to {marker.next_batch - 1} already, so the checkpoint is older than what"
+        " was written. Bring the newer checkpoint back, or start with a new one and see to duplicates."
+    )
 
 
 def task_counts(markers: Iterable[Marker], batch_id: int) -> frozenset[int]:
@@ -101,9 +112,11 @@ def check_task_count(markers: Iterable[Marker], sink_name: str, batch_id: int, t
         )
 
 
-def groups_of_sink(groups: Iterable[str], query_id: str, sink_name: str) -> tuple[str, ...]:
+def groups_of_sink(groups: Iterable[str], query_id: str, sink_name: str) -> dict[int, str]:
+    """By task."""
     prefix = f"{GROUP_PREFIX}{query_id}-{sink_name}-"
-    return tuple(group for group in groups if group.startswith(prefix) and group.removeprefix(prefix).isdecimal())
+    numbers = ((group.removeprefix(prefix), group) for group in groups if group.startswith(prefix))
+    return {int(number): group for number, group in numbers if number.isdecimal()}
 
 
 def newest(committed: Mapping[str, Marker]) -> Marker | None:

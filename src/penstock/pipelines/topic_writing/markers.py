@@ -41,16 +41,15 @@ def read_markers_of_sink(
     sink_name: str,
     topic: str,
     patience_s: float = _OPEN_S,
-) -> list[Marker]:
-    """The markers of all tasks that any run of this query had."""
+) -> dict[int, Marker | None]:
+    """The markers of all tasks that any run of this query had, by task; None where a task has committed nothing."""
     doing = f"listing the groups of sink {sink_name}"
     try:
         listed = ask_patiently(doing, lambda: _list_groups(admin))
     except (KafkaException, FutureTimeoutError) as error:
         raise WriteError(f"{doing} failed: {error}") from error
     groups = groups_of_sink(listed, query_id, sink_name)
-    markers = (_read_after_crash(settings, group, topic, patience_s) for group in groups)
-    return [marker for marker in markers if marker is not None]
+    return {task: _read_after_crash(settings, group, topic, patience_s) for task, group in groups.items()}
 
 
 def _read_after_crash(settings: Mapping[str, str], group: str, topic: str, patience_s: float) -> Marker | None:
