@@ -97,6 +97,38 @@ def test_small_ranges_share_a_task_when_a_task_would_have_too_few() -> None:
     assert share_tasks([], 1000) == []
 
 
+class Counted(int):
+    """A start of a range, which counts how often sizes are asked for."""
+
+    asked = 0
+
+    def __rsub__(self, end: int) -> int:
+        Counted.asked += 1
+        return end - int(self)
+
+
+def test_each_size_is_asked_for_a_few_times_when_very_many_ranges_share_tasks() -> None:
+    pieces = [OffsetRange(TopicPartition("t", number), Counted(0), 1 + number * 7 % 13) for number in range(2000)]
+    tasks = share_tasks(pieces, 10)
+    assert sorted(piece for task in tasks for piece in task) == sorted(pieces)
+    assert Counted.asked < 10 * len(pieces)
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 100))
+def test_each_range_goes_to_the_task_that_has_least_when_small_ranges_share_tasks(
+    sizes: list[int], min_records: int
+) -> None:
+    pieces = [OffsetRange(TopicPartition("t", number), 0, size) for number, size in enumerate(sizes)]
+    tasks = share_tasks(pieces, min_records)
+    if sum(sizes) >= min_records * len(sizes):
+        assert tasks == [(piece,) for piece in pieces]
+        return
+    expected: list[list[OffsetRange]] = [[] for _ in tasks]
+    for piece in sorted(pieces, key=lambda piece: (-piece.size, piece)):
+        min(expected, key=lambda task: sum(each.size for each in task)).append(piece)
+    assert tasks == [tuple(sorted(task)) for task in expected]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1000), st.integers(0, 1000)), unique_by=lambda one: one[0]),
     st.none() | st.integers(1, 50),

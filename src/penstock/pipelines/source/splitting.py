@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -49,8 +50,11 @@ def share_tasks(pieces: Sequence[OffsetRange], min_records: int | None) -> list[
     if min_records is None or total >= min_records * len(pieces):
         return [(piece,) for piece in pieces]
     tasks: list[list[OffsetRange]] = [[] for _ in range(max(1, total // min_records))] if pieces else []
+    least = [(0, number) for number in range(len(tasks))]  # a heap: what each task has so far
     for piece in sorted(pieces, key=lambda piece: (-piece.size, piece)):
-        min(tasks, key=lambda task: sum(each.size for each in task)).append(piece)
+        size, number = least[0]
+        tasks[number].append(piece)
+        heapq.heapreplace(least, (size + piece.size, number))
     return [tuple(sorted(task)) for task in tasks]
 
 
