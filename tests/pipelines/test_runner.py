@@ -21,6 +21,7 @@ from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.running.reset import forget_progress
 from penstock.pipelines.running.runner import Run, groups_of
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
+from penstock.pipelines.spark_settings import ADAPTIVE
 from penstock.pipelines.steps import parse_json
 from penstock.runs.records import State
 from tests.clients.cli_runner import Cli
@@ -209,6 +210,25 @@ def test_the_sink_is_named_and_no_other_is_at_work_when_one_of_several_fails(ben
         bench.run_once(bench.pipeline(patient, Collected("archive", refuse=fail)))
     assert patient.batches == {0: [(1,), (2,), (3,)]}
     assert patient.calls[0].is_small
+
+
+@dataclass
+class Looking(Collected):
+    """A sink that looks at a setting of its session."""
+
+    seen: list[str | None] = field(default_factory=list)
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        self.seen.append(rows.sparkSession.conf.get(ADAPTIVE))
+        Collected.write(self, rows, batch)
+
+
+def test_adaptive_execution_is_off_when_sinks_write_side_by_side_in_a_session_that_has_it_on(bench: Bench) -> None:
+    assert bench.spark.conf.get(ADAPTIVE) == "true"
+    sinks = Looking("one"), Looking("other")
+    bench.run_once(bench.pipeline(*sinks))
+    assert [sink.seen for sink in sinks] == [["false"], ["false"]]
+    assert bench.spark.conf.get(ADAPTIVE) == "true"
 
 
 def test_no_step_is_blamed_when_the_rows_of_a_failed_batch_are_gone(bench: Bench) -> None:

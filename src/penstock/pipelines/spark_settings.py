@@ -3,7 +3,8 @@
 Adaptive execution is the one that matters. Pipelines run without it, because a batch that comes again must be cut into
 the same tasks (`running.session`, and `sinks.topic` in sessions that others have opened). Sinks of files switch it on
 while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks. No
-setting may be changed for a small batch, whose sinks write side by side in one session.
+setting may be changed for a small batch, whose sinks write side by side in one session: adaptive execution is off
+before they begin (`running.batch_writing`), so a sink that wants it off finds it so and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 @contextmanager
 def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Spark reads them when it plans a query, so the query has to be run inside."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+    found = {name: spark.conf.get(name, None) for name in settings}
+    before = {name: former for name, former in found.items() if former != settings[name]}
+    for name in before:
+        spark.conf.set(name, settings[name])
     try:
         yield
     finally:

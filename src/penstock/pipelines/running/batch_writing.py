@@ -17,6 +17,7 @@ from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.planning import Output, QueryPlan
 from penstock.pipelines.running.side_by_side import run_side_by_side
 from penstock.pipelines.sinks.topic import TopicSink
+from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -140,7 +141,8 @@ class BatchWriting:
         from pyspark import InheritableThread  # its jobs belong to the query, which may cancel them
 
         works = {self._name(output): partial(self._write, output, rows, batch) for output in outputs}
-        failures = run_side_by_side(works, InheritableThread)
+        with temporary_settings(rows.sparkSession, {ADAPTIVE: "false"}):
+            failures = run_side_by_side(works, InheritableThread)
         for failure in failures[1:]:
             logger.warning("batch %d of %s failed at %s as well: %s", batch.id, batch.query_name, *failure)
         if failures:
