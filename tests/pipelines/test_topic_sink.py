@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Batch, OpenSink, Settings, Sink
-from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
+from penstock.pipelines.sinks.topic import ALL_AS_JSON, OpenTopic, TopicSettings, TopicSink
 from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
 from penstock.pipelines.topic_writing.librdkafka import RawProducer
-from penstock.pipelines.topic_writing.marker import TaskOfBatch
+from penstock.pipelines.topic_writing.marker import Marker, TaskOfBatch
+from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 from tests.pipelines.committed import committed_values, make_topic, read_committed, unique
 
 RETRYING_JOB = Path(__file__).with_name("retrying_job.py")
@@ -270,6 +271,39 @@ def test_a_small_batch_is_refused_when_any_task_has_written_newer_ones(spark: Sp
     with pytest.raises(RefusedError, match=r"batch 3 of sink .* batches up to 5 already, so the checkpoint is older"):
         sink.open(spark, settings).write(rows, Batch(query_id, "test", 3, size=100))
     assert committed_values(bootstrap, sink.topic) == ["2", "3"]
+
+
+@pytest.mark.parametrize(("count", "tasks"), [(3, 1), (4, 2), (1000, 2)])
+def test_tasks_write_a_small_batch_when_a_branch_made_too_many_rows_of_it(
+    spark: SparkSession, bootstrap: str, count: int, tasks: int
+) -> None:
+    sink, query_id, settings = TopicSink(make_topic(bootstrap, "many")), unique("query"), Settings(bootstrap)
+    sink.open(spark, settings)
+    rows = spark.range(0, 2, 1, 2).selectExpr(f"explode(sequence(1, {count} - id)) AS number")
+    opened = OpenTopic(sink, settings, most_rows_here=5)
+    opened.write(rows.selectExpr("CAST(number AS STRING) AS value"), Batch(query_id, "test", 0, size=100))
+    opened.close()
+    assert len(committed_values(bootstrap, sink.topic)) == 2 * count - 1
+    markers = read_markers_of_sink(
+        AdminClient({"bootstrap.servers": bootstrap}), {"bootstrap.servers": bootstrap}, query_id, sink.name, sink.topic
+    )
+    assert markers == {task: Marker(1, tasks) for task in range(tasks)}
+
+
+def test_tasks_write_a_small_batch_when_spark_refuses_to_bring_it_to_the_driver(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    sink, query_id = TopicSink(make_topic(bootstrap, "wide")), unique("query")
+    opened = sink.open(spark, Settings(bootstrap_servers=bootstrap))
+    rows = spark.range(0, 4, 1, 2).selectExpr("repeat(CAST(id AS STRING), 100000) AS value")
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set("spark.driver.maxResultSize", "100k")
+    try:
+        opened.write(rows, Batch(query_id, "test", 0, size=100))
+    finally:
+        conf.remove("spark.driver.maxResultSize")
+    opened.close()
+    assert committed_values(bootstrap, sink.topic) == [number * 100_000 for number in "0123"]
 
 
 def test_a_task_that_failed_after_its_commit_leaves_its_rows_once_when_spark_tries_it_again(bootstrap: str) -> None:

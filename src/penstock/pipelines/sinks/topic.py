@@ -17,6 +17,7 @@ from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 from penstock.pipelines.topic_source import client_options
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -31,6 +32,11 @@ _TIMEOUT_S = 30.0
 _PASSED_ON = ("headers", "partition")
 # The setting that Spark names when it refuses to bring rows to the driver.
 _TOO_LARGE = "spark.driver.maxResultSize"
+# Rows that the driver takes. Chosen: 8 MiB of short lines are about as many, so only a branch that makes many rows of
+# one has more; at 300 bytes a record they take 30 MB.
+_MOST_ROWS_HERE = 100_000
+# Spark numbers the rows of a task in the lower bits.
+_NUMBER_IN_TASK = f"(monotonically_increasing_id() & {2**33 - 1})"
 _OLDER_INTERFACE = "spark.sql.sources.useV1SourceList"
 
 
@@ -115,9 +121,12 @@ class OpenTopic:
 
     sink: TopicSink
     settings: Settings
+    most_rows_here: int = _MOST_ROWS_HERE
     # Per query the last batch that was written to its end: the one after it is no repetition.
     _done: dict[str, int] = field(default_factory=dict, init=False)
     _queries: set[str] = field(default_factory=set, init=False)  # by id; what is kept for them is closed at the end
+
+    _has_too_many: bool = field(default=False, init=False)  # a batch has been too large for the driver, though small
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         before = self._done.pop(batch.query_id, None)  # a batch that fails may be there in part when it comes again
@@ -137,7 +146,7 @@ class OpenTopic:
             return  # one transaction had all of it
         # Tasks of a driver that died may be at work on this batch still. Each loses its transactional id to the task
         # that follows it; the driver would take the id of task 0 only.
-        needs_tasks = bool(before) or any(task > 0 for task in by_task)
+        needs_tasks = bool(before) or any(task > 0 for task in by_task) or self._has_too_many
         if needs_tasks or not batch.is_small or not self._write_here(records, options, batch):
             self._write_tasks(records, options, batch, markers)
 
@@ -169,17 +178,25 @@ class OpenTopic:
         """A small batch is brought to the driver, which keeps its producer from batch to batch. A task may run in any
         Python worker, and most find that another worker has taken the transactional id since: a new producer costs
         0.1 s. False where the rows of a branch are too many for the driver after all; nothing is written then."""
-        from pyspark.errors import PySparkException
-
-        task = self._task(records, options)
-        try:
-            rows = records.toArrow()
-        except PySparkException as error:
-            if _TOO_LARGE in str(error):
-                return False
-            raise
+        task, rows = self._task(records, options), self._fetch(records)
+        if rows is None:
+            self._has_too_many = True  # the next batch has most likely too many as well
+            return False
         task.write_here(rows.to_batches(), batch.is_wanted)
         return True
+
+    def _fetch(self, records: DataFrame) -> pa.Table | None:
+        """None where they are too many. Each task brings at most one more than may be, which tells."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        try:
+            rows = records.where(f"{_NUMBER_IN_TASK} <= {self.most_rows_here}").toArrow()
+        except (PySparkException, Py4JJavaError) as error:  # the latter where it comes to light while rows are sent
+            if _TOO_LARGE in str(error):
+                return None
+            raise
+        return rows if rows.num_rows <= self.most_rows_here else None
 
     def _write_tasks(self, records: DataFrame, options: SinkOptions, batch: Batch, markers: Sequence[Marker]) -> None:
         """Runs the tasks itself and not by `format("penstock")`, which costs two more Python workers per batch, about
