@@ -54,6 +54,10 @@ class Batch:
         """Whether more than one task, or more than one process, would cost the sinks more than it saves."""
         return self.size is not None and self.size <= SMALL_BYTES
 
+    def __reduce__(self) -> tuple[type[Batch], tuple[str, str, int, int | None]]:
+        """For sinks that hand the batch to their tasks: Spark ends those, and there is no query to ask."""
+        return Batch, (self.query_id, self.query_name, self.id, self.size)
+
 
 @runtime_checkable
 class OpenSink(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import threading
 import traceback
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,7 +12,7 @@ from typing import Any, cast
 import pytest
 from py4j.protocol import Py4JError
 
-from penstock.pipelines import Pipeline, Topic
+from penstock.pipelines import Batch, Pipeline, Topic
 from penstock.pipelines.running.batch_writing import BatchWriting, StoppedError
 from penstock.pipelines.running.planning import plan_queries
 from penstock.pipelines.topic_writing.errors import WriteError
@@ -62,6 +64,12 @@ def test_the_error_stays_as_it_is_when_nobody_stopped_the_query() -> None:
     query = Query()
     with pytest.raises(Py4JError, match="stack trace of Java"):
         writing_of(query)(cast("Any", Interrupted(query, is_stopped=False, error=OF_JAVA)), 0)
+
+
+def test_a_batch_can_go_to_the_tasks_when_a_sink_hands_it_on() -> None:
+    lock = threading.Lock()  # as the writing has, which cannot go there
+    batch = Batch("query", "numbers/main", 3, 100, is_wanted=lock.locked)
+    assert pickle.loads(pickle.dumps(batch)) == batch
 
 
 class SlowlyStopped:
