@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from penstock.pipelines import Pipeline, Settings, Sink, Topic
+from penstock.pipelines import Branch, Pipeline, Settings, Sink, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.hive import HiveTable
@@ -286,3 +286,40 @@ def test_the_query_waits_when_the_broker_is_away_for_a_while(spark: SparkSession
 
         run.wait(kill_once, for_s=TIMEOUT_S)
         assert bench.written() == [0, 1, 2, 3]
+
+
+def test_a_stop_does_not_wait_for_the_broker_when_the_driver_was_writing_a_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    armed, cut_off = threading.Event(), threading.Event()
+
+    def lose_the_broker(rows: DataFrame) -> DataFrame:
+        """Called when the rows of a batch are in Spark's memory and nothing of it is written."""
+        if armed.is_set() and not cut_off.is_set():
+            broker.kill()
+            cut_off.set()
+        return rows
+
+    with BrokerProcess(tmp_path / "broker", config={"group.initial.rebalance.delay.ms": "0"}) as broker:
+        bench = Bench(spark, Topics(broker.bootstrap_servers), tmp_path)
+        output, create = TopicSink(bench.output, create=TopicSettings(1)), TopicSettings(1)
+        branch = Branch("other", (TopicSink(f"{bench.output}-2", create=create),), steps=(lose_the_broker,))
+        settings = replace(bench.pipeline.settings, publish_runs=False)
+        bench.pipeline = replace(bench.pipeline, sinks=(branch, output), settings=settings)
+        bench.produce(0, 1)
+        run = Run(spark, bench.pipeline)
+        run.start()
+
+        def stop_in_the_middle(current: Run) -> None:
+            if current.progress()[0].rows >= 2 and not armed.is_set():
+                armed.set()
+                bench.produce(2, 3)
+            if cut_off.is_set():
+                current.queries[0].query.stop()  # as the run does when a batch has had its time
+                broker.start()
+
+        with pytest.raises(BatchError, match="ended and Spark does not say why"):  # not as a batch that failed
+            run.wait(stop_in_the_middle, for_s=TIMEOUT_S)
+        bench.run_once()
+        assert bench.written() == [0, 1, 2, 3]
+        assert sorted(map(int, committed_values(broker.bootstrap_servers, f"{bench.output}-2"))) == [0, 1, 2, 3]

@@ -143,7 +143,7 @@ class BatchWriting:
         works = {self._name(output): partial(self._write, output, rows, batch) for output in outputs}
         with temporary_settings(rows.sparkSession, {ADAPTIVE: "false"}):
             failures = run_side_by_side(works, InheritableThread)
-        for failure in failures[1:]:
+        for failure in failures[1:] if batch.is_wanted() else ():
             logger.warning("batch %d of %s failed at %s as well: %s", batch.id, batch.query_name, *failure)
         if failures:
             self.busy_with, error = failures[0]
