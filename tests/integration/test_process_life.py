@@ -47,6 +47,20 @@ class TestCleanShutdown:
         assert not (broker.data_dir / names.CLEAN_SHUTDOWN).exists()
         assert len(read_topic(broker.bootstrap_servers, "t", 100, partition=1)) == 100
 
+    @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    def test_it_serves_and_ends_with_0_when_a_standard_descriptor_is_closed(self, tmp_path: Path, closed: str) -> None:
+        """libuv aborted the process at its end, and without standard error it did not start."""
+        broker = BrokerProcess(tmp_path / "data")
+        with subprocess.Popen(["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *broker.command]) as process:
+            try:
+                bootstrap = f"{broker.host}:{broker.port}"
+                create_topic(bootstrap, name="t")
+                produce(producer_of(bootstrap), "t", [b"x"])
+            finally:
+                process.send_signal(signal.SIGTERM)
+        assert process.returncode == 0
+        assert (tmp_path / "data" / names.CLEAN_SHUTDOWN).exists()
+
     def test_segments_are_checked_when_killed(self, start_broker: StartBroker) -> None:
         broker = start_broker(config={"penstock.log.level": "info"})
         create_topic(broker.bootstrap_servers, name="t")

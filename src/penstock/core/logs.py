@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import time
@@ -41,7 +42,8 @@ def configure(format: str = "text", level: str = "info", stream: TextIO | None =
         raise ValueError(f"log format must be one of {', '.join(FORMATS)}, not {format!r}")
     if level.lower() not in LEVELS:
         raise ValueError(f"log level must be one of {', '.join(LEVELS)}, not {level!r}")
-    chosen_stream = sys.stderr if stream is None else stream
+    # A process that was started without standard error has none: its lines go nowhere.
+    chosen_stream = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
     handler = logging.StreamHandler(chosen_stream)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter(colours=chosen_stream.isatty()))
     root = logging.getLogger(ROOT_LOGGER)
