@@ -13,6 +13,7 @@ from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.progress.view import ProgressView, render_line, render_table
 from penstock.pipelines.progress.waiting import Elapsed, waiting
 from penstock.pipelines.running.postmortem import FailedBatch, first_cause
+from penstock.runs.records import State
 
 
 def report(batch: int, rows: int, reached: Any, latest: Any) -> dict[str, Any]:
@@ -126,3 +127,25 @@ def test_the_end_is_told_when_it_comes_before_the_next_line_is_due() -> None:
         view.show([QueryProgress("p/main", 0, 5)])
         view.show([QueryProgress("p/main", 1, 9)], is_last=True)
     assert [line.split(",")[0] for line in said.getvalue().splitlines()] == ["p/main: starting", "p/main: batch 1"]
+
+
+HIDE_CURSOR = "\x1b[?25l"
+
+
+@pytest.mark.parametrize(
+    ("state", "title", "doing"),
+    [
+        (State.RUNNING, "pipeline p, 3 s", "writing to lake"),
+        (State.STOPPING, "pipeline p, 3 s, stopping: batches under way come to their end", "writing to lake"),
+        (State.STOPPED, "pipeline p, 3 s, stopped", "stopped"),
+    ],
+)
+def test_the_view_says_so_when_a_run_stops(state: State, title: str, doing: str) -> None:
+    seconds = iter((10.0, 13.0, 13.0))
+    said = io.StringIO()
+    console = Console(file=said, force_terminal=True, width=120, color_system=None)
+    with ProgressView(console, "p", now=lambda: next(seconds)) as view:
+        view.show([QueryProgress("p/main", 0, 5, doing="writing to lake")], state, is_last=True)
+    lines = [line.removeprefix(HIDE_CURSOR).strip() for line in said.getvalue().splitlines()]
+    assert title in lines
+    assert f"p/main: {doing}" in lines

@@ -196,5 +196,5 @@ def _watch(console: Console, run: Run) -> None:
     if port >= 0:
         console.print(f"metrics on http://127.0.0.1:{serve(run.pipeline.name, run.progress, port)}/metrics")
     with ProgressView(console, run.pipeline.name) as view:
-        run.wait(every=lambda current: view.show(current.progress()))
-        view.show(run.progress(), is_last=True)
+        run.wait(every=lambda current: view.show(current.progress(), current.state))
+        view.show(run.progress(), run.state, is_last=True)

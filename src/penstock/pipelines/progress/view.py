@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.pipelines.progress.live_view import LiveView
 from penstock.pipelines.progress.query_progress import QueryProgress
+from penstock.runs.records import State
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 10.0
 BETWEEN_BATCHES = "between batches"
+# What the title says of a run's state, where the table does not show it.
+_NOTES: Mapping[str, str] = {
+    State.STOPPING: ", stopping: batches under way come to their end",
+    State.STOPPED: ", stopped",
+    State.PAUSING: ", pausing",
+    State.PAUSED: ", paused",
+    State.RESTARTING: ", starting anew",
+}
 
 
 class Column(NamedTuple):
@@ -47,11 +57,15 @@ class ProgressView(LiveView):
         self._began = now()
         self._told: dict[str, int] = {}  # by query: the last batch that had a line
 
-    def show(self, queries: Sequence[QueryProgress], is_last: bool = False) -> None:
-        self.update(lambda: self._table(queries), lambda: self._news(queries), is_last)
+    def show(self, queries: Sequence[QueryProgress], state: str = "", is_last: bool = False) -> None:
+        """`state` is the run's, as others see it."""
+        self.update(lambda: self._table(queries, state), lambda: self._news(queries), is_last)
 
-    def _table(self, queries: Sequence[QueryProgress]) -> Table:
-        return render_table(f"pipeline {self._pipeline}, {self._now() - self._began:.0f} s", queries, self.width)
+    def _table(self, queries: Sequence[QueryProgress], state: str) -> Table:
+        title = f"pipeline {self._pipeline}, {self._now() - self._began:.0f} s{_NOTES.get(state, '')}"
+        if state == State.STOPPED:
+            queries = [replace(query, doing="stopped") for query in queries]
+        return render_table(title, queries, self.width)
 
     def _news(self, queries: Sequence[QueryProgress]) -> Iterator[str]:
         for query in queries:

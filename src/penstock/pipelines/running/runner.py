@@ -106,7 +106,7 @@ class Run:
                 if every is not None:
                     every(self)
                 self._stopping.wait(_POLL_S)
-            self._finish()
+            self._finish(every)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -196,18 +196,20 @@ class Run:
             self._begin(plan_queries(self.pipeline))
             self._status.note(Fact.STARTED)
 
-    def _finish(self) -> None:
+    def _finish(self, every: Callable[[Run], None] | None) -> None:
         """Lets batches that run come to their end, then stops all; raises when one has failed."""
         self._status.note(Fact.ENDING)
         self.stop()
-        self._end_queries()
+        self._end_queries(every)
 
-    def _end_queries(self) -> None:
+    def _end_queries(self, every: Callable[[Run], None] | None = None) -> None:
         deadline = time.monotonic() + _STOP_WAIT_S
         lost = self._lost_query()
         ending = {running.progress.query: running.progress.batch_id for running in self.queries}
         failed = self._failed()
         while failed is None and self._has_batches_to_end(ending) and time.monotonic() < deadline:
+            if every is not None:
+                every(self)
             time.sleep(_POLL_S)
             failed = self._failed()
         with self._to_close:
