@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LEAST_JAVA = 17
-# Java's second compiler takes code up eight times as late as by default. On two cores it took half a core from a
+# Java's second compiler takes methods up eight times as late as by default. On two cores it took half a core from a
 # pipeline in its first minutes, for code of Spark's planning that runs a few times in each batch. With this the main
-# job's results came a third sooner; loops over rows pass these counts within seconds all the same.
+# job's results came a third sooner. Loops count their rounds as by default, and so does what runs for each row soon.
 _LATE_SECOND_COMPILER = (
-    "-XX:Tier4InvocationThreshold=40000 -XX:Tier4MinInvocationThreshold=5000"
-    " -XX:Tier4CompileThreshold=100000 -XX:Tier4BackEdgeThreshold=200000"
+    "-XX:Tier4InvocationThreshold=40000 -XX:Tier4MinInvocationThreshold=5000 -XX:Tier4CompileThreshold=100000"
 )
 # A task is tried four times, as on a cluster. Spark's plain local[*] tries once: a Python worker that dies, of too
 # little memory for one, would end the query.
