@@ -172,7 +172,7 @@ def test_cleaning_is_given_up_and_tried_again_when_the_process_is_killed_or_hang
     accident: signal.Signals,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rig = make_rig(silence_seconds=0.5 if accident is signal.SIGSTOP else 120.0)
+    rig = make_rig(silence_seconds=3.0 if accident is signal.SIGSTOP else 120.0)
     log = rig.topic()
     before = latest(read_keyed(log))
     rig.limit(SLOWLY)

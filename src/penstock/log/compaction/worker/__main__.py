@@ -4,7 +4,6 @@ stdout. The broker starts it; nobody else does.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
@@ -24,14 +23,10 @@ def main() -> None:
 
 
 def _step_back() -> None:
-    """Only what others leave of the processors. Being nice is not enough where there is more: a nice process finishes
-    its turn while the broker waits, and producers lost a quarter of their throughput; an idle one is interrupted at
-    once. After the start, which is short and would take long on a busy machine.
+    """After the start, which is short and would take long on a busy machine. Not `SCHED_IDLE`: it cost producers less,
+    but where all processors are busy such a process hardly gets on, and takes seconds even to end when it is killed.
     """
     os.nice(_NICENESS)
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a sandbox may forbid it
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 if __name__ == "__main__":

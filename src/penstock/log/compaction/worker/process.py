@@ -30,7 +30,7 @@ _KEPT_LINES = 30
 class Patience(NamedTuple):
     start_seconds: float = 60.0  # usually 0.1; a start on a busy machine takes long
     silence_seconds: float = 120.0  # a disk may take that long over the fsync of a segment
-    end_seconds: float = 0.5  # for a process that was killed; one that waits for a broken disk stays
+    end_seconds: float = 5.0  # for a process that was killed; one that waits for a broken disk stays
     idle_seconds: float = 30.0  # it stays so long for the next log: twice the default of log.cleaner.backoff.ms
 
 
@@ -62,6 +62,7 @@ class CleanerProcess:
         self._command = (*command, str(os.getpid()))
         self._patience = patience or Patience()
         self._running: _Running | None = None
+        self._lingering: list[subprocess.Popen[bytes]] = []  # killed, and not yet seen to end
         self._directory = ""
         self._bytes_per_second = 0.0
 
@@ -103,7 +104,11 @@ class CleanerProcess:
     def end(self) -> bool:
         """Kills the process. False when it does not end all the same: then it may still write, and holds its lock."""
         running, self._running = self._running, None
-        return running is None or running.end(self._patience.end_seconds)
+        self._lingering = [each for each in self._lingering if each.poll() is None]
+        if running is None or running.end(self._patience.end_seconds):
+            return True
+        self._lingering.append(running.process)
+        return False
 
     def _expect(self) -> _Running:
         if self._running is None:
