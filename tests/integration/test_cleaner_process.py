@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.upkeep.compaction import Compaction
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.metrics.counters import CleanerMetrics
 from penstock.log.compaction.worker.process import CleanerProcess, Patience, find_command
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files
-from tests.unit.broker.harness import Host, topic_image
+from tests.unit.broker.cleaning_rig import CleaningRig
 from tests.unit.log.compacted import COMPACTED, fill, keyed, latest, read_keyed
 from tests.unit.log.support import append
 
@@ -44,21 +42,10 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("waited in vain")
 
 
-class Rig:
+class Rig(CleaningRig):
     def __init__(self, path: Path, process: CleanerProcess) -> None:
-        self.host = Host(path)
+        super().__init__(path, process=process)
         self.process = process
-        self.metrics = CleanerMetrics()
-        self.config = BrokerConfig.parse({})
-        self.is_stopping = False
-        self.compaction = Compaction(
-            lambda: [partition.log for partition in self.host.partitions],
-            lambda: self.config.cleaner,
-            self.host.clock,
-            self.metrics,
-            lambda: self.is_stopping,
-            process=process,
-        )
 
     def limit(self, bytes_per_second: float) -> None:
         self.config = BrokerConfig.parse({"log.cleaner.io.max.bytes.per.second": str(bytes_per_second)})
@@ -66,16 +53,11 @@ class Rig:
     def unlimit(self) -> None:
         self.config = BrokerConfig.parse({})
 
-    def topic(self, name: str = "a") -> PartitionLog:
+    def filled_topic(self, name: str = "a") -> PartitionLog:
         """With 20 KB of records in it."""
-        self.host.settings[name] = COMPACTED
-        self.host.apply(*(topic_image(each) for each in self.host.settings))
-        log = self.host.partition(name).log
+        log = self.topic(name)
         fill(log, 200)
         return log
-
-    def run(self) -> None:
-        asyncio.run(self.compaction.run())
 
     def run_until(self, condition: Callable[[], bool], happen: Callable[[], None]) -> None:
         """Something happens in the middle of a cleaning."""
@@ -132,7 +114,7 @@ def leftovers(log: PartitionLog) -> list[str]:
 
 def test_logs_are_cleaned_by_one_process_when_several_are_dirty(make_rig: MakeRig) -> None:
     rig = make_rig()
-    a, b = rig.topic("a"), rig.topic("b")
+    a, b = rig.filled_topic("a"), rig.filled_topic("b")
     before = [latest(read_keyed(log)) for log in (a, b)]
     process_ids = [rig.process.process_id]
     rig.run()
@@ -151,7 +133,7 @@ def test_logs_are_cleaned_by_one_process_when_several_are_dirty(make_rig: MakeRi
 
 def test_process_ends_when_there_is_nothing_to_clean_for_a_while(make_rig: MakeRig) -> None:
     rig = make_rig(idle_seconds=0.05)
-    log = rig.topic()
+    log = rig.filled_topic()
 
     async def scenario() -> None:
         await rig.compaction.run()
@@ -173,7 +155,7 @@ def test_cleaning_is_given_up_and_tried_again_when_the_process_is_killed_or_hang
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rig = make_rig(silence_seconds=3.0 if accident is signal.SIGSTOP else 120.0)
-    log = rig.topic()
+    log = rig.filled_topic()
     before = latest(read_keyed(log))
     rig.limit(SLOWLY)
     with caplog.at_level(logging.WARNING):
@@ -204,7 +186,7 @@ def test_cleaning_goes_on_in_a_thread_when_the_process_cannot_be_started(
     make_rig: MakeRig, words: tuple[str, ...], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = make_rig(*words, start_seconds=0.5 if why == "did not start within" else 60.0)
-    a, b = rig.topic("a"), rig.topic("b")
+    a, b = rig.filled_topic("a"), rig.filled_topic("b")
     with caplog.at_level(logging.WARNING):
         rig.run()
     assert None not in (a.compaction.cleaned_end, b.compaction.cleaned_end)
@@ -222,7 +204,7 @@ def test_process_is_tried_again_when_ten_minutes_have_passed_since_it_did_not_st
     rig = make_rig("/bin/sh", "-c", f"test -e {allowed} || exit 1; exec {worker}")
     for name, minutes, is_process in (("a", 0, False), ("b", 9, False), ("c", 2, True)):
         rig.host.clock.advance(minutes * 60_000)
-        log = rig.topic(name)
+        log = rig.filled_topic(name)
         rig.run()
         assert log.compaction.cleaned_end is not None
         assert (rig.process.process_id is not None) == is_process
@@ -232,11 +214,11 @@ def test_process_is_tried_again_when_ten_minutes_have_passed_since_it_did_not_st
 
 def test_log_is_tried_again_when_the_disk_refused_the_process(make_rig: MakeRig) -> None:
     rig = make_rig()
-    rig.topic("first")
+    rig.filled_topic("first")
     rig.run()
     assert rig.process.process_id is not None
     resource.prlimit(rig.process.process_id, resource.RLIMIT_FSIZE, (50, 50))
-    log = rig.topic()
+    log = rig.filled_topic()
     rig.run()
     assert (log.compaction.cleaned_end, log.offline_reason, rig.metrics.cleanings_failed) == (None, None, 1)
     assert leftovers(log) == []
@@ -246,11 +228,11 @@ def test_log_is_tried_again_when_the_disk_refused_the_process(make_rig: MakeRig)
 
 def test_log_is_tried_again_when_the_process_has_no_memory(make_rig: MakeRig) -> None:
     rig = make_rig()
-    rig.topic("first")
+    rig.filled_topic("first")
     rig.run()
     assert rig.process.process_id is not None
     resource.prlimit(rig.process.process_id, resource.RLIMIT_AS, (1 << 20, 1 << 20))
-    log = rig.topic()
+    log = rig.filled_topic()
     log.update_settings(replace(COMPACTED, segment_bytes=1_000_000))
     append(log, *(keyed(("large", "x" * 900_000)) for _ in range(5)))
     rig.run()
@@ -263,7 +245,7 @@ def test_log_is_left_alone_for_good_when_the_process_finds_a_damaged_batch(
     make_rig: MakeRig, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = make_rig()
-    bad, good = rig.topic("bad"), rig.topic("good")
+    bad, good = rig.filled_topic("bad"), rig.filled_topic("good")
     path = bad.directory / "00000000000000000000.log"
     content = bytearray(path.read_bytes())
     content[80] ^= 0xFF
@@ -280,7 +262,7 @@ def test_log_is_left_alone_for_good_when_the_process_finds_a_damaged_batch(
 
 def test_log_waits_when_the_process_of_an_earlier_broker_still_cleans_it(make_rig: MakeRig) -> None:
     rig = make_rig()
-    log = rig.topic()
+    log = rig.filled_topic()
     orphan = Files().lock_directory(log.directory)
     rig.run()
     assert (log.compaction.cleaned_end, rig.metrics.cleanings_failed) == (None, 1)
@@ -291,7 +273,7 @@ def test_log_waits_when_the_process_of_an_earlier_broker_still_cleans_it(make_ri
 
 def test_new_limit_counts_at_once_when_it_is_set_during_a_cleaning(make_rig: MakeRig) -> None:
     rig = make_rig()
-    log = rig.topic()
+    log = rig.filled_topic()
     rig.limit(FOREVER)
     rig.run_until(lambda: is_being_read(rig, log), rig.unlimit)
     assert log.compaction.cleaned_end is not None
@@ -300,7 +282,7 @@ def test_new_limit_counts_at_once_when_it_is_set_during_a_cleaning(make_rig: Mak
 
 def test_cleaning_ends_quietly_when_its_topic_is_deleted(make_rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
     rig = make_rig()
-    log = rig.topic()
+    log = rig.filled_topic()
     rig.limit(SLOWLY)
     with caplog.at_level(logging.WARNING):
         rig.run_until(lambda: is_being_written(rig, log), lambda: rig.host.apply())
@@ -312,7 +294,7 @@ def test_cleaning_ends_quietly_when_its_topic_is_deleted(make_rig: MakeRig, capl
 
 def test_nothing_is_left_behind_when_the_broker_stops_in_the_middle(make_rig: MakeRig) -> None:
     rig = make_rig()
-    log = rig.topic()
+    log = rig.filled_topic()
     before = read_keyed(log)
     rig.limit(SLOWLY)
 
@@ -329,7 +311,7 @@ def test_nothing_is_left_behind_when_the_broker_stops_in_the_middle(make_rig: Ma
 
 def test_log_is_not_condemned_when_it_is_cut_while_the_process_reads_it(make_rig: MakeRig) -> None:
     rig = make_rig()
-    log = rig.topic()
+    log = rig.filled_topic()
     rig.limit(SLOWLY)
     rig.run_until(lambda: is_being_read(rig, log), lambda: log.truncate_to(100))
     assert rig.compaction.uncleanable == {}
@@ -339,7 +321,7 @@ def test_log_is_not_condemned_when_it_is_cut_while_the_process_reads_it(make_rig
 
 def test_settings_change_of_the_topic_counts_for_the_next_cleaning(make_rig: MakeRig) -> None:
     rig = make_rig()
-    log = rig.topic()
+    log = rig.filled_topic()
     rig.limit(SLOWLY)
 
     def change() -> None:

@@ -46,6 +46,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": home / "warehouse",
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+        # On a TCP port a client of another test, whose broker had that port before, can be the first one to connect.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -9,44 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.upkeep.compaction import Compaction
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.metrics.counters import CleanerMetrics
 from penstock.log.partition_log import PartitionLog
-from penstock.log.storage.files import Files
 from penstock.testing.disks.failing import Fault
-from tests.unit.broker.harness import Host, topic_image
+from tests.unit.broker.cleaning_rig import CleaningRig
+from tests.unit.broker.harness import topic_image
 from tests.unit.log.compacted import COMPACTED, UnsyncedFiles, fill, keyed, latest, read_keyed, roll
 from tests.unit.log.support import append
 
 
-class Rig:
-    def __init__(self, path: Path, files: Files | None = None) -> None:
-        self.host = Host(path, files or UnsyncedFiles())
-        self.metrics = CleanerMetrics()
-        self.config = BrokerConfig.parse({})
-        self.is_stopping = False
-        self.compaction = Compaction(
-            lambda: [partition.log for partition in self.host.partitions],
-            lambda: self.config.cleaner,
-            self.host.clock,
-            self.metrics,
-            lambda: self.is_stopping,
-        )
-
+class Rig(CleaningRig):
     def topics(self, *names: str, **settings: object) -> list[PartitionLog]:
-        for name in names:
-            self.host.settings[name] = replace(COMPACTED, **settings)  # type: ignore[arg-type]
-        self.host.apply(*(topic_image(name) for name in self.host.settings))
-        return [self.host.partition(name).log for name in names]
-
-    def run(self) -> None:
-        asyncio.run(self.compaction.run())
+        return [self.topic(name, replace(COMPACTED, **settings)) for name in names]  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    made = Rig(tmp_path)
+    made = Rig(tmp_path, UnsyncedFiles())
     yield made
     made.compaction.close()
     made.host.directories.close()

@@ -42,12 +42,13 @@ def test_the_only_query_has_the_pipelines_group_when_it_is_a_branch() -> None:
 
 
 def test_what_a_sink_needs_is_set_and_what_the_user_says_wins_when_a_session_is_opened() -> None:
-    given = Settings(parallelism=3, spark={"spark.ui.enabled": "true"})
+    given = Settings(parallelism=3, spark={"spark.ui.enabled": "true", "spark.app.name": "mine"})
     chosen = session_settings(pipeline(NeedsHive("a"), settings=given), "local[2]")
     assert chosen["spark.sql.catalogImplementation"] == "hive"
     assert chosen["spark.sql.shuffle.partitions"] == "3"
     assert chosen["spark.ui.enabled"] == "true"
     assert chosen["spark.master"] == "local[2]"
+    assert chosen["spark.app.name"] == "mine"
 
 
 def test_nothing_local_is_set_when_the_master_is_elsewhere() -> None:

@@ -48,6 +48,9 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Java waits for a Python worker on a port of the moment, and whoever connects first is taken for it: a client that
+    # looked for a stopped broker was, and failed the query.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
 }
 
@@ -65,7 +68,6 @@ def open_session(pipeline: Pipeline, master: str | None = None) -> SparkSession:
             os.environ.setdefault(name, value)
     if "spark.pyspark.python" in chosen:
         os.environ["PYSPARK_PYTHON"] = chosen["spark.pyspark.python"]  # all that PySpark itself looks at
-    chosen["spark.app.name"] = f"penstock-{pipeline.name}"
     start_gateway(chosen)
     builder = SparkSession.builder
     for key, value in chosen.items():
@@ -80,7 +82,7 @@ def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = pipeline.settings
     asked = master or settings.spark.get("spark.master") or ("" if submitted else _DEFAULT_MASTER)
-    chosen = dict(_DEFAULTS)
+    chosen = {**_DEFAULTS, "spark.app.name": f"penstock-{pipeline.name}"}
     for sink in sinks_of(pipeline):
         chosen |= sink.session_settings
     if asked.startswith("local"):

@@ -51,10 +51,14 @@ class Plan:
     is_crash: bool  # between the first and the second life: kill -9, or a clean shutdown
 
     def within_reach(self, counts: Counter[Cell]) -> Plan:
-        """For another try, after a life in which the operation did not come: no later than the last of its cell came
-        there. How often an operation comes depends on the time that appends take, because segments end with age.
+        """For another try, after a life in which the operation did not come: in the first half of those that came
+        there, and in the phase where most of its kind came if none did. How often an operation comes depends on the
+        time that appends take, because segments end with age, and its phase on how long another thread takes.
         """
-        return replace(self, number=max(1, min(self.number, counts[self.cell])))
+        if counts[self.cell]:
+            return replace(self, number=max(1, min(self.number, counts[self.cell] // 2)))
+        came = Counter({cell: count for cell, count in counts.items() if cell.kind == self.cell.kind})
+        return replace(self, cell=came.most_common(1)[0][0] if came else self.cell, number=1)
 
     def __str__(self) -> str:
         name = errno.errorcode[self.error]
