@@ -158,8 +158,15 @@ class PipelineRounds:
         if executors:
             kill_process(self._random.choice(executors))
             return ", the executor"
-        self._feed_until(lambda: bool(self._driver.workers()))
-        workers = [process.pid for process in self._driver.workers()]
+        workers: list[int] = []  # as seen at one look: the next may find none, since those of a small batch end soon
+
+        def see_workers() -> bool:
+            workers[:] = [process.pid for process in self._driver.workers()]
+            return bool(workers)
+
+        self._feed_until(see_workers)
+        if not workers:
+            return ", none came"
         chosen = workers if self._random.random() < 0.5 else [self._random.choice(workers[:-1] or workers)]
         return f", {sum(map(kill_process, chosen))} of {len(workers)}"
 
