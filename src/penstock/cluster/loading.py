@@ -48,7 +48,7 @@ async def _load_broker_configs(store: Store) -> tuple[Settings, dict[int, Settin
     settings = await _load_settings(store, paths)
     by_name = dict(zip(names, settings, strict=True))
     default = by_name.pop(znodes.DEFAULT_ENTITY, MappingProxyType({}))
-    return default, {int(name): value for name, value in by_name.items()}
+    return default, {int(name): value for name, value in by_name.items() if value}
 
 
 async def _load_group_configs(store: Store) -> dict[str, Settings]:
@@ -72,20 +72,18 @@ async def _load_topics(store: Store) -> list[TopicImage]:
     topics = []
     for name, node, settings in zip(names, nodes, configs, strict=True):
         assignment = znodes.decode_topic(name, _required(znodes.topic_path(name), node).data)
-        partitions = await _load_partitions(store, name, assignment.replicas)
+        partitions = await _load_partitions(store, name, assignment)
         topics.append(TopicImage(name, assignment.topic_id, partitions, settings))
     return topics
 
 
-async def _load_partitions(
-    store: Store, topic: str, replicas: dict[int, tuple[int, ...]]
-) -> tuple[PartitionState, ...]:
-    paths = [znodes.partition_state_path(topic, partition) for partition in sorted(replicas)]
+async def _load_partitions(store: Store, topic: str, assignment: znodes.TopicAssignment) -> tuple[PartitionState, ...]:
+    paths = [znodes.partition_state_path(topic, partition) for partition in sorted(assignment.replicas)]
     nodes = await store.read_many(paths)
     states = []
     for partition, (path, node) in enumerate(zip(paths, nodes, strict=True)):
         data, version = _required(path, node)
-        states.append(znodes.decode_partition_state(topic, partition, replicas[partition], data, version))
+        states.append(znodes.decode_partition_state(topic, partition, assignment, data, version))
     return tuple(states)
 
 

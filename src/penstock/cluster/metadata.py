@@ -34,6 +34,7 @@ from penstock.cluster.decisions.topics import (
     decide_delete_topics,
     decide_start,
 )
+from penstock.cluster.deltas.nodes import write_operations
 from penstock.cluster.image import MetadataImage, TopicImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
@@ -110,8 +111,8 @@ class Metadata:
         registration = await register(store, config.identity, endpoints, clock.now_ms(), new_cluster_id)
         image = await load_image(store)
         decision = decide_start(image, config.identity.node_id, was_clean_shutdown=was_clean_shutdown)
-        if decision.operations and registration.is_controller:
-            await store.transaction([registration.fence, *decision.operations])
+        if decision.image is not image and registration.is_controller:
+            await store.transaction([registration.fence, *write_operations(image, decision.image)])
             image = decision.image
         return cls(store, config, registration, image, choices)
 
@@ -203,13 +204,12 @@ class Metadata:
             if not self.is_controller:
                 raise ApiError(ErrorCode.NOT_CONTROLLER)
             # In a thread: a request may name 10,000 partitions, and a decision takes some 10 us for each.
-            decision = await asyncio.to_thread(decide)
-            if decision.operations:
+            decision, operations = await asyncio.to_thread(self._plan, decide)
+            if operations:
                 subscriptions = list(self._subscriptions)
                 try:
                     await self._prepare(subscriptions, decision.image)
-                    operations: list[Operation] = [self._registration.fence, *decision.operations]
-                    await self._store.transaction(operations)
+                    await self._store.transaction([self._registration.fence, *operations])
                 except Exception:
                     await _tell_each("abandoning a change", [subscription.abandon for subscription in subscriptions])
                     raise
@@ -219,6 +219,10 @@ class Metadata:
                 await asyncio.sleep(0)
                 await _tell_each("settling a change", [subscription.settle for subscription in subscriptions])
             return decision.results
+
+    def _plan(self, decide: Callable[[], Decision[Item]]) -> tuple[Decision[Item], list[Operation]]:
+        decision = decide()
+        return decision, write_operations(self.image, decision.image)
 
     async def _prepare(self, subscriptions: Iterable[Subscription], image: MetadataImage) -> None:
         for subscription in subscriptions:

@@ -24,8 +24,6 @@ from penstock.cluster.decisions.decision import (
 from penstock.cluster.decisions.placement import check_assignment, place_replicas
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage, find_colliding_names
-from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import CompareAndSet, Operation
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import TopicSection
 from penstock.core.config.types import ConfigError
@@ -57,9 +55,8 @@ def decide_create_topics(
     counts = Counter(topic.name for topic in requested)
     if sum(_partition_count(topic, config.topics) for topic in requested) > MAX_PARTITIONS_PER_REQUEST:
         code = ErrorCode.POLICY_VIOLATION
-        return Decision(tuple(CreateTopicResult(name, code, _TOO_MANY_PARTITIONS) for name in counts), (), image)
+        return Decision(tuple(CreateTopicResult(name, code, _TOO_MANY_PARTITIONS) for name in counts), image)
     results: list[CreateTopicResult] = []
-    operations: list[Operation] = []
     created: dict[str, TopicImage] = {}
     colliding_names = dict(image.colliding_names)
     for topic in {topic.name: topic for topic in requested}.values():
@@ -73,11 +70,10 @@ def decide_create_topics(
             continue
         created[topic.name] = new
         colliding_names |= find_colliding_names([topic.name])
-        operations += znodes.create_topic_operations(new, image.controller_epoch)
         results.append(CreateTopicResult(topic.name, ErrorCode.NONE, None, new))
     if validate_only:
-        return Decision(tuple(results), (), image)
-    return Decision(tuple(results), tuple(operations), image.with_topics(created))
+        return Decision(tuple(results), image)
+    return Decision(tuple(results), image.with_topics(created))
 
 
 def decide_delete_topics(
@@ -85,7 +81,7 @@ def decide_delete_topics(
 ) -> Decision[DeleteTopicResult]:
     if not settings.delete_topic_enable:
         code, message = ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
-        return Decision(tuple(DeleteTopicResult(*selector, code, message) for selector in selectors), (), image)
+        return Decision(tuple(DeleteTopicResult(*selector, code, message) for selector in selectors), image)
     counts = Counter(selectors)
     topics = {selector: _selected_topic(image, selector) for selector in counts}
     targets = Counter(topic.topic_id for topic in topics.values() if topic is not None)
@@ -107,8 +103,7 @@ def decide_delete_topics(
             continue
         deleted[topic.name] = topic
         results.append(DeleteTopicResult(topic.name, topic.topic_id, ErrorCode.NONE, None))
-    operations = tuple(each for topic in deleted.values() for each in znodes.delete_topic_operations(topic))
-    return Decision(tuple(results), operations, image.without_topics(set(deleted)))
+    return Decision(tuple(results), image.without_topics(set(deleted)))
 
 
 def decide_create_partitions(
@@ -116,7 +111,6 @@ def decide_create_partitions(
 ) -> Decision[CreatePartitionsResult]:
     counts = Counter(item.name for item in requested)
     results: list[CreatePartitionsResult] = []
-    operations: list[Operation] = []
     grown: dict[str, TopicImage] = {}
     allowance = MAX_PARTITIONS_PER_REQUEST
     for item in {item.name: item for item in requested}.values():
@@ -132,12 +126,10 @@ def decide_create_partitions(
             continue
         allowance -= len(added)
         grown[topic.name] = topic._replace(partitions=topic.partitions + added)
-        operations.append(CompareAndSet(znodes.topic_path(topic.name), znodes.encode_topic(grown[topic.name])))
-        operations += znodes.create_partition_operations(topic.name, added, image.controller_epoch)
         results.append(CreatePartitionsResult(topic.name, ErrorCode.NONE, None))
     if validate_only:
-        return Decision(tuple(results), (), image)
-    return Decision(tuple(results), tuple(operations), image.with_topics(grown))
+        return Decision(tuple(results), image)
+    return Decision(tuple(results), image.with_topics(grown))
 
 
 def decide_start(image: MetadataImage, node_id: int, *, was_clean_shutdown: bool) -> Decision[None]:
@@ -147,19 +139,12 @@ def decide_start(image: MetadataImage, node_id: int, *, was_clean_shutdown: bool
     records off, and the next ones at the same offsets must be told from them (KIP-101). After a clean shutdown the log
     ends where it ended, so the epoch stays and nothing is written.
     """
-    operations: list[Operation] = []
     changed: dict[str, TopicImage] = {}
     for topic in image.topics.values():
         states = tuple(_restarted(state, node_id, was_clean_shutdown) for state in topic.partitions)
-        if states == topic.partitions:
-            continue
-        changed[topic.name] = topic._replace(partitions=states)
-        for state, before in zip(states, topic.partitions, strict=True):
-            if state != before:
-                path = znodes.partition_state_path(topic.name, state.partition)
-                data = znodes.encode_partition_state(state, image.controller_epoch)
-                operations.append(CompareAndSet(path, data, before.partition_epoch))
-    return Decision((), tuple(operations), image.with_topics(changed))
+        if states != topic.partitions:
+            changed[topic.name] = topic._replace(partitions=states)
+    return Decision((), image.with_topics(changed))
 
 
 def _restarted(state: PartitionState, node_id: int, was_clean_shutdown: bool) -> PartitionState:
