@@ -82,8 +82,8 @@ async def _load_partitions(store: Store, topic: str, assignment: znodes.TopicAss
     nodes = await store.read_many(paths)
     states = []
     for partition, (path, node) in enumerate(zip(paths, nodes, strict=True)):
-        data, version = _required(path, node)
-        states.append(znodes.decode_partition_state(topic, partition, assignment, data, version))
+        present = _required(path, node)
+        states.append(znodes.decode_partition_state(topic, partition, assignment, present.data, present.version))
     return tuple(states)
 
 
