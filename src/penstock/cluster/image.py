@@ -28,6 +28,10 @@ class BrokerRegistration(NamedTuple):
     rack: str | None = None
     # Larger with every registration of any broker: tells a restarted broker from its former self.
     epoch: int = 0
+    # The broker epoch in the clean-shutdown mark of its log directories; -1 when the last end was not clean or unknown.
+    previous_epoch: int = -1
+    # A controlled shutdown is under way: the broker takes over nothing any more.
+    is_stopping: bool = False
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.name == listener_name), None)
@@ -74,6 +78,8 @@ class MetadataImage:
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
     # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
     group_configs: Mapping[str, Settings] = field(default_factory=dict)
+    # The newest delta that the image contains.
+    number: int = 0
 
     @cached_property
     def topics_by_id(self) -> Mapping[TopicId, TopicImage]:
