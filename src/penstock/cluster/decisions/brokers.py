@@ -23,12 +23,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
-from penstock.cluster.decisions.leadership import (
-    UncleanRule,
-    change_state,
-    choose_leader,
-    keep_or_choose_leader,
-)
+from penstock.cluster.decisions.leadership import UncleanRule, advance, can_take_over, choose_leader, with_in_sync
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
 
 
@@ -92,7 +87,7 @@ def _next_states(
                 is_unclean_allowed = may_be_unclean(topic)
             if is_unclean_allowed:
                 leader = choose_leader(state.replicas, state.replicas, attendance.brokers)
-                after = change_state(state, leader=leader, isr=(leader,))
+                after = with_in_sync(state, (leader,), attendance.brokers)
         if after is not state:
             changed[state.partition] = after
     if not changed:
@@ -105,8 +100,9 @@ def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionS
     for remaining in (attendance.steady, attendance.clean):
         isr = tuple(node for node in state.isr if node in remaining)
         if isr:
-            return change_state(state, leader=keep_or_choose_leader(state, isr, brokers), isr=isr)
-    leader = keep_or_choose_leader(state, state.isr, brokers)
+            return with_in_sync(state, isr, brokers)
+    last = state.leader
+    leader = last if can_take_over(last, brokers) else choose_leader(state.replicas, state.isr, brokers)
     if leader == NO_LEADER:
-        return change_state(state, leader=NO_LEADER)
-    return change_state(state, leader=leader, isr=(leader,), is_new_term=True)
+        return advance(state, state._replace(leader=NO_LEADER))
+    return with_in_sync(state, (leader,), brokers, is_new_term=True)
