@@ -13,9 +13,21 @@ from typing import NamedTuple
 
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.listeners import Endpoint
+from penstock.core.partition_state import NO_LEADER, PartitionState
 from penstock.core.types import TopicId, TopicPartition
 
-NO_LEADER = -1
+__all__ = [
+    "NO_CONTROLLER",
+    "NO_LEADER",
+    "BrokerRegistration",
+    "ImageDelta",
+    "MetadataImage",
+    "PartitionState",
+    "Settings",
+    "TopicImage",
+    "find_colliding_names",
+]
+
 NO_CONTROLLER = -1
 
 Settings = Mapping[str, str]
@@ -35,18 +47,6 @@ class BrokerRegistration(NamedTuple):
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.name == listener_name), None)
-
-
-class PartitionState(NamedTuple):
-    partition: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int = 0
-    # The version of the partition's node in the store, which an in-sync change is compared against.
-    partition_epoch: int = 0
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):

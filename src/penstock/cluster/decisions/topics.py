@@ -21,7 +21,8 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
-from penstock.cluster.decisions.placement import check_assignment, place_replicas
+from penstock.cluster.decisions.leadership import can_take_over
+from penstock.cluster.decisions.placement import check_new_assignment, place_replicas
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage, find_colliding_names
 from penstock.core.config.broker_config import BrokerConfig
@@ -218,7 +219,7 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
         if partition in replicas:
             message = f"Found multiple manual partition assignments for partition {partition}"
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        check_assignment(image, nodes, factor)
+        check_new_assignment(image, partition, nodes, factor)
         factor = len(nodes)
         replicas[partition] = nodes
     if sorted(replicas) != list(range(len(replicas))):
@@ -228,8 +229,9 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
 
 
 def _new_state(image: MetadataImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
-    isr = tuple(node for node in replicas if node in image.brokers)
-    return PartitionState(partition, replicas, isr, isr[0] if isr else NO_LEADER)
+    """All replicas are in sync with nothing, but one that is about to stop would not follow for long."""
+    isr = tuple(node for node in replicas if can_take_over(node, image.brokers))
+    return PartitionState(partition, replicas, isr, isr[0])
 
 
 def _selected_topic(image: MetadataImage, selector: TopicSelector) -> TopicImage | None:
@@ -269,7 +271,7 @@ def _new_partitions(
                 "assignment(s) were specified."
             )
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        for nodes in item.assignments:
-            check_assignment(image, nodes, topic.replication_factor)
+        for index, nodes in enumerate(item.assignments, present):
+            check_new_assignment(image, index, nodes, topic.replication_factor)
         replicas = list(item.assignments)
     return tuple(_new_state(image, present + index, nodes) for index, nodes in enumerate(replicas))
