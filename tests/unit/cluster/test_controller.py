@@ -9,10 +9,9 @@ from penstock.cluster.decisions.topics import (
     decide_create_partitions,
     decide_create_topics,
     decide_delete_topics,
-    decide_start,
 )
 from penstock.cluster.deltas.nodes import write_operations
-from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
+from penstock.cluster.image import MetadataImage, PartitionState
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import choices, cluster, config
@@ -263,25 +262,3 @@ def test_partitions_are_refused_when_a_topic_is_named_twice() -> None:
     image = with_topics(cluster(), NewTopic("a", 1, 1))
     decision = decide_create_partitions(image, [NewPartitions("a", 2), NewPartitions("a", 3)], choices())
     assert decision.results == (("a", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),)
-
-
-@pytest.mark.parametrize(
-    ("leader", "isr", "was_clean", "expected"),
-    [
-        (1, (1,), True, (1, 5)),  # nothing was lost, so nothing changes
-        (1, (1,), False, (1, 6)),  # recovery may have cut records off
-        (-1, (1,), True, (1, 6)),  # a leader where there was none is a new one
-        (-1, (2,), False, (-1, 5)),  # not in sync: must not lead
-        (2, (1, 2), False, (2, 5)),  # another broker leads
-    ],
-)
-def test_leader_epoch_goes_up_when_a_start_may_have_changed_the_log(
-    leader: int, isr: tuple[int, ...], was_clean: bool, expected: tuple[int, int]
-) -> None:
-    state = PartitionState(0, (1, 2), isr, leader, leader_epoch=5, partition_epoch=9)
-    image = cluster(1, 2).with_topics({"a": TopicImage("a", b"a" * 16, (state,))})
-    decision = decide_start(image, 1, was_clean_shutdown=was_clean)
-    after = decision.image.topics["a"].partitions[0]
-    assert (after.leader, after.leader_epoch) == expected
-    assert len(write_operations(image, decision.image)) == (after != state)
-    assert after.partition_epoch == 9 + (after != state)

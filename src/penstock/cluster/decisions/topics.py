@@ -24,7 +24,7 @@ from penstock.cluster.decisions.decision import (
 from penstock.cluster.decisions.leadership import can_take_over
 from penstock.cluster.decisions.placement import check_new_assignment, place_replicas
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
-from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage, find_colliding_names
+from penstock.cluster.image import MetadataImage, PartitionState, TopicImage, find_colliding_names
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import TopicSection
 from penstock.core.config.types import ConfigError
@@ -131,29 +131,6 @@ def decide_create_partitions(
     if validate_only:
         return Decision(tuple(results), image)
     return Decision(tuple(results), image.with_topics(grown))
-
-
-def decide_start(image: MetadataImage, node_id: int, *, was_clean_shutdown: bool) -> Decision[None]:
-    """Leadership when a broker has (re)started: it takes back what it led, and what nobody leads.
-
-    After an unclean shutdown the leader epoch goes up by one, even where the leader stays: recovery may have cut
-    records off, and the next ones at the same offsets must be told from them (KIP-101). After a clean shutdown the log
-    ends where it ended, so the epoch stays and nothing is written.
-    """
-    changed: dict[str, TopicImage] = {}
-    for topic in image.topics.values():
-        states = tuple(_restarted(state, node_id, was_clean_shutdown) for state in topic.partitions)
-        if states != topic.partitions:
-            changed[topic.name] = topic._replace(partitions=states)
-    return Decision((), image.with_topics(changed))
-
-
-def _restarted(state: PartitionState, node_id: int, was_clean_shutdown: bool) -> PartitionState:
-    may_lead = state.leader == NO_LEADER and node_id in state.isr
-    if may_lead or (state.leader == node_id and not was_clean_shutdown):
-        leader_epoch, partition_epoch = state.leader_epoch + 1, state.partition_epoch + 1
-        return state._replace(leader=node_id, leader_epoch=leader_epoch, partition_epoch=partition_epoch)
-    return state
 
 
 def _partition_count(topic: NewTopic, settings: TopicSection) -> int:
