@@ -1,7 +1,8 @@
 """The store of a single broker: one SQLite file in the data directory.
 
 The store is durable: SQLite's write-ahead log is synced at every commit. SQLite's exclusive lock admits one process at
-a time. So ephemeral nodes of earlier sessions are removed as soon as a process has opened the file: it is alone.
+a time. So ephemeral nodes of earlier sessions are removed as soon as a process has opened the file: it is alone, and
+all ephemeral nodes are its own. Its session lasts until it is closed and never loses a connection.
 
 All calls run on one thread of the store's own, in order, so an fsync never holds up the event loop.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,8 +27,11 @@ from penstock.cluster.store.interface import (
     Node,
     Operation,
     Result,
+    SessionListener,
+    SessionState,
     StoreError,
     StoreErrorKind,
+    TransactionLimit,
     Watcher,
     Watches,
     check_operation,
@@ -69,6 +74,27 @@ class SqliteStore:
         self._executor = executor
         self._watches = Watches()
         self._closed = False
+        self._session_id = os.urandom(8).hex()
+
+    @property
+    def session_id(self) -> str:
+        return self._session_id
+
+    @property
+    def session_state(self) -> SessionState:
+        return SessionState.ENDED if self._closed else SessionState.CONNECTED
+
+    @property
+    def last_contact(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def transaction_limit(self) -> TransactionLimit | None:
+        return None
+
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        """There is nothing to tell."""
+        return lambda: None
 
     @classmethod
     async def open(cls, path: Path, *, durable: bool = True) -> SqliteStore:
@@ -83,6 +109,9 @@ class SqliteStore:
             executor.shutdown(wait=False)
             raise
         return cls(path, connection, executor)
+
+    async def sync(self, path: str) -> None:
+        await self.read(path)
 
     async def read(self, path: str) -> Node | None:
         return (await self.read_many([path]))[0]
@@ -140,9 +169,9 @@ class SqliteStore:
     # The methods below run on the store's thread.
 
     def _read_many(self, paths: Sequence[str]) -> list[Node | None]:
-        select = "SELECT data, version FROM node WHERE path = ?"
+        select = "SELECT data, version, ephemeral FROM node WHERE path = ?"
         rows = (self._connection.execute(select, (path,)).fetchone() for path in paths)
-        return [None if row is None else Node(*row) for row in rows]
+        return [None if row is None else Node(row[0], row[1], self._session_id if row[2] else None) for row in rows]
 
     def _children(self, path: str) -> list[str]:
         self._expect(path, ANY_VERSION)
