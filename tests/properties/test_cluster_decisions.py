@@ -18,6 +18,7 @@ from penstock.cluster.decisions.brokers import decide_registered
 from penstock.cluster.decisions.decision import NewPartitions, NewTopic, TopicSelector
 from penstock.cluster.decisions.elections import ElectionType, decide_balance, decide_elections
 from penstock.cluster.decisions.partitions import decide_alter_partition
+from penstock.cluster.decisions.reassignments import ReassignmentRequest, decide_reassignments
 from penstock.cluster.decisions.shutdown import decide_shutdown
 from penstock.cluster.decisions.topics import (
     Choices,
@@ -151,6 +152,24 @@ class Cluster(RuleBasedStateMachine):
     def balance(self, percent: int) -> None:
         self.apply(decide_balance(self.image, percent).image)
 
+    @precondition(lambda self: self.image.topics)
+    @rule(data=st.data(), nodes=st.none() | st.lists(NODES, min_size=1, max_size=4, unique=True))
+    def reassign(self, data: st.DataObject, nodes: list[int] | None) -> None:
+        topic, state = data.draw(st.sampled_from(self.states()))
+        wanted = ReassignmentRequest(topic.name, state.partition, None if nodes is None else tuple(nodes))
+        decision = decide_reassignments(self.image, [wanted], may_be_unclean)
+        if decision.results[0].code is ErrorCode.NONE:
+            after = decision.image.topics[topic.name].partitions[state.partition]
+            remaining = tuple(node for node in after.replicas if node not in after.removing)
+            if wanted.replicas is None:
+                assert not after.adding
+                assert set(after.replicas) == set(state.replicas) - set(state.adding)
+            else:
+                assert remaining == wanted.replicas
+        else:
+            assert decision.image is self.image
+        self.apply(decision.image)
+
     # ------------------------------------------------------------------------------------------------ topics
 
     @rule(name=NAMES, count=st.integers(1, 4), factor=st.integers(1, 4))
@@ -182,6 +201,10 @@ class Cluster(RuleBasedStateMachine):
             assert not stopping or len(state.isr) == 1
             assert set(state.isr) <= set(state.replicas)
             assert len(set(state.replicas)) == len(state.replicas)
+            assert set(state.adding) | set(state.removing) <= set(state.replicas)
+            assert not set(state.adding) & set(state.removing)
+            if state.adding or state.removing:
+                assert set(state.replicas) - set(state.removing) - set(state.isr), "the reassignment is done"
             if state.leader == NO_LEADER:
                 assert not set(state.isr) & set(brokers), "a live in-sync replica could lead"
             else:
@@ -225,8 +248,8 @@ class Cluster(RuleBasedStateMachine):
         if now.leader != was.leader or set(was.replicas) - set(now.replicas):
             assert now.leader_epoch == was.leader_epoch + 1
         in_sync = {*was.isr, *attested}
-        if is_unclean and not in_sync & set(self.image.brokers):
-            assert now.isr == (now.leader,) or now.leader == NO_LEADER
+        if is_unclean and not in_sync & set(self.image.brokers) & set(now.replicas):
+            assert now.leader == NO_LEADER or now.isr == (now.leader,)
             return
         # Whoever leads or is in sync afterwards had every acknowledged record before.
         assert set(now.isr) <= in_sync
