@@ -6,7 +6,6 @@ from penstock.cluster.decisions.reassignments import (
     ReassignmentRequest,
     check_reassignment,
     decide_reassignments,
-    ongoing_reassignments,
 )
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -111,15 +110,6 @@ class TestCancelling:
         assert moved(MOVING._replace(isr=(3,), leader=3), None, is_unclean=True) == PartitionState(
             0, (2, 1), (2,), 2, leader_epoch=6, partition_epoch=8
         )
-
-
-class TestListing:
-    def test_only_moves_under_way_are_listed_when_asked_for(self) -> None:
-        states = (STEADY, MOVING._replace(partition=1), MOVING._replace(partition=2))
-        image = cluster(1, 2, 3).with_topics({"t": TopicImage("t", bytes(16), states)})
-        assert [(name, state.partition) for name, state in ongoing_reassignments(image, None)] == [("t", 1), ("t", 2)]
-        named = list(ongoing_reassignments(image, [("u", [0]), ("t", [2, 0, 9])]))
-        assert named == [("t", states[2])]
 
 
 class TestBrokerThatMovesNothing:

@@ -15,7 +15,7 @@ replicas that were being added leave, and the others remain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
@@ -65,17 +65,8 @@ def decide_reassignments(
     return Decision(tuple(results), (), states.image())
 
 
-def ongoing_reassignments(
-    image: MetadataImage, wanted: Sequence[tuple[str, Sequence[int]]] | None
-) -> Iterator[tuple[str, PartitionState]]:
-    """Of the partitions named, or of all where `wanted` is None; in the order of the request or of the image."""
-    if wanted is None:
-        wanted = [(topic.name, range(len(topic.partitions))) for topic in image.topics.values()]
-    for name, indexes in wanted:
-        for index in indexes:
-            state = image.partition(name, index)
-            if state is not None and (state.adding or state.removing):
-                yield name, state
+def is_reassigning(state: PartitionState) -> bool:
+    return bool(state.adding or state.removing)
 
 
 def check_reassignment(
@@ -121,7 +112,7 @@ def _reassign(
     # What a reassignment under way is adding does not belong to the partition yet.
     original = tuple(node for node in state.replicas if node not in state.adding)
     if request.replicas is None:
-        if not state.adding and not state.removing:
+        if not is_reassigning(state):
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         after = state._replace(replicas=original, adding=(), removing=())
     else:
