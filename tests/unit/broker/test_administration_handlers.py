@@ -12,7 +12,7 @@ import pytest
 from penstock.broker.apis import APIS
 from penstock.broker.session import RequestContext, Session
 from penstock.broker.slices import Slices
-from penstock.cluster.image import MetadataImage
+from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
@@ -23,7 +23,10 @@ from penstock.protocol.messages.describe_acls import DescribeAclsRequest
 from penstock.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 
 FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 LONGEST_NAME = "x" * 32_767
@@ -39,9 +42,11 @@ class Answering:
         return self._is_allowed
 
 
-def ask(request: Message, *, is_allowed: bool = True, version: int | None = None) -> Any:
+def ask(
+    request: Message, *, is_allowed: bool = True, version: int | None = None, image: MetadataImage | None = None
+) -> Any:
     broker: Any = SimpleNamespace(
-        authorizer=Answering(is_allowed), metadata=SimpleNamespace(image=MetadataImage("cluster"))
+        authorizer=Answering(is_allowed), metadata=SimpleNamespace(image=image or MetadataImage("cluster"))
     )
     chosen = request.MAX_VERSION if version is None else version
     context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")
@@ -96,3 +101,25 @@ def test_quota_filter_is_refused_with_a_short_text_when_its_entity_type_is_long(
     with pytest.raises(ApiError) as caught:
         ask(DescribeClientQuotasRequest(components=[component]))
     assert len(caught.value.message) < 100
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        None,
+        [
+            ListPartitionReassignmentsTopics(name="other", partition_indexes=[0]),
+            ListPartitionReassignmentsTopics(name="t", partition_indexes=[7, 1, 0]),
+        ],
+    ],
+)
+def test_only_reassignments_under_way_are_listed_when_asked_for(
+    topics: list[ListPartitionReassignmentsTopics] | None,
+) -> None:
+    steady = PartitionState(0, (1, 2), (1, 2), 1)
+    moving = PartitionState(1, (3, 2, 1), (1, 2), 1, adding=(3,), removing=(1,))
+    image = MetadataImage("cluster", topics={"t": TopicImage("t", bytes(16), (steady, moving))})
+    answer = ask(ListPartitionReassignmentsRequest(topics=topics), image=image)
+    ((topic, (partition,)),) = [(topic.name, topic.partitions) for topic in answer.topics]
+    assert (topic, partition.partition_index, partition.replicas) == ("t", 1, [3, 2, 1])
+    assert (partition.adding_replicas, partition.removing_replicas) == ([3], [1])

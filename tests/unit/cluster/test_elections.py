@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.cluster.decisions.elections import ElectionType, decide_balance, decide_election, decide_elections
-from penstock.cluster.decisions.reassignments import check_reassignment
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
 from penstock.core.types import TopicPartition
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import cluster
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
@@ -136,21 +135,3 @@ class TestBalance:
     ) -> None:
         image = many(state(2, (1, 2)), brokers=brokers, stopping=stopping)
         assert decide_balance(image, 10).image is image
-
-
-class TestReassignments:
-    def test_nothing_is_wrong_when_the_replicas_stay(self) -> None:
-        check_reassignment(image(replicas=(1, 2)), "t", 0, (1, 2), may_change_replication_factor=False)
-
-    def test_replication_factor_is_kept_when_its_change_is_not_allowed(self) -> None:
-        with pytest.raises(ApiError) as caught:
-            check_reassignment(image(), "t", 0, (1, 2), may_change_replication_factor=False)
-        assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-
-    @pytest.mark.parametrize("replicas", [(2,), (1, 2)])
-    def test_move_is_refused_with_a_reason_when_another_broker_would_get_a_replica(
-        self, replicas: tuple[int, ...]
-    ) -> None:
-        with pytest.raises(ApiError, match="does not move replicas") as caught:
-            check_reassignment(image(), "t", 0, replicas)
-        assert caught.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -5,12 +5,14 @@ The answers are those of a cluster of one broker: each partition has its one rep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.elections import ElectionType, decide_election
-from penstock.cluster.decisions.reassignments import check_reassignment
+from penstock.cluster.decisions.reassignments import check_reassignment, is_reassigning
 from penstock.cluster.image import MetadataImage
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.alter_partition_reassignments import (
@@ -28,6 +30,8 @@ from penstock.protocol.messages.elect_leaders import (
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
@@ -150,11 +154,41 @@ def _reassign(
 
 def list_partition_reassignments(
     broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """Which reassignments are under way: never any on one broker. Partitions that do not exist are left out as well.
+) -> Work[ListPartitionReassignmentsResponse]:
+    """Which reassignments are under way, of the named partitions or of all. Partitions without one are left out, and so
+    are partitions that do not exist.
 
     Version 0 is the only one.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return ListPartitionReassignmentsResponse(error_message=None)
+    image = broker.metadata.image
+    if request.topics is None:
+        wanted: list[tuple[str, Iterable[int]]] = [
+            (topic.name, range(len(topic.partitions))) for topic in image.topics.values()
+        ]
+    else:
+        wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
+    topics = []
+    for name, indexes in wanted:
+        partitions = yield from _ongoing(image, name, indexes)
+        if partitions:
+            topics.append(OngoingTopicReassignment(name=name, partitions=partitions))
+        yield
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+
+def _ongoing(image: MetadataImage, topic: str, indexes: Iterable[int]) -> Work[list[OngoingPartitionReassignment]]:
+    partitions = []
+    for index in indexes:
+        state = image.partition(topic, index)
+        if state is not None and is_reassigning(state):
+            ongoing = OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(state.replicas),
+                adding_replicas=list(state.adding),
+                removing_replicas=list(state.removing),
+            )
+            partitions.append(ongoing)
+        yield
+    return partitions

@@ -50,8 +50,20 @@ def with_in_sync(
     is_new_term: bool = False,
 ) -> PartitionState:
     """The next state with this in-sync set: a reassignment that it completes ends, and the leader stays if it can."""
-    after = complete_reassignment(state._replace(isr=isr))
-    return advance(state, after._replace(leader=_keep_or_choose_leader(after, brokers)), is_new_term=is_new_term)
+    return with_assignment(state, state._replace(isr=isr), brokers, is_new_term=is_new_term)
+
+
+def with_assignment(
+    before: PartitionState,
+    after: PartitionState,
+    brokers: Mapping[int, BrokerRegistration],
+    *,
+    is_new_term: bool = False,
+) -> PartitionState:
+    """The same where the replicas may be others as well. `after` has the leader and the epochs of `before`."""
+    after = complete_reassignment(after)
+    leader = _keep_or_choose_leader(after, brokers)
+    return advance(before, after if leader == after.leader else after._replace(leader=leader), is_new_term=is_new_term)
 
 
 def complete_reassignment(state: PartitionState) -> PartitionState:

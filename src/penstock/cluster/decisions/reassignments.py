@@ -1,14 +1,72 @@
-"""The controller's decisions about moving replicas: AlterPartitionReassignments.
+"""The controller's decisions about moving replicas: AlterPartitionReassignments and its list (KIP-455).
 
-Replicas do not move yet. A reassignment is accepted when the partition is already as the client asks; otherwise the
-answer says why not. So no reassignment is ever under way, and there is never one to cancel or to list.
+A reassignment goes in three steps:
+1. The partition gets the replicas of its target first, and after them those that will leave. `adding` and `removing`
+   name the difference to the replicas that it had.
+2. The leader asks for one in-sync replica after the other (`decide_alter_partition`).
+3. When all of the target are in sync, the others leave (`complete_reassignment`). The leader epoch goes up then, so
+   that a follower that has left cannot come back by an old answer. Where the leader leaves, the first of the target
+   leads.
+
+A target whose replicas are all in sync already, or that only changes their order, is done at once. A new target
+replaces the old one: what the old one was adding and the new one does not want leaves at once. Without a target the
+replicas that were being added leave, and the others remain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.cluster.decisions.decision import Decision
+from penstock.cluster.decisions.leadership import UncleanRule, advance, choose_leader, with_assignment
 from penstock.cluster.decisions.placement import check_assignment
-from penstock.cluster.image import MetadataImage
+from penstock.cluster.decisions.states import ChangedStates
+from penstock.cluster.image import MetadataImage, PartitionState
 from penstock.protocol.errors import ApiError, ErrorCode
+
+
+class ReassignmentRequest(NamedTuple):
+    topic: str
+    partition: int
+    # None cancels the reassignment.
+    replicas: tuple[int, ...] | None
+
+
+class ReassignmentResult(NamedTuple):
+    topic: str
+    partition: int
+    code: ErrorCode
+    message: str | None
+
+
+def decide_reassignments(
+    image: MetadataImage,
+    requests: Sequence[ReassignmentRequest],
+    may_be_unclean: UncleanRule,
+    *,
+    may_change_replication_factor: bool = True,
+) -> Decision[ReassignmentResult]:
+    states = ChangedStates(image)
+    results = []
+    for request in requests:
+        topic, index, replicas = request
+        try:
+            state = _find(states, topic, index)
+            if replicas is not None:
+                check_assignment(image, replicas)
+                if not may_change_replication_factor:
+                    _check_factor(state, replicas)
+            states.put(topic, _reassign(states, request, state, may_be_unclean))
+        except ApiError as error:
+            results.append(ReassignmentResult(topic, index, error.code, error.message))
+        else:
+            results.append(ReassignmentResult(topic, index, ErrorCode.NONE, None))
+    return Decision(tuple(results), (), states.image())
+
+
+def is_reassigning(state: PartitionState) -> bool:
+    return bool(state.adding or state.removing)
 
 
 def check_reassignment(
@@ -19,17 +77,58 @@ def check_reassignment(
     *,
     may_change_replication_factor: bool = True,
 ) -> None:
-    """Raises ApiError unless the partition can have these replicas; None cancels a reassignment."""
-    if topic not in image.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic of this name.")
-    partition = image.partition(topic, index)
-    if partition is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
+    """Raises ApiError unless the partition has these replicas: the answer of a broker that cannot move them."""
+    state = _find(ChangedStates(image), topic, index)
     if replicas is None:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     check_assignment(image, replicas)
-    if len(replicas) != len(partition.replicas) and not may_change_replication_factor:
-        change = f"from {len(partition.replicas)} to {len(replicas)}"
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed {change}")
-    if replicas != partition.replicas:
+    if not may_change_replication_factor:
+        _check_factor(state, replicas)
+    if replicas != state.replicas:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "This broker does not move replicas to other brokers yet.")
+
+
+def _find(states: ChangedStates, topic: str, index: int) -> PartitionState:
+    if topic not in states.before.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic of this name.")
+    state = states.get(topic, index)
+    if state is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
+    return state
+
+
+def _check_factor(state: PartitionState, replicas: tuple[int, ...]) -> None:
+    """KIP-860. A reassignment under way has its target's number of replicas."""
+    count = len(state.replicas) - len(state.removing)
+    if len(replicas) != count:
+        change = f"from {count} to {len(replicas)}"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed {change}")
+
+
+def _reassign(
+    states: ChangedStates, request: ReassignmentRequest, state: PartitionState, may_be_unclean: UncleanRule
+) -> PartitionState:
+    brokers = states.before.brokers
+    # What a reassignment under way is adding does not belong to the partition yet.
+    original = tuple(node for node in state.replicas if node not in state.adding)
+    if request.replicas is None:
+        if not is_reassigning(state):
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        after = state._replace(replicas=original, adding=(), removing=())
+    else:
+        removing = tuple(sorted(node for node in original if node not in request.replicas))
+        adding = tuple(sorted(node for node in request.replicas if node not in original))
+        after = state._replace(replicas=request.replicas + removing, adding=adding, removing=removing)
+    isr = tuple(node for node in state.isr if node in after.replicas)
+    if isr:
+        return with_assignment(state, after._replace(isr=isr), brokers)
+    # All that are in sync would leave: whoever remains has not got every record.
+    if not may_be_unclean(states.before.topics[request.topic]):
+        which = f"{request.topic}:{request.partition}"
+        reason = (
+            f"Unable to revert partition assignment for {which} because it would require an unclean leader election."
+        )
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    leader = choose_leader(after.replicas, after.replicas, brokers)
+    isr = (leader,) if leader in after.replicas else after.replicas[:1]
+    return advance(state, after._replace(leader=leader, isr=isr))
