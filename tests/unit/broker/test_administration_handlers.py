@@ -41,7 +41,7 @@ class Answering:
 
 def ask(request: Message, *, is_allowed: bool = True, version: int | None = None) -> Any:
     broker: Any = SimpleNamespace(
-        authorizer=Answering(is_allowed), metadata=SimpleNamespace(image=MetadataImage("cluster"))
+        authorizer=Answering(is_allowed), metadata=SimpleNamespace(image=MetadataImage("cluster")), forwarding=None
     )
     chosen = request.MAX_VERSION if version is None else version
     context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 # From the first packet to the known versions. A broker on the same network needs milliseconds; one that replays its
 # logs accepts connections late.
 _OPENING_TIMEOUT_S = 10.0
+# Kafka's request.timeout.ms.
+_SILENCE_S = 30.0
 SHARED = "shared"
 
 
@@ -92,7 +94,15 @@ class Peers:
         remaining_s = deadline - loop.time()
         if remaining_s <= 0:  # a request that times out ends the connection, which others use
             raise PeerUnavailableError(f"broker {node_id} could not be reached in time")
-        return await peer.request(request, remaining_s)
+        # Those who share the connection must not suffer from the one that waits least, so the request goes on without
+        # its caller. Silence that lasts longer than any answer takes ends the connection.
+        asked = asyncio.ensure_future(peer.request(request, max(remaining_s, _SILENCE_S)))
+        asked.add_done_callback(_fetch_error)
+        try:
+            async with asyncio.timeout(remaining_s):
+                return await asyncio.shield(asked)
+        except TimeoutError as error:
+            raise PeerUnavailableError(f"broker {node_id} did not answer within {timeout_s:g} s") from error
 
     async def open(self, node_id: int, name: str) -> Peer:
         """A connection of its own, which its owner closes. `name` shows in the client id. Raises
@@ -228,8 +238,13 @@ def _is_same(before: BrokerRegistration, after: BrokerRegistration) -> bool:
 def _opened(node: _Node, channel: str, task: asyncio.Task[Peer]) -> None:
     if node.opening.get(channel) is task:
         del node.opening[channel]
+    _fetch_error(task)
+
+
+def _fetch_error(task: asyncio.Task[Any]) -> None:
+    """Those who waited have seen it; all of them may have given up."""
     if not task.cancelled():
-        task.exception()  # those who waited have seen it; all of them may have given up
+        task.exception()
 
 
 async def _close_quietly(link: Link) -> None:

@@ -68,15 +68,26 @@ class TestAsking:
 
         run(scene)
 
-    def test_request_fails_and_the_next_one_connects_anew_when_no_answer_comes(self) -> None:
+    def test_request_fails_and_others_keep_the_connection_when_no_answer_comes_in_time(self) -> None:
         async def scene(network: Network, peers: Peers) -> None:
             broker = network.add(2)
             broker.is_silent = True
-            with pytest.raises(PeerUnavailableError):
+            with pytest.raises(PeerUnavailableError, match="did not answer"):
                 await peers.ask(2, ASKED, timeout_s=0.01)
             broker.is_silent = False
             await peers.ask(2, ASKED, timeout_s=5)
-            assert broker.attempts == 2
+            assert broker.attempts == 1
+
+        run(scene)
+
+    def test_connection_of_its_own_ends_when_no_answer_comes_in_time(self) -> None:
+        async def scene(network: Network, peers: Peers) -> None:
+            broker = network.add(2)
+            broker.is_silent = True
+            peer = await peers.open(2, "fetcher")
+            with pytest.raises(PeerUnavailableError):
+                await peer.request(ASKED, 0.01)
+            assert not peer.is_open
 
         run(scene)
 
