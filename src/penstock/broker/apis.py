@@ -16,7 +16,6 @@ from penstock.broker.handlers import (
     consumer_groups,
     credentials,
     fetch,
-    forwarding,
     group_offsets,
     groups,
     leaders,
@@ -32,12 +31,15 @@ from penstock.broker.handlers import (
     transaction_offsets,
     transactions,
 )
+from penstock.broker.handlers.brokers import forwarding, replication
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.create_acls import CreateAclsRequest
@@ -144,9 +146,11 @@ APIS: ApiTable = dict(
         _row(OffsetDeleteRequest, group_offsets.offset_delete, 0),
         _row(DescribeClientQuotasRequest, quotas.describe_client_quotas, 1),
         _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
+        _row(AlterPartitionRequest, replication.alter_partition, 3, is_for_brokers=True),
         _row(EnvelopeRequest, forwarding.envelope, 0, is_for_brokers=True),
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),
         _row(DescribeProducersRequest, producers.describe_producers, 0),
+        _row(BrokerHeartbeatRequest, replication.broker_heartbeat, 2, is_for_brokers=True),
         _row(DescribeTransactionsRequest, transactions.describe_transactions, 0),
         _row(ListTransactionsRequest, transactions.list_transactions, 2),
         _row(ConsumerGroupHeartbeatRequest, consumer_groups.consumer_group_heartbeat, 1),

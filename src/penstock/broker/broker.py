@@ -11,6 +11,8 @@ from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.duties import ControllerDuties
+from penstock.broker.peers.shutdowns import Shutdowns
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -45,7 +47,9 @@ class Broker:
     transactions: TransactionRuntime
     topic_creation: TopicCreation
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
-    # None on a broker without others: it is the controller.
+    # These are None on a broker without others, which is the controller and asks nobody.
+    duties: ControllerDuties | None = None
+    shutdowns: Shutdowns | None = None
     forwarding: Forwarding | None = None
     # Serves a request that another broker has forwarded; the dispatcher's, which is made after the broker.
     handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None = None

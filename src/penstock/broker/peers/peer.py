@@ -75,9 +75,13 @@ class Peer:
         await self._link.close()
 
 
+def versions_request() -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=_SOFTWARE_VERSION)
+
+
 async def ask_versions(link: Link, timeout_s: float) -> ApiVersionsResponse:
     """What the broker at the other end serves. Raises TimeoutError or OSError."""
-    request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=_SOFTWARE_VERSION)
+    request = versions_request()
     answer: ApiVersionsResponse = await link.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older release; all of them serve version 0
         answer = await link.request(request, 0, timeout_s=timeout_s)

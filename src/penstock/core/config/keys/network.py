@@ -242,4 +242,19 @@ REQUEST_KEYS: tuple[ConfigKey, ...] = (
         True,
         "Whether leadership moves to other brokers before this one stops.",
     ),
+    ConfigKey(
+        "controlled.shutdown.max.retries",
+        ConfigKind.INT,
+        3,
+        "How often a stopping broker is ready to wait `controlled.shutdown.retry.backoff.ms` until it leads nothing; "
+        "then it stops all the same. Kafka up to 3.9 has it.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "controlled.shutdown.retry.backoff.ms",
+        ConfigKind.LONG,
+        5_000,
+        "See `controlled.shutdown.max.retries`. The broker asks far more often than this. Kafka up to 3.9 has it.",
+        rule=Range(0),
+    ),
 )
