@@ -7,7 +7,9 @@ from pathlib import Path
 
 from generated_page import write_or_check
 from penstock.broker.apis import APIS
+from penstock.broker.dispatch import Api
 from penstock.protocol.codec import MAX_REQUEST_ELEMENTS
+from penstock.protocol.message import Message
 
 PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
 HEAD = f"""# Served APIs
@@ -20,8 +22,12 @@ The arrays of a request may have {MAX_REQUEST_ELEMENTS:,} elements together (`MA
 `protocol/codec.py`). A request with more is not answered: the broker logs the limit and closes the connection. Clients
 split such requests.
 
-| key | API | versions | advertised | flexible from |
-|---|---|---|---|---|
+In a cluster, APIs marked *controller* are carried out by the controller. Every broker takes them and passes them on.
+APIs marked *brokers* are what brokers ask of each other: they are served and advertised on the inter-broker listener
+alone.
+
+| key | API | versions | advertised | flexible from | for |
+|---|---|---|---|---|---|
 """
 
 
@@ -32,9 +38,13 @@ def render() -> str:
         flexible = "-" if first > api.max_version else first
         rows.append(
             f"| {key} | {api.name} | {api.min_version} to {api.max_version} "
-            f"| {api.advertised_min} to {api.max_version} | {flexible} |\n"
+            f"| {api.advertised_min} to {api.max_version} | {flexible} | {_audience(api)} |\n"
         )
     return HEAD + "".join(rows)
+
+
+def _audience(api: Api[Message]) -> str:
+    return "brokers" if api.is_for_brokers else "controller" if api.is_forwarded else ""
 
 
 if __name__ == "__main__":

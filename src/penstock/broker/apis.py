@@ -31,12 +31,15 @@ from penstock.broker.handlers import (
     transaction_offsets,
     transactions,
 )
+from penstock.broker.handlers.brokers import forwarding, replication
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.create_acls import CreateAclsRequest
@@ -58,6 +61,7 @@ from penstock.protocol.messages.describe_transactions import DescribeTransaction
 from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
+from penstock.protocol.messages.envelope import EnvelopeRequest
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -87,11 +91,18 @@ def _row(
     max_version: int,
     advertised_min: int | None = None,
     shortcut: Shortcut | None = None,
+    *,
+    is_forwarded: bool = False,
+    is_for_brokers: bool = False,
 ) -> tuple[int, Api[Message]]:
     low = request.MIN_VERSION
     advertised = low if advertised_min is None else advertised_min
-    row = Api(request, handler, low, max_version, advertised, shortcut)
+    row = Api(request, handler, low, max_version, advertised, shortcut, is_forwarded, is_for_brokers)
     return request.API_KEY, cast("Api[Message]", row)  # the table forgets which request; see `ApiTable`
+
+
+def _forwarded_row(request: type[Request], handler: Handler[Request], max_version: int) -> tuple[int, Api[Message]]:
+    return _row(request, forwarding.forwarded(handler), max_version, is_forwarded=True)
 
 
 APIS: ApiTable = dict(
@@ -110,8 +121,8 @@ APIS: ApiTable = dict(
         _row(DescribeGroupsRequest, groups.describe_groups, 6),
         _row(ListGroupsRequest, groups.list_groups, 5),
         _row(ApiVersionsRequest, metadata.api_versions, 4),
-        _row(CreateTopicsRequest, topics.create_topics, 7),
-        _row(DeleteTopicsRequest, topics.delete_topics, 6),
+        _forwarded_row(CreateTopicsRequest, topics.create_topics, 7),
+        _forwarded_row(DeleteTopicsRequest, topics.delete_topics, 6),
         _row(DeleteRecordsRequest, offsets.delete_records, 2),
         _row(InitProducerIdRequest, producers.init_producer_id, 5),
         _row(OffsetForLeaderEpochRequest, offsets.offset_for_leader_epoch, 4),
@@ -124,19 +135,22 @@ APIS: ApiTable = dict(
         _row(CreateAclsRequest, acls.create_acls, 3),
         _row(DeleteAclsRequest, acls.delete_acls, 3),
         _row(DescribeConfigsRequest, configs.describe_configs, 4),
-        _row(AlterConfigsRequest, configs.alter_configs, 2),
+        _row(AlterConfigsRequest, configs.alter_configs, 2, is_forwarded=True),
         _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
-        _row(CreatePartitionsRequest, topics.create_partitions, 3),
+        _forwarded_row(CreatePartitionsRequest, topics.create_partitions, 3),
         _row(DeleteGroupsRequest, groups.delete_groups, 2),
-        _row(ElectLeadersRequest, leaders.elect_leaders, 2),
-        _row(IncrementalAlterConfigsRequest, configs.incremental_alter_configs, 1),
-        _row(AlterPartitionReassignmentsRequest, leaders.alter_partition_reassignments, 1),
-        _row(ListPartitionReassignmentsRequest, leaders.list_partition_reassignments, 0),
+        _forwarded_row(ElectLeadersRequest, leaders.elect_leaders, 2),
+        _row(IncrementalAlterConfigsRequest, configs.incremental_alter_configs, 1, is_forwarded=True),
+        _forwarded_row(AlterPartitionReassignmentsRequest, leaders.alter_partition_reassignments, 1),
+        _forwarded_row(ListPartitionReassignmentsRequest, leaders.list_partition_reassignments, 0),
         _row(OffsetDeleteRequest, group_offsets.offset_delete, 0),
         _row(DescribeClientQuotasRequest, quotas.describe_client_quotas, 1),
         _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
+        _row(AlterPartitionRequest, replication.alter_partition, 3, is_for_brokers=True),
+        _row(EnvelopeRequest, forwarding.envelope, 0, is_for_brokers=True),
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),
         _row(DescribeProducersRequest, producers.describe_producers, 0),
+        _row(BrokerHeartbeatRequest, replication.broker_heartbeat, 2, is_for_brokers=True),
         _row(DescribeTransactionsRequest, transactions.describe_transactions, 0),
         _row(ListTransactionsRequest, transactions.list_transactions, 2),
         _row(ConsumerGroupHeartbeatRequest, consumer_groups.consumer_group_heartbeat, 1),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.broker.authorizer import Authorizer
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.duties import ControllerDuties
+from penstock.broker.peers.shutdowns import Shutdowns
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.served_versions import ServedVersions
+from penstock.broker.session import Reply, Session
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.cluster.metadata import Metadata
@@ -21,6 +25,7 @@ from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectories
+from penstock.protocol.message import Buffer
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -42,6 +47,12 @@ class Broker:
     transactions: TransactionRuntime
     topic_creation: TopicCreation
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
+    # These are None on a broker without others, which is the controller and asks nobody.
+    duties: ControllerDuties | None = None
+    shutdowns: Shutdowns | None = None
+    forwarding: Forwarding | None = None
+    # Serves a request that another broker has forwarded; the dispatcher's, which is made after the broker.
+    handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None = None
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

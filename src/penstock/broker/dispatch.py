@@ -62,6 +62,10 @@ class Api(NamedTuple, Generic[Request]):
     max_version: int
     advertised_min: int
     shortcut: Shortcut | None = None
+    # Served by the controller alone: other brokers pass the request on, and the controller takes it from them.
+    is_forwarded: bool = False
+    # Brokers ask it of each other. Clients do not need to know of it.
+    is_for_brokers: bool = False
 
     @property
     def name(self) -> str:
@@ -69,7 +73,7 @@ class Api(NamedTuple, Generic[Request]):
 
     @property
     def served_versions(self) -> ServedVersions:
-        return ServedVersions(self.request.API_KEY, self.advertised_min, self.max_version)
+        return ServedVersions(self.request.API_KEY, self.advertised_min, self.max_version, self.is_for_brokers)
 
 
 # By API key. The row of each API was checked when it was made; what the table keeps is that a handler takes what the
@@ -113,7 +117,7 @@ class Dispatcher:
             api = self._apis.get(api_key)
             if api is None:
                 return self._refuse(header, None, frame)
-            request, _, min_version, max_version, _, shortcut = api
+            request, _, min_version, max_version, _, shortcut, _, _ = api
             if not min_version <= version <= max_version:
                 return self._refuse(header, api, frame)
             client_id, position = decode_client_id(frame, version >= request.FLEXIBLE_FROM)
@@ -141,6 +145,16 @@ class Dispatcher:
             call = call or _new_tuple(_Call, (api, header, context, metrics, size, started))
             return self._reply(call, self._error_response(call, error))
         return self._wait(call, answer)
+
+    def handle_forwarded(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
+        """A request that another broker has taken from its client. Raises ApiError where no such request is served."""
+        header = decode_request_header(frame)
+        api = self._apis.get(header.api_key)
+        if api is None or not api.is_forwarded:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name_api(header.api_key)} is not for the controller")
+        if not api.min_version <= header.api_version <= api.max_version:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        return self.handle(session, frame)
 
     def _answer(self, call: _Call, frame: Buffer, position: int) -> Message | Awaitable[Message | None] | None:
         api, header, context, metrics, size, _ = call

@@ -22,5 +22,3 @@ FEATURES: tuple[Feature, ...] = (
     # own (KIP-890).
     Feature("transaction.version", 0, 2, 2),
 )
-# Counts changes of the levels in force; there are none.
-FEATURES_EPOCH = 0

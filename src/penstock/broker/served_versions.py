@@ -12,6 +12,7 @@ class ServedVersions(NamedTuple):
     api_key: int
     min_version: int
     max_version: int
+    is_for_brokers: bool = False  # clients need not know of it
 
 
 def api_versions_response(served: Iterable[ServedVersions]) -> ApiVersionsResponse:

@@ -50,6 +50,8 @@ class Session:
     principal: Principal = ANONYMOUS
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    # The request came in an envelope of another broker, which took it from the client.
+    is_forwarded: bool = False
 
     def __str__(self) -> str:
         return f"{self.connection_id} ({self.principal}, {shorten(self.client_software_name)})"

@@ -1,42 +1,130 @@
 """Topics that come into being because somebody uses them: auto-created ones and our own internal ones.
 
+The controller creates topics. A broker that is not the controller asks the controller, for each name once at a time,
+and waits until it knows of the topic itself: whoever asked for the topic looks for it next.
+
 Also topics that the program around the broker wants, for a test or a notebook: no request, no client.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
+from penstock.broker.peers.controller import Controller
+from penstock.broker.peers.peers import PeerUnavailableError
 from penstock.cluster.decisions.decision import CreateTopicResult, NewTopic, TopicSelector
 from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
 from penstock.cluster.metadata import Metadata, answer_each
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+# Clients ask again when they are told that there is no such topic, so nobody needs to wait for long.
+_ASKING_TIMEOUT_S = 10.0
+_LEARNING_TIMEOUT_S = 5.0
+# Names for which the controller has been asked and has not answered. Clients choose them, and more are not remembered.
+_MOST_UNDER_WAY = 1_000
 
 
 class TopicCreation:
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: Metadata, controller: Controller | None = None) -> None:
+        """Without `controller` this broker is the only one."""
         self._metadata = metadata
+        self._controller = controller
+        self._under_way: dict[str, asyncio.Task[dict[str, ErrorCode]]] = {}
 
     async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Errors by name; a topic that somebody else created meanwhile is no error."""
-        results = await answer_each(
-            self._metadata.create_topics([self._plan(name) for name in names]),
-            lambda code, message: (CreateTopicResult(name, code, message) for name in names),
-        )
-        errors = {result.name: result.code for result in results}
-        return {
-            name: ErrorCode.NONE if error is ErrorCode.TOPIC_ALREADY_EXISTS else error for name, error in errors.items()
-        }
+        if self._controller is not None and not self._controller.is_here:
+            return await self._ask_in_turn(self._controller, names)
+        return await self._create_here(names)
 
     async def ensure(self, name: str) -> None:
         """Creates the topic if it is not there; whoever needs it looks for it afterwards."""
         if name not in self._metadata.image.topics:
             await self.create([name])
 
+    async def _create_here(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        results = await answer_each(
+            self._metadata.create_topics([self._plan(name) for name in names]),
+            lambda code, message: (CreateTopicResult(name, code, message) for name in names),
+        )
+        return {result.name: _forgive(result.code) for result in results}
+
     def _plan(self, name: str) -> NewTopic:
         if is_created_on_demand(name):
             return internal_topic(name, self._metadata.config, len(self._metadata.image.brokers))
         return NewTopic(name)
+
+    # ------------------------------------------------------------------------------------ by the controller
+
+    async def _ask_in_turn(self, controller: Controller, names: Sequence[str]) -> dict[str, ErrorCode]:
+        tasks = {name: self._under_way[name] for name in names if name in self._under_way}
+        fresh = [name for name in dict.fromkeys(names) if name not in tasks]
+        fresh = fresh[: _MOST_UNDER_WAY - len(self._under_way)]
+        if fresh:
+            # Others wait for the same answer, so it comes also when this caller goes away.
+            task = asyncio.ensure_future(self._ask(controller, fresh))
+            for name in fresh:
+                self._under_way[name] = tasks[name] = task
+            task.add_done_callback(lambda _: self._end(fresh))
+        if tasks:
+            await asyncio.wait(list(dict.fromkeys(tasks.values())))
+        unknown = {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in names if name not in tasks}
+        return unknown | {name: task.result()[name] for name, task in tasks.items()}
+
+    def _end(self, names: Sequence[str]) -> None:
+        for name in names:
+            del self._under_way[name]
+
+    async def _ask(self, controller: Controller, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """Never raises: those who wait are told of a topic that is not there, and ask again."""
+        request = CreateTopicsRequest(
+            topics=[_creatable(self._plan(name)) for name in names], timeout_ms=int(_ASKING_TIMEOUT_S * 1000)
+        )
+        try:
+            answer = await controller.ask(request, _accept, timeout_s=_ASKING_TIMEOUT_S)
+        except PeerUnavailableError as error:
+            logger.warning("topics could not be created: %s", error)
+            return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if answer is None:
+            return await self._create_here(names)
+        errors = {topic.name: _forgive(ErrorCode(topic.error_code)) for topic in answer.topics}
+        errors = {name: errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR) for name in names}
+        await self._learn(controller, [name for name, code in errors.items() if code is ErrorCode.NONE])
+        return errors
+
+    async def _learn(self, controller: Controller, names: Sequence[str]) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _LEARNING_TIMEOUT_S
+        while any(name not in self._metadata.image.topics for name in names) and loop.time() < deadline:
+            await controller.next_image(deadline - loop.time())
+
+
+def _forgive(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.NONE if code is ErrorCode.TOPIC_ALREADY_EXISTS else code
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partition_count,
+        replication_factor=topic.replication_factor,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs],
+    )
+
+
+async def _accept(answer: CreateTopicsResponse) -> CreateTopicsResponse | None:
+    is_controller = all(topic.error_code != ErrorCode.NOT_CONTROLLER for topic in answer.topics)
+    return answer if is_controller else None
 
 
 async def create_topic(metadata: Metadata, name: str, partitions: int, configs: Mapping[str, str]) -> None:

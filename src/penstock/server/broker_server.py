@@ -71,6 +71,7 @@ class BrokerServer:
     ) -> None:
         self.broker = broker
         self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
+        broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
         self.housekeeping = housekeeping

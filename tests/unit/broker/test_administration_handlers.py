@@ -46,7 +46,9 @@ def ask(
     request: Message, *, is_allowed: bool = True, version: int | None = None, image: MetadataImage | None = None
 ) -> Any:
     broker: Any = SimpleNamespace(
-        authorizer=Answering(is_allowed), metadata=SimpleNamespace(image=image or MetadataImage("cluster"))
+        authorizer=Answering(is_allowed),
+        metadata=SimpleNamespace(image=image or MetadataImage("cluster")),
+        forwarding=None,
     )
     chosen = request.MAX_VERSION if version is None else version
     context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")

@@ -101,7 +101,6 @@ def test_nothing_changes_when_a_request_only_validates() -> None:
             42,
             "Cannot update these configs dynamically: [log.retention.hours]",
         ),
-        (BROKER, "2", [("log.retention.ms", SET, "5")], 42, "Unexpected broker id, expected 1, but received 2"),
         (BROKER, "x", [("log.retention.ms", SET, "5")], 42, "Node id must be an integer, but it is: x"),
         (
             BROKER,

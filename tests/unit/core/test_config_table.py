@@ -36,7 +36,14 @@ DIFFERENT_MODE = {
 HIDDEN_TOPIC_KEYS = {"internal.segment.bytes"}
 TIERING_KEYS = [name for name, key in TOPIC_KEYS_BY_NAME.items() if isinstance(key.rule, NeutralOnly)]
 
-OURS = [("broker", key) for key in BROKER_KEYS.values() if not key.name.startswith("penstock.")]
+# Kafka 4 lost them with ZooKeeper; the facts are those of Kafka 3.9, which are not recorded.
+OLDER_KEYS = {"controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms"}
+
+OURS = [
+    ("broker", key)
+    for key in BROKER_KEYS.values()
+    if not key.name.startswith("penstock.") and key.name not in OLDER_KEYS
+]
 OURS += [("topic", key) for key in TOPIC_KEYS_BY_NAME.values()]
 
 

@@ -1,21 +1,22 @@
 """Configuration, looked at and changed: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 
 The resources are topics, brokers and groups, whose settings the metadata store keeps, and the loggers of this process,
-whose levels are gone with it. Client metrics are a resource in Kafka only: there are none here, and none can be set.
+whose levels are gone with it. What the store keeps is changed by the controller: another broker changes its log levels
+and passes the rest on. Client metrics are a resource in Kafka only: there are none here, and none can be set.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.log_levels import alter_levels, describe_levels
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
-from penstock.cluster.decisions.configs import ConfigResourceType, parse_changes, parse_own_broker_id
+from penstock.cluster.decisions.configs import ConfigResourceType, check_own_broker_id, parse_changes
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.cluster.metadata import answer_each
@@ -44,6 +45,9 @@ from penstock.protocol.messages.list_config_resources import (
 )
 
 Change = TypeVar("Change", FullChange, IncrementalChange)
+AlterRequest = TypeVar(
+    "AlterRequest", full_messages.AlterConfigsRequest, incremental_messages.IncrementalAlterConfigsRequest
+)
 
 _LISTABLE = (
     ConfigResourceType.TOPIC,
@@ -164,9 +168,11 @@ async def alter_configs(
         for each in request.resources
     )
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
-    results = await answer_each(
-        broker.metadata.alter_configs(allowed, validate_only=request.validate_only), _refuse_each(allowed)
-    )
+    results: Sequence[AlterConfigsResult] | None = await _pass_on(broker, context, request, allowed)
+    if results is None:
+        results = await answer_each(
+            broker.metadata.alter_configs(allowed, validate_only=request.validate_only), _refuse_each(allowed)
+        )
     return full_messages.AlterConfigsResponse(
         responses=[
             full_messages.AlterConfigsResourceResponse(
@@ -195,9 +201,11 @@ async def incremental_alter_configs(
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
     loggers = [change for change in allowed if change.resource_type == ConfigResourceType.BROKER_LOGGER]
     stored = [change for change in allowed if change.resource_type != ConfigResourceType.BROKER_LOGGER]
-    results = await answer_each(
-        broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only), _refuse_each(stored)
-    )
+    results: Sequence[AlterConfigsResult] | None = await _pass_on(broker, context, request, stored)
+    if results is None:
+        results = await answer_each(
+            broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only), _refuse_each(stored)
+        )
     levels = _alter_levels(broker, context, loggers, validate_only=request.validate_only)
     return incremental_messages.IncrementalAlterConfigsResponse(
         responses=[
@@ -227,7 +235,7 @@ def _alter_levels(
             if counts[change.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             parsed = parse_changes(change)
-            parse_own_broker_id(change.resource_name, broker.node_id)
+            check_own_broker_id(change.resource_name, broker.node_id)
             alter_levels(parsed, changed_by=str(context.session), validate_only=validate_only)
         except ApiError as error:
             code, message = error.code, error.message
@@ -240,13 +248,42 @@ def _partition(
 ) -> Work[tuple[list[Change], list[AlterConfigsResult]]]:
     allowed, refused = [], []
     for change in changes:
-        code = _may(broker, context, Operation.ALTER_CONFIGS, change.resource_type, change.resource_name)
+        resource_type, name, *_ = change
+        code, message = _may(broker, context, Operation.ALTER_CONFIGS, resource_type, name), None
+        if not code and name and resource_type == ConfigResourceType.BROKER and not context.session.is_forwarded:
+            try:
+                check_own_broker_id(name, broker.node_id)
+            except ApiError as error:
+                code, message = error.code, error.message
         if code:
-            refused.append(AlterConfigsResult(change.resource_type, change.resource_name, code, None))
+            refused.append(AlterConfigsResult(resource_type, name, code, message))
         else:
             allowed.append(change)
         yield
     return allowed, refused
+
+
+async def _pass_on(
+    broker: Broker, context: RequestContext, request: AlterRequest, changes: Sequence[Change]
+) -> list[AlterConfigsResult] | None:
+    """What the controller says about these changes of the request. None where they are to be made here."""
+    forwarding = broker.forwarding
+    if forwarding is None or not forwarding.is_needed(context):
+        return None
+    if not changes:
+        return []
+    wanted = {(change.resource_type, change.resource_name) for change in changes}
+    rest = type(request)(
+        resources=[each for each in request.resources if (each.resource_type, each.resource_name) in wanted],
+        validate_only=request.validate_only,
+    )
+    response: Any = await forwarding.forward(context, rest)
+    if response is None:
+        return None
+    return [
+        AlterConfigsResult(each.resource_type, each.resource_name, ErrorCode(each.error_code), each.error_message)
+        for each in response.responses
+    ]
 
 
 # ---------------------------------------------------------------------------- ListConfigResources

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.forwarding.refusals import refuse_elections
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.elections import ElectionType, decide_election
@@ -47,12 +48,12 @@ def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeaders
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return _refuse_elections(request, code, describe(code))
+        return refuse_elections(request, code, describe(code))
     try:
         election_type = ElectionType(request.election_type)
     except ValueError:
         message = f"Unknown election type {request.election_type}"
-        return _refuse_elections(request, ErrorCode.INVALID_REQUEST, message)
+        return refuse_elections(request, ErrorCode.INVALID_REQUEST, message)
     image = broker.metadata.image
     if request.topic_partitions is None:
         wanted = yield from _elections_needed(image, election_type)
@@ -95,22 +96,6 @@ def _elections_needed(image: MetadataImage, election_type: ElectionType) -> Work
             yield
         needed.append((topic.name, indexes))
     return needed
-
-
-def _refuse_elections(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
-    return ElectLeadersResponse(
-        error_code=code,
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(partition_id=index, error_code=code, error_message=message)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions or ()
-        ],
-    )
 
 
 # ---------------------------------------------------------------------------------------------------- reassignments

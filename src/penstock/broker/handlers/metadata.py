@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterable
 
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
-from penstock.broker.features import FEATURES, FEATURES_EPOCH
+from penstock.broker.features import FEATURES
 from penstock.broker.served_versions import api_versions_response
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
@@ -62,25 +62,28 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
     """Tells which APIs are served in which versions, and the features in force (from version 3 on).
 
     From version 3 on the client names its software; a name that Kafka refuses gets INVALID_REQUEST. Versions below 4
-    are not told of features whose lowest level is 0 (KAFKA-17011).
+    are not told of features whose lowest level is 0 (KAFKA-17011). The epoch of the features is the number of the image
+    that this broker has applied, as in Kafka; the controller sees by it how far a broker is. What brokers ask of each
+    other is told on their listener alone.
     """
-    response = api_versions_response(broker.served_versions)
+    is_for_brokers = context.listener == broker.config.inter_broker_listener
+    response = api_versions_response(api for api in broker.served_versions if is_for_brokers or not api.is_for_brokers)
     if context.api_version >= _FIRST_VERSION_WITH_SOFTWARE_NAME:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.session.client_software_name, context.session.client_software_version = map(shorten, names)
-    _add_features(response, context.api_version)
+    _add_features(response, context.api_version, broker.metadata.image.number)
     return response
 
 
-def _add_features(response: ApiVersionsResponse, version: int) -> None:
+def _add_features(response: ApiVersionsResponse, version: int, image_number: int) -> None:
     response.supported_features = [
         SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
         for feature in FEATURES
         if feature.min_level > 0 or version >= _FIRST_VERSION_WITH_LEVEL_ZERO
     ]
-    response.finalized_features_epoch = FEATURES_EPOCH
+    response.finalized_features_epoch = image_number
     response.finalized_features = [
         FinalizedFeatureKey(name=feature.name, min_version_level=feature.level, max_version_level=feature.level)
         for feature in FEATURES

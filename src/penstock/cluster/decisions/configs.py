@@ -177,7 +177,7 @@ def _alter_topic(image: MetadataImage, config: BrokerConfig, name: str, transfor
 
 
 def _alter_broker(image: MetadataImage, config: BrokerConfig, name: str, transform: Transform) -> MetadataImage:
-    node_id = parse_own_broker_id(name, config.identity.node_id) if name else None
+    node_id = parse_broker_id(name) if name else None
     before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
     try:
         settings = transform(before)
@@ -193,16 +193,22 @@ def _alter_broker(image: MetadataImage, config: BrokerConfig, name: str, transfo
     return replace(image, broker_configs=_with_settings(image.broker_configs, node_id, stored))
 
 
-def parse_own_broker_id(name: str, own_id: int) -> int:
-    """Raises ApiError unless the name of a broker resource is that of the broker that got the request."""
+def parse_broker_id(name: str) -> int:
+    """Raises ApiError unless the name of a broker resource is a number."""
     try:
-        node_id = int(name)
+        return int(name)
     except ValueError:
         message = f"Node id must be an integer, but it is: {name}"
         raise ApiError(ErrorCode.INVALID_REQUEST, message) from None
-    if node_id != own_id:
+
+
+def check_own_broker_id(name: str, own_id: int) -> None:
+    """Raises ApiError unless the name of a broker resource is that of the broker that got the request from the client.
+
+    Clients send the settings of a broker to that broker, as in Kafka.
+    """
+    if parse_broker_id(name) != own_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own_id}, but received {name}")
-    return node_id
 
 
 def _alter_group(image: MetadataImage, config: BrokerConfig, name: str, transform: Transform) -> MetadataImage:

@@ -90,7 +90,16 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
         "inter.broker.listener.name",
         ConfigKind.STRING,
         None,
-        "The listener that brokers use among themselves; by default the one named PLAINTEXT, or else the first.",
+        "The listener that brokers use among themselves; by default the one named like "
+        "`security.inter.broker.protocol`, or else the first.",
+    ),
+    ConfigKey(
+        "security.inter.broker.protocol",
+        ConfigKind.STRING,
+        "PLAINTEXT",
+        "The security protocol that brokers use among themselves, on the listener of the same name. Give this or "
+        "`inter.broker.listener.name`. Only PLAINTEXT is served yet.",
+        rule=OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     ),
     ConfigKey(
         "controller.listener.names",
@@ -232,5 +241,20 @@ REQUEST_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.BOOLEAN,
         True,
         "Whether leadership moves to other brokers before this one stops.",
+    ),
+    ConfigKey(
+        "controlled.shutdown.max.retries",
+        ConfigKind.INT,
+        3,
+        "How often a stopping broker is ready to wait `controlled.shutdown.retry.backoff.ms` until it leads nothing; "
+        "then it stops all the same. Kafka up to 3.9 has it.",
+        rule=Range(0),
+    ),
+    ConfigKey(
+        "controlled.shutdown.retry.backoff.ms",
+        ConfigKind.LONG,
+        5_000,
+        "See `controlled.shutdown.max.retries`. The broker asks far more often than this. Kafka up to 3.9 has it.",
+        rule=Range(0),
     ),
 )

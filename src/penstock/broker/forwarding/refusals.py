@@ -1,0 +1,126 @@
+"""The response that says of a whole request why it failed, for each API that is forwarded.
+
+Where a response has no error of its own, each thing that the request names gets the error, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def refuse(request: Message, code: ErrorCode, message: str) -> Message:
+    return _REFUSALS[type(request)](request, code, message)
+
+
+def refuse_elections(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _create_topics(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]
+    )
+
+
+def _delete_topics(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
+    """Versions up to 5 name topics, later ones topics or ids; the other list is empty."""
+    return DeleteTopicsResponse(
+        responses=[
+            *(DeletableTopicResult(name=name, error_code=code, error_message=message) for name in request.topic_names),
+            *(
+                DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=code, error_message=message)
+                for each in request.topics
+            ),
+        ]
+    )
+
+
+def _create_partitions(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(name=name, error_code=code, error_message=message) for name in names]
+    )
+
+
+def _alter_configs(
+    request: alter_configs.AlterConfigsRequest, code: ErrorCode, message: str
+) -> alter_configs.AlterConfigsResponse:
+    resources = dict.fromkeys((each.resource_type, each.resource_name) for each in request.resources)
+    return alter_configs.AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=resource_type, resource_name=name
+            )
+            for resource_type, name in resources
+        ]
+    )
+
+
+def _incremental_alter_configs(
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest, code: ErrorCode, message: str
+) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
+    resources = dict.fromkeys((each.resource_type, each.resource_name) for each in request.resources)
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=resource_type, resource_name=name
+            )
+            for resource_type, name in resources
+        ]
+    )
+
+
+# What each function takes is the key of its row.
+_REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
+    CreateTopicsRequest: _create_topics,
+    DeleteTopicsRequest: _delete_topics,
+    CreatePartitionsRequest: _create_partitions,
+    alter_configs.AlterConfigsRequest: _alter_configs,
+    incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    ElectLeadersRequest: refuse_elections,
+    AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
+        error_code=code, error_message=message
+    ),
+    ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
+        error_code=code, error_message=message
+    ),
+}

@@ -1,0 +1,95 @@
+"""Requests for the controller: passed on by the broker that got them, taken out of their Envelope by the controller.
+
+Only brokers may send envelopes (CLUSTER_ACTION), because an envelope says in whose name its request is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.broker import Broker
+from penstock.broker.dispatch import Answer, Handler
+from penstock.broker.forwarding.envelopes import decode_address, decode_principal
+from penstock.broker.session import RequestContext, Session, UnanswerableError
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+Request = TypeVar("Request", bound=Message)
+
+
+def check_broker(broker: Broker, context: RequestContext) -> None:
+    """Raises unless the request comes from a broker: on the listener of the brokers, and with their permission."""
+    if context.listener != broker.config.inter_broker_listener:
+        raise UnanswerableError("api key", "an API for brokers is not served on a listener for clients")
+    if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+# ------------------------------------------------------------------------------------------------- from the client
+
+
+def forwarded(handler: Handler[Request]) -> Handler[Request]:
+    """A handler that runs on the controller alone. Any other broker passes the request on."""
+
+    def handle(broker: Broker, context: RequestContext, request: Request) -> Answer:
+        forwarding = broker.forwarding
+        if forwarding is None or not forwarding.is_needed(context):
+            return handler(broker, context, request)
+        return _forward(broker, context, request, handler)
+
+    handle.__doc__ = handler.__doc__
+    handle.__name__ = getattr(handler, "__name__", "handle")
+    return handle
+
+
+async def _forward(
+    broker: Broker,
+    context: RequestContext,
+    request: Request,
+    handler: Callable[[Broker, RequestContext, Request], Answer],
+) -> Message | None:
+    assert broker.forwarding is not None
+    response = await broker.forwarding.forward(context, request)
+    if response is not None:
+        return response
+    answer = handler(broker, context, request)  # this broker has become the controller
+    if answer is None or isinstance(answer, Message):
+        return answer
+    return await (broker.slices.finish(answer) if isinstance(answer, Generator) else answer)
+
+
+# ------------------------------------------------------------------------------------------------- to the controller
+
+
+async def envelope(broker: Broker, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Serves the request inside as if its client had sent it here. There is one version.
+
+    NOT_CONTROLLER sends the other broker to look again. Errors of the request inside are in the response inside.
+    """
+    check_broker(broker, context)
+    if not broker.metadata.is_controller:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    assert broker.handle_forwarded is not None, "a broker that serves has a dispatcher"
+    session = Session(
+        connection_id=f"{context.session.connection_id} forwarded",
+        client_host=decode_address(request.client_host_address),
+        listener=context.listener,
+        principal=decode_principal(request.request_principal),
+        is_forwarded=True,
+    )
+    try:
+        reply = broker.handle_forwarded(session, request.request_data)
+        if reply is not None and not isinstance(reply, list):
+            reply = await reply
+    except UnanswerableError as error:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if error.kind == "failure" else ErrorCode.INVALID_REQUEST
+        return EnvelopeResponse(error_code=code)
+    assert reply is not None, "every request that is forwarded is answered"
+    frame = b"".join(reply)  # type: ignore[arg-type]  # no answer to such a request has parts in files
+    return EnvelopeResponse(response_data=frame[_SIZE_BYTES:])
+
+
+_SIZE_BYTES = 4  # of a frame, before the response's header

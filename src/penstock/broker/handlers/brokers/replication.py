@@ -1,0 +1,90 @@
+"""What leaders and stopping brokers ask of the controller: AlterPartition and BrokerHeartbeat. Clients ask neither."""
+
+from __future__ import annotations
+
+from penstock.broker.broker import Broker
+from penstock.broker.handlers.brokers.forwarding import check_broker
+from penstock.broker.session import RequestContext
+from penstock.core.types import TopicId
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    PartitionData,
+    TopicData,
+)
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.replication.changes import AlterPartitionResult, InSyncChange
+
+_FIRST_WITH_BROKER_EPOCHS = 3
+_UNKNOWN_EPOCH = -1
+
+
+async def alter_partition(
+    broker: Broker, context: RequestContext, request: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    """Changes in-sync sets for the leaders of the partitions (KIP-497). Each partition succeeds or fails by itself.
+
+    Version 3 names the epoch of each member, so that a member that restarted since does not count (KIP-903). Version 2
+    does not.
+    """
+    check_broker(broker, context)
+    if broker.duties is None or not broker.metadata.is_controller:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    changes = [
+        InSyncChange(
+            topic.topic_id, each.partition_index, each.leader_epoch, each.partition_epoch, _members(context, each)
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    results = await broker.duties.alter_partition(request.broker_id, request.broker_epoch, changes)
+    topics: dict[TopicId, TopicData] = {}
+    for result in results:
+        topic = topics.setdefault(result.topic_id, TopicData(topic_id=result.topic_id))
+        topic.partitions.append(_altered(result))
+    return AlterPartitionResponse(topics=list(topics.values()))
+
+
+def _members(context: RequestContext, partition: AlterPartitionRequestPartitionData) -> tuple[tuple[int, int], ...]:
+    if context.api_version < _FIRST_WITH_BROKER_EPOCHS:
+        return tuple((node_id, _UNKNOWN_EPOCH) for node_id in partition.new_isr)
+    return tuple((each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs)
+
+
+def _altered(result: AlterPartitionResult) -> PartitionData:
+    state = result.state
+    if state is None:
+        return PartitionData(partition_index=result.partition, error_code=result.code)
+    return PartitionData(
+        partition_index=result.partition,
+        error_code=result.code,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        partition_epoch=state.partition_epoch,
+    )
+
+
+async def broker_heartbeat(
+    broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse:
+    """Lets a broker stop once others lead what it led, and every live broker knows of that.
+
+    In Kafka brokers stay in the cluster by this request. Here their sessions in the store keep them, and a heartbeat
+    that does not want to stop changes nothing. Versions 1 and 2 add log directories that failed or are cordoned, which
+    are not looked at.
+    """
+    check_broker(broker, context)
+    if broker.shutdowns is None or not broker.metadata.is_controller:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    image = broker.metadata.image
+    registration = image.brokers.get(request.broker_id)
+    if registration is None or registration.epoch != request.broker_epoch:
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+    applied = request.current_metadata_offset
+    may_stop = False
+    if request.want_shut_down:
+        may_stop = await broker.shutdowns.advance(request.broker_id, request.broker_epoch, applied)
+    return BrokerHeartbeatResponse(is_caught_up=applied >= image.number, is_fenced=False, should_shut_down=may_stop)

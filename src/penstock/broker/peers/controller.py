@@ -1,0 +1,98 @@
+"""Requests to whichever broker is the controller.
+
+The image says who that is. The image may be older than the truth, and a controller may be away: a request that finds no
+controller is asked again when the next image comes or a pause has passed, until its time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from penstock.broker.peers.peers import SHARED, Peers, PeerUnavailableError
+from penstock.cluster.image import NO_CONTROLLER, MetadataImage
+from penstock.protocol.message import Message
+
+Result = TypeVar("Result")
+
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+class ControllerView(Protocol):
+    """What `Metadata` tells about the controller."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def is_controller(self) -> bool: ...
+
+    def subscribe(self, listener: Callable[[MetadataImage, MetadataImage], None]) -> Callable[[], None]: ...
+
+
+class Controller:
+    def __init__(self, node_id: int, peers: Peers, metadata: ControllerView) -> None:
+        self._node_id = node_id
+        self._peers = peers
+        self._metadata = metadata
+        self._waiting: list[asyncio.Future[None]] = []
+        metadata.subscribe(lambda _old, _new: self._wake())
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._metadata.is_controller
+
+    async def ask(
+        self,
+        request: Message,
+        accept: Callable[[Any], Awaitable[Result | None]],
+        *,
+        timeout_s: float,
+        channel: str = SHARED,
+    ) -> Result | None:
+        """What `accept` makes of the answer. `accept` returns None for an answer of a broker that is no controller, and
+        another attempt follows.
+
+        None when this broker has become the controller: the caller does the work itself. Raises PeerUnavailableError
+        when the time is up. The request may have been carried out even so, and more than once.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        pause_s = _FIRST_PAUSE_S
+        reason = "there is no controller"
+        while not self.is_here:
+            image = self._metadata.image
+            if image.controller_id not in (NO_CONTROLLER, self._node_id):
+                try:
+                    remaining_s = deadline - loop.time()
+                    answer = await self._peers.ask(image.controller_id, request, timeout_s=remaining_s, channel=channel)
+                    result = await accept(answer)
+                    if result is not None:
+                        return result
+                    reason = f"broker {image.controller_id} is not the controller any more"
+                except PeerUnavailableError as error:
+                    reason = str(error)
+            remaining_s = deadline - loop.time()
+            if remaining_s <= 0:
+                raise PeerUnavailableError(f"no answer of a controller within {timeout_s:g} s: {reason}")
+            if self._metadata.image is image:
+                await self.next_image(min(pause_s, remaining_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return None
+
+    async def next_image(self, timeout_s: float) -> None:
+        """Waits until the metadata has another image, at most so long."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await asyncio.wait([waiting], timeout=timeout_s)
+        if not waiting.done():
+            self._waiting.remove(waiting)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,161 @@
+"""What a broker asks of the controller for itself: other in-sync sets, and leave to stop.
+
+Where this broker is the controller, the same is asked of its own metadata.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from penstock.broker.peers.controller import Controller
+from penstock.broker.peers.duties import ControllerDuties
+from penstock.broker.peers.peers import PeerUnavailableError
+from penstock.broker.peers.shutdowns import Shutdowns
+from penstock.cluster.image import MetadataImage
+from penstock.core.types import TopicId
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+)
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.replication.changes import AlterPartitionResult, InSyncChange
+
+logger = logging.getLogger(__name__)
+
+# After this the leader is told that its question was in vain, looks at its followers again and asks anew.
+_IN_SYNC_TIMEOUT_S = 10.0
+# Between two questions whether this broker may stop. Moves take some milliseconds each; nobody waits but the operator.
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+
+
+class ControllerRequests:
+    def __init__(
+        self,
+        node_id: int,
+        controller: Controller,
+        duties: ControllerDuties,
+        shutdowns: Shutdowns,
+        image: Callable[[], MetadataImage],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._node_id = node_id
+        self._controller = controller
+        self._duties = duties
+        self._shutdowns = shutdowns
+        self._image = image
+        self._broker_epoch = broker_epoch
+
+    # ------------------------------------------------------------------------------------ in-sync sets
+
+    async def alter_partition(self, changes: Sequence[InSyncChange]) -> Sequence[AlterPartitionResult]:
+        """One result for each change, in their order. When the request as a whole failed, each has its error:
+        REQUEST_TIMED_OUT when no controller answered."""
+        try:
+            answer = await self._controller.ask(
+                self._alteration(changes), _accept_alteration, timeout_s=_IN_SYNC_TIMEOUT_S
+            )
+            if answer is None:
+                return await self._duties.alter_partition(self._node_id, self._broker_epoch(), changes)
+        except PeerUnavailableError as error:
+            logger.warning("%d in-sync sets could not be changed: %s", len(changes), error)
+            return _refuse_all(changes, ErrorCode.REQUEST_TIMED_OUT)
+        except ApiError as error:
+            return _refuse_all(changes, error.code)
+        if answer.error_code != ErrorCode.NONE:
+            return _refuse_all(changes, ErrorCode(answer.error_code))
+        return self._results(changes, answer)
+
+    def _alteration(self, changes: Sequence[InSyncChange]) -> AlterPartitionRequest:
+        topics: dict[TopicId, AlterPartitionRequestTopicData] = {}
+        for topic_id, partition, leader_epoch, partition_epoch, isr in changes:
+            topic = topics.setdefault(topic_id, AlterPartitionRequestTopicData(topic_id=topic_id))
+            topic.partitions.append(
+                AlterPartitionRequestPartitionData(
+                    partition_index=partition,
+                    leader_epoch=leader_epoch,
+                    partition_epoch=partition_epoch,
+                    new_isr_with_epochs=[BrokerState(broker_id=node, broker_epoch=epoch) for node, epoch in isr],
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+    def _results(
+        self, changes: Sequence[InSyncChange], answer: AlterPartitionResponse
+    ) -> Sequence[AlterPartitionResult]:
+        told = {(topic.topic_id, each.partition_index): each for topic in answer.topics for each in topic.partitions}
+        image = self._image()
+        return [_result(image, change, told.get((change.topic_id, change.partition))) for change in changes]
+
+    # ------------------------------------------------------------------------------------ stopping
+
+    async def request_shutdown(self, deadline_s: float) -> bool:
+        """Asks until the controller lets this broker stop. False when it did not within `deadline_s`; the broker stops
+        all the same, and clients see it go."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + deadline_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                if await self._may_stop(deadline - loop.time()):
+                    return True
+            except (ApiError, PeerUnavailableError) as error:
+                logger.warning("this broker could not ask for leave to stop: %s", error)
+                if isinstance(error, ApiError) and error.code is ErrorCode.STALE_BROKER_EPOCH:
+                    return False  # it is not counted any more: there is nothing to move
+            if loop.time() + pause_s >= deadline:
+                return False
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _may_stop(self, timeout_s: float) -> bool:
+        epoch, applied = self._broker_epoch(), self._image().number
+        request = BrokerHeartbeatRequest(
+            broker_id=self._node_id, broker_epoch=epoch, current_metadata_offset=applied, want_shut_down=True
+        )
+        answer = await self._controller.ask(request, _accept_heartbeat, timeout_s=timeout_s)
+        if answer is None:
+            return await self._shutdowns.advance(self._node_id, epoch, applied)
+        if answer.error_code != ErrorCode.NONE:
+            raise ApiError(ErrorCode(answer.error_code))
+        return answer.should_shut_down
+
+
+def _result(image: MetadataImage, change: InSyncChange, told: PartitionData | None) -> AlterPartitionResult:
+    """The answer does not name the replicas, which this broker knows. A topic that it does not know any more has no
+    state: the leader stops leading by the same image."""
+    if told is None:
+        return AlterPartitionResult(change.topic_id, change.partition, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    code = ErrorCode(told.error_code)
+    topic = image.topics_by_id.get(change.topic_id)
+    known = None if topic is None else topic.partition(change.partition)
+    if known is None or code not in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED):
+        return AlterPartitionResult(change.topic_id, change.partition, code, None)
+    state = known._replace(
+        isr=tuple(told.isr),
+        leader=told.leader_id,
+        leader_epoch=told.leader_epoch,
+        partition_epoch=told.partition_epoch,
+    )
+    return AlterPartitionResult(change.topic_id, change.partition, code, state)
+
+
+def _refuse_all(changes: Sequence[InSyncChange], code: ErrorCode) -> Sequence[AlterPartitionResult]:
+    return [AlterPartitionResult(change.topic_id, change.partition, code, None) for change in changes]
+
+
+async def _accept_alteration(answer: AlterPartitionResponse) -> AlterPartitionResponse | None:
+    return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer
+
+
+async def _accept_heartbeat(answer: BrokerHeartbeatResponse) -> BrokerHeartbeatResponse | None:
+    return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer

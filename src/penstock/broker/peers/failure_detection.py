@@ -1,0 +1,169 @@
+"""The controller notices that a broker's process has died, long before the broker's session in the store runs out.
+
+A process that dies leaves its kernel behind: its connections are reset, and its port refuses new ones. The controller
+keeps an idle connection to every registered broker, so it hears of that within milliseconds. A cut network or a paused
+process looks otherwise: nothing is reset, or nothing answers. Rules:
+
+- A broker is dead when this broker had a connection to it in its present epoch, some connection to it was lost, and a
+  fresh attempt to connect is refused afterwards.
+- An attempt that times out, finds no route or is accepted says nothing; the session in the store decides then.
+- A refusal without a former connection says nothing either: a broker that starts is registered before it listens.
+- The epoch is that of the registration which was watched. A broker that came back meanwhile has another one, so a
+  wrong guess cannot hit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+
+from penstock.broker.peers.peers import Peer, Peers, PeerUnavailableError
+from penstock.cluster.image import MetadataImage
+from penstock.core.listeners import Endpoint
+from penstock.protocol.errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+# Between two looks at one broker. The first look comes at once when a connection is lost.
+_PAUSE_S = 0.5
+# A port on a live machine refuses within a round trip; later answers say nothing.
+_PROBE_TIMEOUT_S = 1.0
+_WATCH = "watch"
+
+
+class Probe(enum.Enum):
+    """What became of a fresh attempt to connect."""
+
+    REFUSED = enum.auto()
+    ACCEPTED = enum.auto()
+    UNKNOWN = enum.auto()
+
+
+def is_dead(*, was_connected: bool, probe: Probe) -> bool:
+    return was_connected and probe is Probe.REFUSED
+
+
+def watched_brokers(image: MetadataImage, node_id: int) -> dict[int, int]:
+    """The epochs of the brokers that `node_id` watches, by their ids: all others, if it is the controller."""
+    if image.controller_id != node_id:
+        return {}
+    return {each.node_id: each.epoch for each in image.brokers.values() if each.node_id != node_id}
+
+
+class FailureDetector:
+    """Call `follow` with every image, the first one included."""
+
+    def __init__(
+        self,
+        node_id: int,
+        peers: Peers,
+        find: Callable[[int], Endpoint | None],
+        probe: Callable[[Endpoint], Awaitable[Probe]],
+        report_dead: Callable[[int, int], Awaitable[object]],
+    ) -> None:
+        """`report_dead(node_id, broker_epoch)` may raise ApiError; the broker is reported again after a pause."""
+        self._node_id = node_id
+        self._peers = peers
+        self._find = find
+        self._probe = probe
+        self._report_dead = report_dead
+        self._watches: dict[int, _Watch] = {}
+        peers.on_lost(self._lost)
+
+    def follow(self, image: MetadataImage) -> None:
+        wanted = watched_brokers(image, self._node_id)
+        for node_id, watch in list(self._watches.items()):
+            if wanted.get(node_id) != watch.epoch:
+                self._watches.pop(node_id).task.cancel()
+        for node_id, epoch in wanted.items():
+            if node_id not in self._watches:
+                lost = asyncio.Event()
+                task = asyncio.ensure_future(self._watch(node_id, epoch, lost))
+                task.add_done_callback(_log_failure)
+                self._watches[node_id] = _Watch(epoch, lost, task)
+
+    async def close(self) -> None:
+        tasks = [watch.task for watch in self._watches.values()]
+        self._watches.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _lost(self, node_id: int) -> None:
+        watch = self._watches.get(node_id)
+        if watch is not None:
+            watch.lost.set()
+
+    async def _watch(self, node_id: int, epoch: int, lost: asyncio.Event) -> None:
+        peer: Peer | None = None
+        try:
+            while True:
+                lost.clear()
+                opened = await self._open(node_id, peer)
+                if opened is not None:
+                    peer = opened
+                    await lost.wait()
+                was_connected = peer is not None
+                if was_connected:
+                    endpoint = self._find(node_id)
+                    probe = Probe.UNKNOWN if endpoint is None else await self._probe(endpoint)
+                    if is_dead(was_connected=was_connected, probe=probe):
+                        await self._report(node_id, epoch)
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            if peer is not None:
+                await peer.close()
+
+    async def _open(self, node_id: int, peer: Peer | None) -> Peer | None:
+        """The open connection; None when there is none and none can be had."""
+        if peer is not None and peer.is_open:
+            return peer
+        try:
+            return await self._peers.open(node_id, _WATCH)
+        except PeerUnavailableError as error:
+            logger.debug("broker %d cannot be watched: %s", node_id, error)
+            return None
+
+    async def _report(self, node_id: int, epoch: int) -> None:
+        logger.warning("broker %d with epoch %d is dead: its connections ended and its port refuses", node_id, epoch)
+        try:
+            await self._report_dead(node_id, epoch)
+        except ApiError as error:
+            logger.warning("the death of broker %d could not be recorded: %s", node_id, error.message)
+
+
+class _Watch:
+    __slots__ = ("epoch", "lost", "task")
+
+    def __init__(self, epoch: int, lost: asyncio.Event, task: asyncio.Task[None]) -> None:
+        self.epoch = epoch
+        self.lost = lost
+        self.task = task
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        logger.error("watching a broker failed", exc_info=task.exception())
+
+
+async def probe_by_tcp(endpoint: Endpoint) -> Probe:
+    """One attempt for each address of the host; only the refusal of all of them is a refusal."""
+    loop = asyncio.get_running_loop()
+    outcome = Probe.UNKNOWN
+    try:
+        async with asyncio.timeout(_PROBE_TIMEOUT_S):
+            found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+            for family, kind, protocol, _, address in found:
+                with socket.socket(family, kind, protocol) as sock:
+                    sock.setblocking(False)
+                    with contextlib.suppress(ConnectionRefusedError):
+                        await loop.sock_connect(sock, address)
+                        return Probe.ACCEPTED
+                outcome = Probe.REFUSED
+    except (TimeoutError, OSError):
+        return Probe.UNKNOWN
+    return outcome

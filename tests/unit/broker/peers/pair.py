@@ -1,0 +1,95 @@
+"""Two whole brokers of one cluster in this process: the first is the controller, the second asks it without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from penstock.broker.forwarding.sending import Forwarding
+from penstock.broker.peers.controller import Controller
+from penstock.broker.peers.peers import BackOff, Peers
+from penstock.broker.session import Session
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.core.listeners import Endpoint
+from penstock.protocol.message import Message
+from tests.unit.broker.served import Served, decode_reply, encode_frame, serving
+
+CONTROLLER, OTHER = 1, 2
+
+
+class View:
+    """What the second broker knows of the controller; the test says it."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.is_controller = False
+        self._listeners: list[Callable[[MetadataImage, MetadataImage], None]] = []
+
+    def subscribe(self, listener: Callable[[MetadataImage, MetadataImage], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, **changes: Any) -> None:
+        old, self.image = self.image, replace(self.image, **changes)
+        for listener in self._listeners:
+            listener(old, self.image)
+
+
+class DispatcherLink:
+    """A connection whose other end is a dispatcher."""
+
+    def __init__(self, served: Served, listener: str = "PLAINTEXT") -> None:
+        self._served = served
+        self._session = Session("peer", "10.0.0.9", listener)
+        self.is_open = True
+
+    def on_lost(self, listener: Callable[[], None]) -> None:
+        pass
+
+    async def request(self, message: Message, version: int, *, timeout_s: float | None) -> Any:
+        reply = self._served.server.dispatcher.handle(self._session, encode_frame(message, version, "broker"))
+        if reply is not None and not isinstance(reply, list):
+            reply = await reply
+        return decode_reply(reply, message.RESPONSE, version)
+
+    async def close(self) -> None:
+        self.is_open = False
+
+
+class Pair:
+    def __init__(self, controller: Served, other: Served) -> None:
+        self.controller = controller
+        self.other = other
+        self.view = View(replace(other.broker.metadata.image, controller_id=CONTROLLER))
+        self.is_away = False
+        self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
+        self.channel = Controller(OTHER, self.peers, self.view)
+        other.broker.forwarding = Forwarding(self.channel, other.broker.slices)
+
+    def find(self, node_id: int) -> Endpoint | None:
+        found = self.view.image.brokers.get(node_id)
+        return None if found is None else found.endpoint("PLAINTEXT")
+
+    async def _connect(self, _endpoint: Endpoint, _client_id: str) -> DispatcherLink:
+        if self.is_away:
+            raise ConnectionRefusedError("away")
+        return DispatcherLink(self.controller)
+
+
+@asynccontextmanager
+async def pair(directory: Path) -> AsyncIterator[Pair]:
+    tree = MemoryTree()
+    async with (
+        serving(directory / "1", {"node.id": "1"}, store=MemoryStore(tree)) as controller,
+        serving(directory / "2", {"node.id": "2"}, store=MemoryStore(tree)) as other,
+    ):
+        both = Pair(controller, other)
+        try:
+            yield both
+        finally:
+            await both.peers.close()
