@@ -37,10 +37,8 @@ class CoordinatorLog:
         self._clock = clock
         self._slices = slices
 
-    def find(self, count: int) -> list[Partition]:
-        """Those of the topic's `count` partitions that are online here."""
-        online = (self._partitions.find(self.topic, index) for index in range(count))
-        return [partition for partition in online if partition is not None]
+    def find(self, index: int) -> Partition | None:
+        return self._partitions.find(self.topic, index)
 
     def append(self, index: int, batch: bytes) -> int:
         """The offset of the first record. ApiError if nothing was written."""

@@ -47,6 +47,8 @@ _REPLIES_PER_TURN = 50
 # Long ids take long to be hashed: for more than these, all partitions are looked at.
 _FEW_KEYS = 4
 
+_NO_EPOCH = -1
+
 KeyType = TypeVar("KeyType", bound=TimerKey)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
 ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
@@ -90,6 +92,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._clock = clock
         self._slices = slices
         self._unload_count = 0
+        self._epochs: dict[int, int] = {}  # by partition: the newest leader epoch that we were told, led here or not
         self._timers = CoordinatorTimers(self._on_timer)
         self._loading = CoordinatorLoading(log, shards, self._replay_batch)
         self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
@@ -256,44 +259,50 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -------------------------------------------------------------------------------------------- loading
+    # -------------------------------------------------------------------------------------------- leadership
 
-    def load(self, count: int) -> None:
-        """All partitions of the topic: clients are told to wait until theirs is loaded."""
-        self.shards.partition_count = count
-        partitions = self._log.find(count)
-        for partition in partitions:
-            self.shards.begin_loading(partition.topic_partition.partition, partition.state.leader_epoch)
-        filled = [
-            partition for partition in partitions if partition.log.log_end_offset > partition.log.log_start_offset
-        ]
-        for partition in partitions:
-            if partition not in filled:
-                self._finish_loading(partition.topic_partition.partition)
-        if filled:
-            self._begin(self._load_all(filled))
+    def lead(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition: clients are told to wait until it is loaded. Old news are ignored.
 
-    async def _load_all(self, partitions: list[Partition]) -> None:
-        shards = [(partition, self.shards.hosted(partition.topic_partition.partition)) for partition in partitions]
-        for partition, shard in shards:
-            index = partition.topic_partition.partition
-            loaded = await self._loading.load(partition, shard)
-            if loaded is Loaded.ALL:
-                self._finish_loading(index)
-            elif loaded is Loaded.FAILED:
-                # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or tear
-                # transactions.
-                self._unload(index)
+        A partition that was led before, at an older epoch, is loaded from scratch. Between the two images that this
+        broker has seen another broker may have led it and cut the log, so memory may be ahead of the log. It is rare
+        that nothing was between them, and then a load is no more than a pause.
+        """
+        found = self._log.find(partition)
+        if found is None or leader_epoch <= self._epochs.get(partition, _NO_EPOCH):
+            return
+        self._epochs[partition] = leader_epoch
+        self._unload(partition)
+        self.shards.begin_loading(partition, leader_epoch)
+        if found.log.log_end_offset == found.log.log_start_offset:
+            self._finish_loading(partition, Loaded.ALL)
+        elif self._loading.add(found, self.shards.hosted(partition)):
+            self._begin(self._loading.run(self._finish_loading))
 
-    def _finish_loading(self, partition: int) -> None:
-        self._perform(self.shards.finish_loading(partition, self._clock.now_ms()))
+    def resign(self, partition: int, leader_epoch: int) -> None:
+        """Another broker leads the partition at this epoch, or none does: its state goes. Old news are ignored."""
+        if leader_epoch > self._epochs.get(partition, _NO_EPOCH):
+            self._epochs[partition] = leader_epoch
+            self._unload(partition)
 
-    def unload(self, count: int) -> None:
-        for partition in range(count):
+    def unload(self) -> None:
+        """The topic is gone. If there will be another of its name, its epochs begin anew."""
+        self._epochs.clear()
+        for partition in self.shards.hosted_partitions():
+            self._unload(partition)
+
+    def _finish_loading(self, partition: int, loaded: Loaded) -> None:
+        if loaded is Loaded.ALL:
+            self._perform(self.shards.finish_loading(partition, self._clock.now_ms()))
+        elif loaded is Loaded.FAILED:
+            # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or tear
+            # transactions.
             self._unload(partition)
 
     def _unload(self, partition: int) -> None:
         """The partition is gone at once. Parked requests are answered in slices, if there are many."""
+        if self.shards.find(partition) is None:
+            return
         self._unload_count += 1
         forgotten = self._timers.forget(partition)
         abandoning = self._slices.begin(

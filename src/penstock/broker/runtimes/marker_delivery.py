@@ -97,11 +97,22 @@ class MarkerDelivery:
         if failed:
             self.deliver(markers._replace(partitions=tuple(sorted(failed))), retry_ms)
 
-    def forget(self) -> None:
+    def forget(self, state_partition: int) -> None:
+        """The transactions of this partition are another coordinator's, which asks for their markers anew."""
+        for markers in [each for each in self._retries if each.state_partition == state_partition]:
+            self._retries.pop(markers).cancel()
+        self._later = deque(each for each in self._later if each[0].state_partition != state_partition)
+        if not self._later:
+            self._cancel_turn()
+
+    def forget_all(self) -> None:
         for timer in self._retries.values():
             timer.cancel()
         self._retries.clear()
         self._later.clear()
+        self._cancel_turn()
+
+    def _cancel_turn(self) -> None:
         if self._next_turn is not None:
             self._next_turn.cancel()
             self._next_turn = None

@@ -59,10 +59,10 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
                 self._perform(self.coordinator.expire_transactional_ids(partition, self._clock.now_ms(), ids))
                 yield
 
-    def unload(self, count: int) -> None:
-        self._delivery.forget()
-        super().unload(count)
+    def _unload(self, partition: int) -> None:
+        self._delivery.forget(partition)
+        super()._unload(partition)
 
     async def close(self) -> None:
-        self._delivery.forget()
+        self._delivery.forget_all()
         await super().close()
