@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-import pytest
 
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.cluster.image import NO_LEADER
@@ -23,13 +22,29 @@ from penstock.groups.requests import (
     SyncRequest,
 )
 from penstock.groups.results import JoinResult
+from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ErrorCode
-from tests.unit.broker.pair import ONE, TWO, Pair, active, led
+from tests.unit.broker.harness import until
+from tests.unit.broker.served import Served
+from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers, led, two_brokers
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Pair:
-    return Pair(tmp_path)
+def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with two_brokers(directory, {"group.initial.rebalance.delay.ms": "0"}) as pair:
+            await scenario(pair)
+
+    asyncio.run(whole())
+
+
+async def active(groups: GroupRuntime) -> None:
+    await until(lambda: groups.shards.is_active(0))
+
+
+def log_of(served: Served) -> PartitionLog:
+    partition = served.broker.partitions.find(CONSUMER_OFFSETS, 0)
+    assert partition is not None
+    return partition.log
 
 
 async def commit(groups: GroupRuntime, offset: int) -> ErrorCode:
@@ -52,10 +67,10 @@ async def heartbeat(groups: GroupRuntime, member_id: str, generation_id: int) ->
     return (await groups.submit(HEARTBEAT, HeartbeatRequest("g", member_id, generation_id))).error
 
 
-def test_group_goes_on_with_offsets_and_generation_when_its_partition_moves_there_and_back(pair: Pair) -> None:
-    async def scenario() -> None:
+def test_group_goes_on_with_offsets_and_generation_when_its_partition_moves_there_and_back(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
         pair.show(led(CONSUMER_OFFSETS, ONE, 0))
-        one, two = pair.one.groups, pair.two.groups
+        one, two = pair.one.broker.groups, pair.two.broker.groups
         member_id = (await join(one)).member_id
         joined = await join(one, member_id)
         assignment = (MemberAssignment(member_id, b"mine"),)
@@ -64,7 +79,8 @@ def test_group_goes_on_with_offsets_and_generation_when_its_partition_moves_ther
         request = OffsetCommitRequest("g", [OffsetToCommit("orders", 0, 7)], member_id, joined.generation_id)
         assert (await one.submit(COMMIT_OFFSETS, request)).partitions[0].error is ErrorCode.NONE
 
-        pair.move(CONSUMER_OFFSETS, ONE, TWO, leader_epoch=1)
+        pair.copy(CONSUMER_OFFSETS, ONE)
+        pair.show(led(CONSUMER_OFFSETS, TWO, 1))
         assert committed(two) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await heartbeat(one, member_id, joined.generation_id) is ErrorCode.NOT_COORDINATOR
         assert committed(one) == ErrorCode.NOT_COORDINATOR
@@ -77,31 +93,30 @@ def test_group_goes_on_with_offsets_and_generation_when_its_partition_moves_ther
         again = OffsetCommitRequest("g", [OffsetToCommit("orders", 0, 8)], member_id, joined.generation_id)
         assert (await two.submit(COMMIT_OFFSETS, again)).partitions[0].error is ErrorCode.NONE
 
-        pair.move(CONSUMER_OFFSETS, TWO, ONE, leader_epoch=2)
-        await active(one)
+        await pair.move(CONSUMER_OFFSETS, TWO, ONE, leader_epoch=2)
         assert committed(one) == 8
         assert await heartbeat(one, member_id, joined.generation_id) is ErrorCode.NONE
         assert committed(two) == ErrorCode.NOT_COORDINATOR
 
-    pair.run(scenario)
+    run(tmp_path, scenario)
 
 
-def test_members_that_wait_are_sent_away_when_the_leadership_ends(pair: Pair) -> None:
-    async def scenario() -> None:
+def test_members_that_wait_are_sent_away_when_the_leadership_ends(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
         pair.show(led(CONSUMER_OFFSETS, ONE, 0))
-        member_id = (await join(pair.one.groups)).member_id
-        joining = asyncio.ensure_future(join(pair.one.groups, member_id))
+        member_id = (await join(pair.one.broker.groups)).member_id
+        joining = asyncio.ensure_future(join(pair.one.broker.groups, member_id))
         await asyncio.sleep(0)
         pair.show(led(CONSUMER_OFFSETS, NO_LEADER, 1))
         assert (await joining).error is ErrorCode.NOT_COORDINATOR
 
-    pair.run(scenario)
+    run(tmp_path, scenario)
 
 
-def test_old_news_change_nothing_when_they_come_late(pair: Pair) -> None:
-    async def scenario() -> None:
+def test_old_news_change_nothing_when_they_come_late(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
         pair.show(led(CONSUMER_OFFSETS, ONE, 4))
-        groups = pair.one.groups
+        groups = pair.one.broker.groups
         await commit(groups, 7)
         groups.resign(0, 3)
         groups.resign(0, 4)
@@ -113,44 +128,44 @@ def test_old_news_change_nothing_when_they_come_late(pair: Pair) -> None:
         groups.lead(0, 5)
         assert committed(groups) == ErrorCode.NOT_COORDINATOR
 
-    pair.run(scenario)
+    run(tmp_path, scenario)
 
 
-def test_state_comes_from_the_log_when_the_same_broker_leads_at_another_epoch(pair: Pair) -> None:
+def test_state_comes_from_the_log_when_the_same_broker_leads_at_another_epoch(tmp_path: Path) -> None:
     """An image may skip the leader that was between, who has cut the log."""
 
-    async def scenario() -> None:
+    async def scenario(pair: TwoBrokers) -> None:
         pair.show(led(CONSUMER_OFFSETS, ONE, 0))
-        groups = pair.one.groups
+        groups = pair.one.broker.groups
         await commit(groups, 7)
-        end = pair.one.host.partition(CONSUMER_OFFSETS).log.log_end_offset
+        end = log_of(pair.one).log_end_offset
         await commit(groups, 8)
-        pair.one.host.partition(CONSUMER_OFFSETS).log.truncate_to(end)
+        log_of(pair.one).truncate_to(end)
         pair.show(led(CONSUMER_OFFSETS, ONE, 2))
         assert committed(groups) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await active(groups)
         assert committed(groups) == 7
 
-    pair.run(scenario)
+    run(tmp_path, scenario)
 
 
-def test_partition_is_not_loaded_twice_when_only_the_in_sync_set_changes(pair: Pair) -> None:
-    async def scenario() -> None:
+def test_partition_is_not_loaded_twice_when_only_the_in_sync_set_changes(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
         pair.show(led(CONSUMER_OFFSETS, ONE, 0))
-        groups = pair.one.groups
+        groups = pair.one.broker.groups
         await commit(groups, 7)
         shard = groups.shards.hosted(0)
         pair.show(led(CONSUMER_OFFSETS, ONE, 0, isr=(ONE, TWO)))
         assert groups.shards.hosted(0) is shard
         assert committed(groups) == 7
 
-    pair.run(scenario)
+    run(tmp_path, scenario)
 
 
-def test_load_goes_nowhere_when_the_leadership_ends_and_comes_back_meanwhile(pair: Pair) -> None:
-    async def scenario() -> None:
+def test_load_goes_nowhere_when_the_leadership_ends_and_comes_back_meanwhile(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
         pair.show(led(CONSUMER_OFFSETS, ONE, 0))
-        groups = pair.one.groups
+        groups = pair.one.broker.groups
         for offset in range(20):
             await commit(groups, offset)
         groups.lead(0, 1)
@@ -163,4 +178,4 @@ def test_load_goes_nowhere_when_the_leadership_ends_and_comes_back_meanwhile(pai
         assert committed(groups) == 19
         assert groups.shards.hosted(0) is not first
 
-    pair.run(scenario)
+    run(tmp_path, scenario)

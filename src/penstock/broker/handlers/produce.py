@@ -204,7 +204,8 @@ def _admit(
             records = data.records
             if records is None or len(records) < HEADER_SIZE or not records[FLAGS_POSITION] & TRANSACTIONAL_FLAG:
                 continue
-            if broker.partitions.find(name, data.index) is not None:
+            partition = broker.partitions.find(name, data.index)
+            if partition is not None and partition.state.leader == broker.node_id:  # else the append refuses it
                 header = read_header(records)
                 producers[TopicPartition(name, data.index)] = header.producer_id, header.producer_epoch
     if not producers:

@@ -1,0 +1,93 @@
+"""Two whole brokers in one process, without sockets: hand-made images say who leads, and the test copies the logs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.broker.following import Following
+from penstock.cluster.image import NO_LEADER, BrokerRegistration, PartitionState, TopicImage
+from penstock.core.listeners import Endpoint
+from tests.unit.broker.harness import until
+from tests.unit.broker.served import Served, serving
+
+ONE, TWO = 1, 2
+BOTH = (ONE, TWO)
+_SMALL = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+
+
+def led(name: str, leader: int, leader_epoch: int = 0, isr: tuple[int, ...] | None = None) -> TopicImage:
+    """A topic with one partition. Unless told otherwise the leader alone is in sync."""
+    if isr is None:
+        isr = BOTH if leader == NO_LEADER else (leader,)
+    state = PartitionState(0, BOTH, isr, leader, leader_epoch)
+    return TopicImage(name, name.encode().ljust(16, b"\1")[:16], (state,), {})
+
+
+class TwoBrokers:
+    def __init__(self, one: Served, two: Served) -> None:
+        self.served = {ONE: one, TWO: two}
+        self._following = {node_id: Following(served.broker, lambda _: None) for node_id, served in self.served.items()}
+        self.brokers = {
+            node_id: BrokerRegistration(node_id, (Endpoint("PLAINTEXT", f"host-{node_id}", 9092, "PLAINTEXT"),))
+            for node_id in BOTH
+        }
+        self.topics: dict[str, TopicImage] = {}
+
+    @property
+    def one(self) -> Served:
+        return self.served[ONE]
+
+    @property
+    def two(self) -> Served:
+        return self.served[TWO]
+
+    def show(self, *topics: TopicImage) -> None:
+        """Both brokers see these topics as they are now, and the others as they were."""
+        self.topics = {**self.topics, **{topic.name: topic for topic in topics}}
+        for node_id in BOTH:
+            self.show_to(node_id)
+
+    def show_to(self, node_id: int) -> None:
+        metadata = self.served[node_id].broker.metadata
+        old = metadata.image
+        metadata.image = replace(old, brokers=dict(self.brokers), topics=dict(self.topics))
+        self._following[node_id].apply(old, metadata.image)
+
+    def copy(self, name: str, source: int) -> None:
+        """What a follower fetches: all that its leader has."""
+        target = TWO if source == ONE else ONE
+        leader, follower = (self.served[each].broker.partitions.find(name, 0) for each in (source, target))
+        assert leader is not None
+        assert follower is not None
+        offset, end = follower.log.log_end_offset, leader.log.log_end_offset
+        while offset < end:
+            piece = leader.log.reader.read(offset, 1 << 20, end, at_least_one=True)
+            assert piece is not None
+            follower.log.append_as_follower(piece.read(0, len(piece)), 0)
+            offset = follower.log.log_end_offset
+
+    async def move(self, name: str, source: int, target: int, leader_epoch: int) -> None:
+        """Another broker leads, alone in sync, and has what the former leader had."""
+        self.copy(name, source)
+        self.show(led(name, target, leader_epoch))
+        await self.settled(target)
+
+    async def settled(self, *nodes: int) -> None:
+        for node_id in nodes or BOTH:
+            broker = self.served[node_id].broker
+            await until(lambda: not broker.groups.shards.is_loading and not broker.transactions.shards.is_loading)  # noqa: B023
+
+
+@asynccontextmanager
+async def two_brokers(directory: Path, properties: Mapping[str, str] | None = None) -> AsyncIterator[TwoBrokers]:
+    async with AsyncExitStack() as stack:
+        served = []
+        for node_id in BOTH:
+            path = directory / str(node_id)
+            path.mkdir()
+            settings = {**_SMALL, "node.id": str(node_id), **(properties or {})}
+            served.append(await stack.enter_async_context(serving(path, settings)))
+        yield TwoBrokers(*served)
