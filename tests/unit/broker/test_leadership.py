@@ -22,10 +22,8 @@ from penstock.groups.requests import (
     SyncRequest,
 )
 from penstock.groups.results import JoinResult
-from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ErrorCode
 from tests.unit.broker.harness import until
-from tests.unit.broker.served import Served
 from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers, led, two_brokers
 
 
@@ -39,12 +37,6 @@ def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> N
 
 async def active(groups: GroupRuntime) -> None:
     await until(lambda: groups.shards.is_active(0))
-
-
-def log_of(served: Served) -> PartitionLog:
-    partition = served.broker.partitions.find(CONSUMER_OFFSETS, 0)
-    assert partition is not None
-    return partition.log
 
 
 async def commit(groups: GroupRuntime, offset: int) -> ErrorCode:
@@ -138,9 +130,9 @@ def test_state_comes_from_the_log_when_the_same_broker_leads_at_another_epoch(tm
         pair.show(led(CONSUMER_OFFSETS, ONE, 0))
         groups = pair.one.broker.groups
         await commit(groups, 7)
-        end = log_of(pair.one).log_end_offset
+        end = pair.partition(CONSUMER_OFFSETS, ONE).log.log_end_offset
         await commit(groups, 8)
-        log_of(pair.one).truncate_to(end)
+        pair.partition(CONSUMER_OFFSETS, ONE).log.truncate_to(end)
         pair.show(led(CONSUMER_OFFSETS, ONE, 2))
         assert committed(groups) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await active(groups)

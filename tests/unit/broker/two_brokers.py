@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.broker.following import Following
+from penstock.broker.partitions.partition import Partition
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, PartitionState, TopicImage
 from penstock.core.listeners import Endpoint
 from tests.unit.broker.harness import until
@@ -55,19 +56,32 @@ class TwoBrokers:
         old = metadata.image
         metadata.image = replace(old, brokers=dict(self.brokers), topics=dict(self.topics))
         self._following[node_id].apply(old, metadata.image)
+        for partition in self.served[node_id].broker.partitions:
+            if partition.state.isr == (node_id,):
+                partition.log.advance_high_watermark_to_end()
 
     def copy(self, name: str, source: int) -> None:
         """What a follower fetches: all that its leader has."""
         target = TWO if source == ONE else ONE
-        leader, follower = (self.served[each].broker.partitions.find(name, 0) for each in (source, target))
-        assert leader is not None
-        assert follower is not None
+        leader, follower = self.partition(name, source), self.partition(name, target)
         offset, end = follower.log.log_end_offset, leader.log.log_end_offset
         while offset < end:
             piece = leader.log.reader.read(offset, 1 << 20, end, at_least_one=True)
             assert piece is not None
             follower.log.append_as_follower(piece.read(0, len(piece)), 0)
             offset = follower.log.log_end_offset
+
+    def replicate(self, name: str, source: int) -> None:
+        """The follower has everything, and the leader has heard of it."""
+        self.copy(name, source)
+        partition = self.partition(name, source)
+        partition.log.advance_high_watermark_to_end()
+        partition.notify(1)
+
+    def partition(self, name: str, node_id: int) -> Partition:
+        partition = self.served[node_id].broker.partitions.find(name, 0)
+        assert partition is not None
+        return partition
 
     async def move(self, name: str, source: int, target: int, leader_epoch: int) -> None:
         """Another broker leads, alone in sync, and has what the former leader had."""

@@ -4,7 +4,9 @@ log. Groups and transactions share all of it (ADR 12) and override what differs:
 The coordinator decides and the runtime does. Operation, append and replay happen in one turn of the event loop, so no
 other operation sees a state between them. Later operations and reads do see what was replayed before the disk has it.
 So whatever follows from state, a reply, the answer to a question or a marker, waits while the log owes an fsync
-(flush.messages), whoever appended. If that fsync fails nobody learns of the state: the shard is unloaded.
+(flush.messages) or its high watermark is behind its end, whoever appended. If that fsync fails, or another broker leads
+first, nobody learns of the state: the shard is unloaded, and clients are sent away. If replicas are too slow, or too
+few, clients are told to try again, and the state stays: the records are in the log, and may be replicated yet.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ _FEW_KEYS = 4
 
 _NO_EPOCH = -1
 
+# Between two looks at a partition whose replicas are too few or that is not sure of its leadership.
+_RETRY_SECONDS = 0.1
+
 KeyType = TypeVar("KeyType", bound=TimerKey)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
 ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
@@ -86,8 +91,11 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         log: CoordinatorLog,
         clock: Clock,
         slices: Slices,
+        reply_timeout_ms: int,
     ) -> None:
+        """`reply_timeout_ms` is how long a reply may wait for replicas."""
         self.shards = shards
+        self._reply_timeout_ms = reply_timeout_ms
         self._log = log
         self._clock = clock
         self._slices = slices
@@ -152,34 +160,41 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return ticket
 
     def is_durable(self, keys: Collection[str] | None) -> bool:
-        """Whether everything that can be seen of these ids now (None: of all) is on disk, as far as flush.messages
-        asks for it.
-        """
+        """Whether everything that can be seen of these ids now (None: of all) may be told."""
         return not self._owing(keys)
 
     async def read(self, keys: Collection[str] | None, look: Callable[[], AnswerType]) -> AnswerType:
-        """What `look` finds of these ids (None: of all), once the disk has it. If the disk fails `look` is called
-        again, and finds that the ids are not here.
+        """What `look` finds of these ids (None: of all), once it may be told. If the disk fails, or another broker
+        leads meanwhile, `look` is called again, and finds that the ids are not here.
         """
-        answer = look()
-        owing = self._owing(keys)
-        failed = await self._log.flush(owing) if owing else ()
-        for partition in failed:
-            self._unload(partition)
-        return look() if failed else answer
+        while True:
+            answer, unload_count = look(), self._unload_count
+            owing = self._owing(keys)
+            if not owing or (await self._settle(owing) and self._unload_count == unload_count):
+                return answer
 
     async def read_in_slices(self, keys: Collection[str] | None, look: Callable[[], Work[AnswerType]]) -> AnswerType:
-        """The same for a look at many things, which takes many turns. What is seen in any of them is on disk before it
-        is told; if a part of it cannot be, everything is looked at again.
+        """The same for a look at many things, which takes many turns. What is seen in any of them may be told before it
+        is; if a part of it cannot be, everything is looked at again.
         """
         while True:
             unload_count = self._unload_count
             answer = await self._slices.run(look())
             owing = self._owing(keys)
-            for partition in await self._log.flush(owing) if owing else ():
-                self._unload(partition)
-            if self._unload_count == unload_count:
+            if (not owing or await self._settle(owing)) and self._unload_count == unload_count:
                 return answer
+
+    async def _settle(self, owing: list[Partition]) -> bool:
+        """Whether what these partitions hold may be told now. Questions have no limit of their own: a client that does
+        not want to wait any longer goes away.
+        """
+        errors = await self._log.settle(owing, self._reply_timeout_ms)
+        for partition, code in errors.items():
+            if code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._unload(partition)
+        if any(code is not ErrorCode.KAFKA_STORAGE_ERROR for code in errors.values()):
+            await asyncio.sleep(_RETRY_SECONDS)
+        return not errors
 
     def _owing(self, keys: Collection[str] | None) -> list[Partition]:
         count = self.shards.partition_count
@@ -209,8 +224,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if not outcome.has_consequences:
             return
         owing = self._log.owing((outcome.partition,))
-        if owing:
-            self._begin(self._follow_when_durable(outcome, owing))
+        # A refusal tells nothing of a partition that is not active, whatever its log owes.
+        if owing and self.shards.is_active(outcome.partition):
+            self._begin(self._follow_when_durable(outcome, owing, self.shards.hosted(outcome.partition)))
         else:
             self._follow(outcome)
 
@@ -241,15 +257,28 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         fields["reason"] = error.message
         self._notices.once_per("append", logging.ERROR, "a coordinator's records cannot be written", fields)
 
-    async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition]) -> None:
-        if await self._log.flush(owing):
-            # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next start
-            # finds out.
-            for reply in outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR):
+    async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition], shard: ShardType) -> None:
+        partition = outcome.partition
+        while True:
+            code = (await self._log.settle(owing, self._reply_timeout_ms)).get(partition, ErrorCode.NONE)
+            is_ours = self.shards.find(partition) is shard
+            if not is_ours:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if not code:
+                self._follow(outcome)
+                return
+            for reply in outcome.failed_replies(code):
                 reply.release()
-            self._unload(outcome.partition)
-        else:
-            self._follow(outcome)
+            outcome.replies = []
+            if is_ours and code is ErrorCode.KAFKA_STORAGE_ERROR:
+                # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next
+                # start finds out.
+                self._unload(partition)
+                return
+            if not is_ours or not outcome.has_consequences:
+                return
+            # The decision may be replicated yet, and its markers must follow then.
+            await asyncio.sleep(_RETRY_SECONDS)
 
     def _on_timer(self, key: KeyType) -> None:
         self._perform(self.shards.on_timer(key, self._clock.now_ms()))
@@ -304,6 +333,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if self.shards.find(partition) is None:
             return
         self._unload_count += 1
+        self._log.wake(partition)
         forgotten = self._timers.forget(partition)
         abandoning = self._slices.begin(
             _abandon(forgotten, self.shards.unload_in_steps(partition, self._clock.now_ms()))

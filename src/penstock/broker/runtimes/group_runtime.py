@@ -50,7 +50,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         slices: Slices,
     ) -> None:
         log = CoordinatorLog(CONSUMER_OFFSETS, partitions, flusher, clock, slices)
-        super().__init__(coordinator.shards, log, clock, slices)
+        super().__init__(coordinator.shards, log, clock, slices, coordinator.shards.settings.offsets_commit_timeout_ms)
         self.coordinator = coordinator
         self.metrics = metrics
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.settling import settle
 from penstock.broker.runtimes.transaction_markers import MarkerWriter, WrittenMarkers
 from penstock.broker.slices import pieces
 from penstock.transactions.outcome import Markers
@@ -22,6 +23,8 @@ from penstock.transactions.outcome import Markers
 # first, then rarely enough not to matter.
 _FIRST_RETRY_MS = 100
 _LAST_RETRY_MS = 5_000
+# How long a marker may wait for its replicas before it is written again: Kafka's request.timeout.ms.
+SETTLE_TIMEOUT_MS = 30_000
 # A marker takes some 60 us: 3 ms in all.
 MARKERS_PER_TURN = 50
 # To decide on a transaction takes some 0.7 us for each of its partitions.
@@ -79,7 +82,7 @@ class MarkerDelivery:
             left = markers._replace(partitions=tuple(written.left))
             loop = asyncio.get_running_loop()
             self._retries[left] = loop.call_later(retry_ms / 1000, self._retry, left, min(retry_ms * 2, _LAST_RETRY_MS))
-        if written.to_flush:
+        if written.to_settle:
             self._begin(self._report_when_durable(markers, written, retry_ms))
         elif written.done or not markers.partitions:
             self._report(markers._replace(partitions=tuple(written.done)))
@@ -89,8 +92,9 @@ class MarkerDelivery:
             self._put_off(markers, retry_ms)  # many timers may end in one turn
 
     async def _report_when_durable(self, markers: Markers, written: WrittenMarkers, retry_ms: int) -> None:
-        """The transaction must not count as complete while a power cut could still take a marker away."""
-        failed = {partition.topic_partition for partition in await self._flusher.flush(written.to_flush)}
+        """The transaction must not count as complete while a power cut or a new leader could take a marker away."""
+        errors = await settle(self._flusher, written.to_settle, SETTLE_TIMEOUT_MS)
+        failed = {partition.topic_partition for partition in errors}
         done = [partition for partition in written.done if partition not in failed]
         if done:
             self._report(markers._replace(partitions=tuple(done)))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.settling import owes
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
@@ -37,7 +38,7 @@ class Marker(NamedTuple):
 class WrittenMarkers(NamedTuple):
     done: list[TopicPartition]
     left: list[TopicPartition]  # to be tried again
-    to_flush: list[Partition]  # of those done: durable only after an fsync
+    to_settle: list[Partition]  # of those done: count only when they are on disk and replicated
 
 
 class MarkerWriter:
@@ -62,18 +63,18 @@ class MarkerWriter:
         )
         for topic_partition in markers.partitions:
             try:
-                to_flush = self.append(topic_partition, marker)
+                to_settle = self.append(topic_partition, marker)
             except ApiError as error:
                 outcome = written.done if self._is_settled(topic_partition, error.code, markers) else written.left
                 outcome.append(topic_partition)
                 continue
             written.done.append(topic_partition)
-            if to_flush is not None:
-                written.to_flush.append(to_flush)
+            if to_settle is not None:
+                written.to_settle.append(to_settle)
         return written
 
     def append(self, topic_partition: TopicPartition, marker: Marker) -> Partition | None:
-        """One marker into one partition; the partition, if the marker has to be flushed before it counts."""
+        """One marker into one partition; the partition, if the marker has to be settled before it counts."""
         partition = self._partitions.find(*topic_partition)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -81,10 +82,10 @@ class MarkerWriter:
         if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        result = partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
+        partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
             self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
-        return partition if result.must_flush else None
+        return partition if owes(partition) else None
 
     def _is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

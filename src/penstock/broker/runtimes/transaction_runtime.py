@@ -18,6 +18,9 @@ from penstock.transactions.outcome import Markers, TimerKey, TransactionOutcome
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.shard import TransactionShard
 
+# Kafka waits as long as the transaction may take. This is the producers' default for that, and for how long they wait.
+_REPLY_TIMEOUT_MS = 60_000
+
 
 class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome, TimerKey, TransactionSettings]):
     def __init__(
@@ -30,7 +33,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
         slices: Slices,
     ) -> None:
         log = CoordinatorLog(TRANSACTION_STATE, partitions, flusher, clock, slices)
-        super().__init__(coordinator.shards, log, clock, slices)
+        super().__init__(coordinator.shards, log, clock, slices, _REPLY_TIMEOUT_MS)
         self.coordinator = coordinator
         self.markers = markers
         self._delivery = MarkerDelivery(markers, flusher, self._begin, self._report)
