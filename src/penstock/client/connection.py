@@ -12,6 +12,7 @@ import contextlib
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any, Self
 
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
@@ -35,6 +36,7 @@ class Connection:
         self._exchange = exchange
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._failure: ConnectionClosedError | None = None
+        self._lost: Callable[[], None] | None = None
         self._reading = asyncio.create_task(self._read(), name="client connection")
 
     @classmethod
@@ -47,14 +49,23 @@ class Connection:
         timeout_s: float = CONNECT_TIMEOUT_S,
         max_frame_size: int = MAX_FRAME_SIZE,
         tls: ssl.SSLContext | None = None,
+        set_options: Callable[[socket.socket], None] | None = None,
     ) -> Self:
+        """`set_options` is called with the socket once the connection is there."""
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+        if set_options is not None:
+            set_options(writer.get_extra_info("socket"))
         return cls(reader, writer, Exchange(client_id, max_frame_size))
 
     @property
     def is_open(self) -> bool:
         return self._failure is None
+
+    def on_lost(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once, when the other side ends the connection or the network does. A connection that its
+        owner closes, and one whose request timed out, is not lost in this sense. At most one listener."""
+        self._lost = listener
 
     async def request(self, message: Message, version: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
         """The response, an object of `message.RESPONSE`. TimeoutError or ConnectionClosedError if none comes."""
@@ -95,7 +106,7 @@ class Connection:
             await self._writer.drain()
         except OSError as error:
             failure = ConnectionClosedError(f"the connection was lost: {error}")
-            self._end(failure)
+            self._end(failure, is_lost=True)
             raise failure from error
 
     async def _read(self) -> None:
@@ -109,14 +120,16 @@ class Connection:
         except ConnectionClosedError as failure:
             self._end(failure)
         except asyncio.IncompleteReadError:
-            self._end(ConnectionClosedError("the broker closed the connection"))
+            self._end(ConnectionClosedError("the broker closed the connection"), is_lost=True)
         except OSError as error:
-            self._end(ConnectionClosedError(f"the connection was lost: {error}"))
+            self._end(ConnectionClosedError(f"the connection was lost: {error}"), is_lost=True)
 
-    def _end(self, failure: ConnectionClosedError) -> None:
+    def _end(self, failure: ConnectionClosedError, *, is_lost: bool = False) -> None:
         if self._failure is None:
             self._failure = failure
             self._writer.close()
+            if is_lost and self._lost is not None:
+                self._lost()
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():

@@ -227,6 +227,32 @@ class TestAsync:
         with serving(lambda _: b"") as port:
             asyncio.run(run(port))
 
+    def test_listener_hears_of_it_when_the_broker_ends_the_connection(self) -> None:
+        async def run(port: int) -> None:
+            connection = await open_to(port)
+            lost = asyncio.Event()
+            connection.on_lost(lost.set)
+            with pytest.raises(ConnectionClosedError):
+                await connection.request(ListGroupsRequest(), 0)
+            await asyncio.wait_for(lost.wait(), 20)
+            await connection.close()
+
+        with serving(lambda _: None) as port:
+            asyncio.run(run(port))
+
+    def test_listener_hears_nothing_when_its_owner_closes_or_a_request_times_out(self) -> None:
+        async def run(port: int) -> None:
+            connection = await open_to(port)
+            lost = asyncio.Event()
+            connection.on_lost(lost.set)
+            with pytest.raises(TimeoutError):
+                await connection.request(ListGroupsRequest(), 0, timeout_s=0.01)
+            await connection.close()
+            assert not lost.is_set()
+
+        with serving(lambda _: b"") as port:
+            asyncio.run(run(port))
+
     def test_opening_fails_when_nobody_listens(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]

@@ -114,7 +114,12 @@ def test_security_settings_are_warned_of_loudly_when_they_have_no_effect() -> No
         ({"listeners": "CONTROLLER://:1", "controller.listener.names": "CONTROLLER"}, "at least one broker listener"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable meta-address"),
         ({"advertised.listeners": "SSL://host:9092"}, "Expected names from `listeners`: PLAINTEXT"),
-        ({"inter.broker.listener.name": "X"}, "Expected a name from `listeners`"),
+        ({"inter.broker.listener.name": "X"}, "Expected the name of an advertised listener: PLAINTEXT"),
+        ({"security.inter.broker.protocol": "SSL"}, "Expected the name of an advertised listener: PLAINTEXT"),
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set",
+        ),
         ({"listener.security.protocol.map": "A:TELEPATHY"}, "Expected NAME:PROTOCOL pairs"),
         ({"penstock.log.format": "xml"}, "String must be one of: text, json"),
         ({"penstock.metrics.listen": "9644"}, "Expected HOST:PORT"),
@@ -125,6 +130,23 @@ def test_security_settings_are_warned_of_loudly_when_they_have_no_effect() -> No
 def test_start_is_refused_with_what_is_accepted_when_a_value_is_bad(properties: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         BrokerConfig.parse(properties)
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"inter.broker.listener.name": "inside"}, "INSIDE"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "PLAINTEXT"),
+        ({"advertised.listeners": "INSIDE://a:2"}, "INSIDE"),
+    ],
+)
+def test_brokers_use_the_named_listener_or_the_plain_one_or_the_first(properties: dict[str, str], name: str) -> None:
+    listeners = {
+        "listeners": "INSIDE://:9093,PLAINTEXT://:9092",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+    assert BrokerConfig.parse({**listeners, **properties}).inter_broker_listener == name
 
 
 def test_broker_id_gives_the_node_id_when_only_the_older_name_is_set() -> None:

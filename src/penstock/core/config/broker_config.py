@@ -64,6 +64,7 @@ class BrokerConfig:
     topic_defaults: Mapping[str, ConfigValue] = field(repr=False)
     endpoints: tuple[Endpoint, ...]
     configured_advertised: tuple[Endpoint, ...] | None
+    inter_broker_listener: str  # the name of the listener that brokers use among themselves
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
@@ -105,6 +106,7 @@ class BrokerConfig:
             topic_defaults=MappingProxyType(topic_defaults),
             endpoints=endpoints,
             configured_advertised=advertised,
+            inter_broker_listener=_inter_broker_listener(values, static, advertised or endpoints),
         )
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> BrokerConfig:
@@ -213,10 +215,6 @@ def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[E
     check_served(listening)
     check_ports(listening)
     names = {endpoint.name for endpoint in listening}
-    inter_broker = values["inter.broker.listener.name"]
-    if inter_broker is not None and inter_broker.upper() not in names:
-        reason = f"Expected a name from `listeners`: {', '.join(sorted(names))}"
-        raise ConfigError.of_value("inter.broker.listener.name", inter_broker, reason)
     if not values["advertised.listeners"]:
         return listening, None
     given = parse_endpoints("advertised.listeners", values["advertised.listeners"], protocols)
@@ -229,6 +227,28 @@ def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[E
             reason = f"Expected names from `listeners`: {', '.join(sorted(names))}"
             raise ConfigError.of_value("advertised.listeners", endpoint, reason)
     return listening, advertised or None
+
+
+def _inter_broker_listener(
+    values: Mapping[str, Any], static: Mapping[str, str], advertised: tuple[Endpoint, ...]
+) -> str:
+    """Other brokers find this one by what it advertises, so a name that is asked for must be among that.
+
+    Without a word in the file the first listener will do where none is named PLAINTEXT: a single broker needs none.
+    """
+    name_key, protocol_key = "inter.broker.listener.name", "security.inter.broker.protocol"
+    named, protocol = values[name_key], values[protocol_key]
+    if named is not None and protocol_key in static:
+        raise ConfigError(f"Only one of {name_key} and {protocol_key} should be set.", key=name_key)
+    names = [endpoint.name for endpoint in advertised]
+    wanted: str = protocol if named is None else named.upper()
+    if wanted in names:
+        return wanted
+    if named is None and protocol_key not in static:
+        return names[0]
+    key = protocol_key if named is None else name_key
+    reason = f"Expected the name of an advertised listener: {', '.join(sorted(names))}"
+    raise ConfigError.of_value(key, wanted if named is None else named, reason)
 
 
 def _warnings(static: Mapping[str, str]) -> tuple[str, ...]:

@@ -105,7 +105,6 @@ IGNORED: tuple[Ignored, ...] = (
             "super.users",
             "allow.everyone.if.no.acl.found",
             "principal.builder.class",
-            "security.inter.broker.protocol",
             "security.providers",
             "connections.max.reauth.ms",
             "connection.failed.authentication.delay.ms",

@@ -90,7 +90,16 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
         "inter.broker.listener.name",
         ConfigKind.STRING,
         None,
-        "The listener that brokers use among themselves; by default the one named PLAINTEXT, or else the first.",
+        "The listener that brokers use among themselves; by default the one named like "
+        "`security.inter.broker.protocol`, or else the first.",
+    ),
+    ConfigKey(
+        "security.inter.broker.protocol",
+        ConfigKind.STRING,
+        "PLAINTEXT",
+        "The security protocol that brokers use among themselves, on the listener of the same name. Give this or "
+        "`inter.broker.listener.name`. Only PLAINTEXT is served yet.",
+        rule=OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     ),
     ConfigKey(
         "controller.listener.names",

@@ -1,0 +1,86 @@
+"""One connection to another broker, with the versions that the other broker serves."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from penstock.client.versioned import UnservedApiError, choose_version
+from penstock.core.listeners import Endpoint
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE = "penstock-broker"
+_SOFTWARE_VERSION = "1"
+
+
+class PeerUnavailableError(Exception):
+    """The other broker is not known, cannot be reached, did not answer in time, or does not serve the request."""
+
+
+class Link(Protocol):
+    """A connection that can be used for requests, several at a time. `client.connection.Connection` is one.
+
+    `request` raises TimeoutError or ConnectionError when no answer comes. `on_lost` takes the one listener that hears,
+    once, when the other side or the network ends the connection; a `close` on this side is not told.
+    """
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def on_lost(self, listener: Callable[[], None]) -> None: ...
+
+    async def request(self, message: Message, version: int, *, timeout_s: float | None) -> Any: ...
+
+    async def close(self) -> None: ...
+
+
+Connect = Callable[[Endpoint, str], Awaitable[Link]]  # endpoint, client id; raises OSError
+
+
+class Peer:
+    """Any number of requests may be outstanding; the other broker answers them in order."""
+
+    def __init__(self, node_id: int, endpoint: Endpoint, link: Link, served: ApiVersionsResponse) -> None:
+        self.node_id = node_id
+        self.endpoint = endpoint
+        self._link = link
+        self._served = served
+        self._versions: dict[type[Message], int] = {}  # of the requests that brokers send: a dozen classes
+
+    @property
+    def is_open(self) -> bool:
+        return self._link.is_open
+
+    def version_of(self, request: type[Message]) -> int:
+        """The highest version that both brokers know. Raises PeerUnavailableError when there is none."""
+        version = self._versions.get(request)
+        if version is None:
+            try:
+                version = self._versions[request] = choose_version(request, self._served)
+            except UnservedApiError as error:
+                raise PeerUnavailableError(f"broker {self.node_id}: {error.message}") from error
+        return version
+
+    async def request(self, message: Message, timeout_s: float) -> Any:
+        """The response, an object of `message.RESPONSE`. Without an answer in time the connection ends."""
+        version = self.version_of(type(message))
+        try:
+            return await self._link.request(message, version, timeout_s=timeout_s)
+        except (TimeoutError, OSError) as error:
+            raise PeerUnavailableError(f"broker {self.node_id}: {error}") from error
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+async def ask_versions(link: Link, timeout_s: float) -> ApiVersionsResponse:
+    """What the broker at the other end serves. Raises TimeoutError or OSError."""
+    request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=_SOFTWARE_VERSION)
+    answer: ApiVersionsResponse = await link.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older release; all of them serve version 0
+        answer = await link.request(request, 0, timeout_s=timeout_s)
+    if answer.error_code != ErrorCode.NONE:
+        raise ConnectionError(f"the versions were refused with error {answer.error_code}")
+    return answer
