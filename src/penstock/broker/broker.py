@@ -10,6 +10,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -42,6 +43,7 @@ class Broker:
     transactions: TransactionRuntime
     topic_creation: TopicCreation
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
+    ask: Ask = no_peers  # other brokers
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

@@ -45,7 +45,7 @@ from penstock.core.config.broker_config import BrokerConfig, log_settings
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import Endpoint
 from penstock.core.log_settings import LogSettings
-from penstock.core.types import format_topic_id, new_topic_id
+from penstock.core.types import TopicPartition, format_topic_id, new_topic_id
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -136,6 +136,11 @@ class Metadata:
         subscription = Subscription(listener, prepare, settle, abandon)
         self._subscriptions.append(subscription)
         return lambda: self._subscriptions.remove(subscription)
+
+    def find_leader(self, partition: TopicPartition) -> int | None:
+        """NO_LEADER where the partition has none, None where there is no such partition."""
+        state = self.image.partition(*partition)
+        return None if state is None else state.leader
 
     def log_settings(self, topic: str) -> LogSettings:
         """What the logs of a topic are to be opened with; the broker's defaults for a topic that is not there."""

@@ -12,7 +12,7 @@ from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.slices import Slices
 from penstock.cluster.image import TopicImage
@@ -36,7 +36,7 @@ from penstock.transactions.requests import (
     InitProducerIdRequest,
 )
 from penstock.transactions.settings import TransactionSettings
-from tests.unit.broker.harness import GatedFiles, Host, lead_all, topic_image, until
+from tests.unit.broker.harness import NODE, GatedFiles, Host, lead_all, topic_image, until
 
 ORDERS = TopicPartition("orders", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -75,7 +75,8 @@ class Rig:
         coordinator, slices = GroupCoordinator(GroupSettings(), 1), Slices(lambda: 0.0)
         self.groups = GroupRuntime(coordinator, partitions, self.flusher, clock, GroupMetrics(), slices)
         self.curtain = Curtain(partitions)
-        markers = MarkerWriter(self.curtain, lambda where: where in self.existing, self.groups, clock)
+        leaders = Leaders(NODE, lambda where: NODE if where in self.existing else None)
+        markers = MarkerWriter(self.curtain, leaders, self.groups, clock)
         transactions = TransactionCoordinator(TransactionSettings(), 1, itertools.count(100).__next__)
         self.runtime = TransactionRuntime(transactions, partitions, markers, self.flusher, clock, slices)
 

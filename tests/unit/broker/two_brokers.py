@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from penstock.broker.apis import APIS
 from penstock.broker.following import Following
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.peers.peer import PeerUnavailableError
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, PartitionState, TopicImage
 from penstock.core.listeners import Endpoint
+from penstock.protocol.message import Message
 from tests.unit.broker.harness import until
 from tests.unit.broker.served import Served, serving
 
@@ -27,9 +32,36 @@ def led(name: str, leader: int, leader_epoch: int = 0, isr: tuple[int, ...] | No
     return TopicImage(name, name.encode().ljust(16, b"\1")[:16], (state,), {})
 
 
+class Wire:
+    """What brokers ask each other. Answers wait while `gate` is closed."""
+
+    def __init__(self) -> None:
+        self.served: dict[int, Served] = {}
+        self.cut_off: set[int] = set()
+        self.asked: list[tuple[int, Message]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def ask(self, node_id: int, request: Message, *, timeout_s: float, channel: str) -> Any:
+        assert timeout_s > 0
+        assert channel
+        self.asked.append((node_id, request))
+        if node_id in self.cut_off:
+            raise PeerUnavailableError(f"broker {node_id} is cut off")
+        served = self.served[node_id]
+        answer = await served.ask(request, APIS[request.API_KEY].max_version)
+        await self.gate.wait()
+        return answer
+
+    def count(self, kind: type[Message]) -> int:
+        return sum(isinstance(request, kind) for _, request in self.asked)
+
+
 class TwoBrokers:
-    def __init__(self, one: Served, two: Served) -> None:
+    def __init__(self, one: Served, two: Served, wire: Wire) -> None:
         self.served = {ONE: one, TWO: two}
+        self.wire = wire
+        wire.served.update(self.served)
         self._following = {node_id: Following(served.broker, lambda _: None) for node_id, served in self.served.items()}
         self.brokers = {
             node_id: BrokerRegistration(node_id, (Endpoint("PLAINTEXT", f"host-{node_id}", 9092, "PLAINTEXT"),))
@@ -97,11 +129,13 @@ class TwoBrokers:
 
 @asynccontextmanager
 async def two_brokers(directory: Path, properties: Mapping[str, str] | None = None) -> AsyncIterator[TwoBrokers]:
+    wire = Wire()
     async with AsyncExitStack() as stack:
-        served = []
+        served: list[Served] = []
         for node_id in BOTH:
             path = directory / str(node_id)
             path.mkdir()
             settings = {**_SMALL, "node.id": str(node_id), **(properties or {})}
-            served.append(await stack.enter_async_context(serving(path, settings)))
-        yield TwoBrokers(*served)
+            served.append(await stack.enter_async_context(serving(path, settings, ask=wire.ask)))
+        one, two = served
+        yield TwoBrokers(one, two, wire)

@@ -30,25 +30,30 @@ async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: 
     KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may cut it off.
     REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records stay, and may be replicated later.
     """
-    ends = {partition: partition.log.log_end_offset for partition in partitions}
+    ends = {partition: (partition.log.log_end_offset, partition.state.leader_epoch) for partition in partitions}
     to_flush = [partition for partition in ends if partition.log.owes_flush()]
     failed = await flusher.flush(to_flush) if to_flush else ()
     errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
-    waiting = {partition: end for partition, end in ends.items() if partition not in errors}
-    behind = [(partition, end) for partition, end in waiting.items() if partition.log.high_watermark < end]
+    behind = [
+        (partition, end, epoch)
+        for partition, (end, epoch) in ends.items()
+        if partition not in errors and partition.log.high_watermark < end
+    ]
     if behind:
         codes = await asyncio.gather(*(_wait_until_replicated(*each, timeout_ms) for each in behind))
-        errors |= {partition: code for (partition, _), code in zip(behind, codes, strict=True) if code}
+        errors |= {partition: code for (partition, _, _), code in zip(behind, codes, strict=True) if code}
     return errors
 
 
-async def _wait_until_replicated(partition: Partition, end_offset: int, timeout_ms: int) -> ErrorCode:
+async def _wait_until_replicated(
+    partition: Partition, end_offset: int, leader_epoch: int, timeout_ms: int
+) -> ErrorCode:
+    """`leader_epoch` is that of the append."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
-    leadership = partition.state.leader, partition.state.leader_epoch
     while True:
         state, log = partition.state, partition.log
-        if (state.leader, state.leader_epoch) != leadership:
+        if state.leader_epoch != leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.offline_reason is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.runtimes.marker_delivery import MarkerDelivery
@@ -31,12 +32,13 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
         flusher: Flusher,
         clock: Clock,
         slices: Slices,
+        ask: Ask = no_peers,
     ) -> None:
         log = CoordinatorLog(TRANSACTION_STATE, partitions, flusher, clock, slices)
         super().__init__(coordinator.shards, log, clock, slices, _REPLY_TIMEOUT_MS)
         self.coordinator = coordinator
         self.markers = markers
-        self._delivery = MarkerDelivery(markers, flusher, self._begin, self._report)
+        self._delivery = MarkerDelivery(markers, flusher, self._begin, self._report, self._is_wanted, ask)
 
     @property
     def waiting_markers(self) -> int:
@@ -49,6 +51,10 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
 
     def _report(self, written: Markers) -> None:
         self._perform(self.coordinator.on_markers_written(written, self._clock.now_ms()))
+
+    def _is_wanted(self, markers: Markers) -> bool:
+        shard = self.shards.find(markers.state_partition)
+        return shard is not None and shard.coordinator_epoch == markers.coordinator_epoch
 
     async def expire(self) -> None:
         """Forgets transactional ids that nobody has used for long."""
