@@ -48,6 +48,7 @@ SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
 _NOT_NOW = (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified yet")
 _REFUSALS = {
     ErrorCode.INVALID_TXN_STATE: (ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction"),
+    ErrorCode.NETWORK_EXCEPTION: _NOT_NOW,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _NOT_NOW,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: _NOT_NOW,
     ErrorCode.NOT_COORDINATOR: _NOT_NOW,
