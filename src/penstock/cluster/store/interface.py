@@ -36,6 +36,7 @@ class StoreErrorKind(enum.Enum):
     IN_USE = "in use by another broker; stop that one, or give this one a data directory of its own"
     CORRUPT = "the store's file is damaged"
     UNAVAILABLE = "the store cannot be reached or written"
+    OUTCOME_UNKNOWN = "the connection was lost before the answer came; the change may be made or not"
 
 
 class StoreError(Exception):
