@@ -10,10 +10,19 @@ from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.cluster.image import NO_LEADER
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
-from penstock.groups.operations.table import COMMIT_OFFSETS, FETCH_OFFSETS, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from penstock.groups.operations.table import (
+    COMMIT_OFFSETS,
+    FETCH_OFFSETS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+)
 from penstock.groups.requests import (
     HeartbeatRequest,
     JoinRequest,
+    LeaveRequest,
+    LeavingMember,
     MemberAssignment,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -30,6 +39,7 @@ from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers, led, two_brokers
 def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with two_brokers(directory, {"group.initial.rebalance.delay.ms": "0"}) as pair:
+            pair.show(led("orders", ONE))
             await scenario(pair)
 
     asyncio.run(whole())
@@ -169,5 +179,84 @@ def test_load_goes_nowhere_when_the_leadership_ends_and_comes_back_meanwhile(tmp
         await active(groups)
         assert committed(groups) == 19
         assert groups.shards.hosted(0) is not first
+
+    run(tmp_path, scenario)
+
+
+def test_offset_of_a_deleted_topic_is_gone_when_its_partition_was_on_its_way_meanwhile(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
+        pair.show(led(CONSUMER_OFFSETS, ONE, 0), led("kept", ONE))
+        request = OffsetCommitRequest("g", [OffsetToCommit("orders", 0, 7), OffsetToCommit("kept", 0, 8)])
+        await pair.one.broker.groups.submit(COMMIT_OFFSETS, request)
+        pair.copy(CONSUMER_OFFSETS, ONE)
+        pair.show(led(CONSUMER_OFFSETS, NO_LEADER, 1))
+        del pair.topics["orders"]
+        pair.show()
+        pair.show(led(CONSUMER_OFFSETS, TWO, 2))
+        await active(pair.two.broker.groups)
+        await until(lambda: committed(pair.two.broker.groups) == -1)
+        fetch = OffsetFetchRequest("g", [TopicPartition("kept", 0)])
+        assert pair.two.broker.groups.shards.read(FETCH_OFFSETS, fetch).partitions[0].offset == 8
+        await pair.move(CONSUMER_OFFSETS, TWO, ONE, leader_epoch=3)
+        assert committed(pair.one.broker.groups) == -1
+
+    run(tmp_path, scenario)
+
+
+def test_offsets_keep_their_age_when_the_group_moves(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
+        pair.show(led(CONSUMER_OFFSETS, ONE, 0))
+        await commit(pair.one.broker.groups, 7)
+        retention_ms = pair.two.broker.groups.shards.settings.offsets_retention_ms
+        pair.two.clock.advance(retention_ms - 1)
+        await pair.move(CONSUMER_OFFSETS, ONE, TWO, leader_epoch=1)
+        groups = pair.two.broker.groups
+        await groups.expire_offsets()
+        assert committed(groups) == 7
+        pair.two.clock.advance(1)
+        await groups.expire_offsets()
+        assert committed(groups) == -1
+
+    run(tmp_path, scenario)
+
+
+def test_offsets_count_from_the_last_members_leave_when_the_empty_group_moves(tmp_path: Path) -> None:
+    """They were cleaned up right after the load, because the commit was old (KAFKA-8069)."""
+
+    async def scenario(pair: TwoBrokers) -> None:
+        pair.show(led(CONSUMER_OFFSETS, ONE, 0))
+        one, two = pair.one.broker.groups, pair.two.broker.groups
+        retention_ms = two.shards.settings.offsets_retention_ms
+        member_id = (await join(one)).member_id
+        joined = await join(one, member_id)
+        assignment = (MemberAssignment(member_id, b"mine"),)
+        await one.submit(SYNC_GROUP, SyncRequest("g", member_id, joined.generation_id, assignments=assignment))
+        request = OffsetCommitRequest("g", [OffsetToCommit("orders", 0, 7)], member_id, joined.generation_id)
+        await one.submit(COMMIT_OFFSETS, request)
+        for served in (pair.one, pair.two):
+            served.clock.advance(2 * retention_ms)
+        await one.submit(LEAVE_GROUP, LeaveRequest("g", (LeavingMember(member_id),)))
+        await pair.move(CONSUMER_OFFSETS, ONE, TWO, leader_epoch=1)
+        await two.expire_offsets()
+        assert committed(two) == 7
+        pair.two.clock.advance(retention_ms)
+        await two.expire_offsets()
+        assert committed(two) == -1
+
+    run(tmp_path, scenario)
+
+
+def test_member_has_a_whole_session_when_its_group_was_just_loaded(tmp_path: Path) -> None:
+    async def scenario(pair: TwoBrokers) -> None:
+        pair.show(led(CONSUMER_OFFSETS, ONE, 0))
+        one, two = pair.one.broker.groups, pair.two.broker.groups
+        member_id = (await join(one)).member_id
+        joined = await join(one, member_id)
+        assignment = (MemberAssignment(member_id, b"mine"),)
+        await one.submit(SYNC_GROUP, SyncRequest("g", member_id, joined.generation_id, assignments=assignment))
+        pair.two.clock.advance(3_600_000)  # the records are old; the session counts from the load
+        await pair.move(CONSUMER_OFFSETS, ONE, TWO, leader_epoch=1)
+        await asyncio.sleep(0.01)
+        assert await heartbeat(two, member_id, joined.generation_id) is ErrorCode.NONE
 
     run(tmp_path, scenario)

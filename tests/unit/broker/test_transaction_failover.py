@@ -244,3 +244,37 @@ def test_answer_to_a_marker_waits_when_a_replica_does_not_have_the_marker_yet(tm
         assert await again == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(tmp_path, scenario)
+
+
+def test_open_transaction_keeps_its_deadline_when_its_coordinator_moves(tmp_path: Path) -> None:
+    async def scenario(brokers: TwoBrokers) -> None:
+        producer = Producer(brokers)
+        await producer.begin(THERE)
+        brokers.two.clock.advance(59_000)
+        await brokers.move(TRANSACTION_STATE, ONE, TWO, leader_epoch=4)
+        await asyncio.sleep(0.01)
+        assert state(brokers.two.broker) == "Ongoing"
+        brokers.one.clock.advance(60_001)
+        await brokers.move(TRANSACTION_STATE, TWO, ONE, leader_epoch=5)
+        await until(lambda: state(brokers.one.broker) == "CompleteAbort")
+        assert ends(brokers) == (1, 1)
+
+    run(tmp_path, scenario)
+
+
+def test_transactional_id_keeps_its_age_when_its_coordinator_moves(tmp_path: Path) -> None:
+    async def scenario(brokers: TwoBrokers) -> None:
+        producer = Producer(brokers)
+        await producer.begin(THERE)
+        await producer.end(brokers.one.broker)
+        await until(lambda: state(brokers.one.broker) == "CompleteCommit")
+        await brokers.move(TRANSACTION_STATE, ONE, TWO, leader_epoch=4)
+        transactions = brokers.two.broker.transactions
+        brokers.two.clock.advance(transactions.shards.settings.transactional_id_expiration_ms - 1)
+        await transactions.expire()
+        assert state(brokers.two.broker) == "CompleteCommit"
+        brokers.two.clock.advance(1)
+        await transactions.expire()
+        assert not transactions.coordinator.transaction_counts()
+
+    run(tmp_path, scenario)
