@@ -11,6 +11,7 @@ from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.peers.duties import ControllerDuties
 from penstock.broker.peers.shutdowns import Shutdowns
 from penstock.broker.producer_ids import ProducerIds
@@ -53,6 +54,7 @@ class Broker:
     forwarding: Forwarding | None = None
     # Serves a request that another broker has forwarded; the dispatcher's, which is made after the broker.
     handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None = None
+    ask: Ask = no_peers  # other brokers
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

@@ -7,16 +7,19 @@ Rules:
   After the image has taken effect the loop closes the logs of deleted partitions, and threads rename their
   directories. Only then comes the next change.
 - Partitions come first: the coordinators load from them. A coordinator knows the topics before it loads.
+- A coordinator has the state of the partitions that this broker leads, by their leader epochs.
 - Groups load before transactions: a transaction that ended before the start may have committed offsets of a group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.settings import group_settings, settings_by_group
-from penstock.cluster.image import ImageDelta, MetadataImage
+from penstock.cluster.image import ImageDelta, MetadataImage, TopicImage
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups.requests import DeletedTopic
@@ -45,7 +48,7 @@ class Following:
         self._follow_settings(delta, new)
         if delta.created or delta.deleted or delta.added:
             broker.groups.topics_changed(new.topics.values())
-        self._follow_internal_topics(delta, old, new)
+        self._follow_internal_topics(old, new)
         gone = [DeletedTopic(topic.name, topic.topic_id) for topic in delta.deleted if topic.name not in new.topics]
         if gone:
             broker.groups.remove_topics(gone)
@@ -59,15 +62,26 @@ class Following:
                 group_settings(broker.config.groups), settings_by_group(broker.config, new.group_configs)
             )
 
-    def _follow_internal_topics(self, delta: ImageDelta, old: MetadataImage, new: MetadataImage) -> None:
-        """The coordinators' state goes with their topics and comes with them."""
-        deleted = {topic.name for topic in delta.deleted}
-        created = {topic.name for topic in delta.created}
+    def _follow_internal_topics(self, old: MetadataImage, new: MetadataImage) -> None:
+        """The coordinators' state goes with the leadership of its partitions, and comes with it."""
         for name, runtime in (
             (CONSUMER_OFFSETS, self._broker.groups),
             (TRANSACTION_STATE, self._broker.transactions),
         ):
-            if name in deleted:
-                runtime.unload(len(old.topics[name].partitions))
-            if name in created:
-                runtime.load(len(new.topics[name].partitions))
+            before, after = old.topics.get(name), new.topics.get(name)
+            if after is before:
+                continue
+            is_same = before is not None and after is not None and before.topic_id == after.topic_id
+            if before is not None and not is_same:
+                runtime.unload()
+            if after is not None and not is_same:
+                runtime.shards.partition_count = len(after.partitions)
+            if after is not None:
+                follow_leaders(runtime, self._broker.node_id, after)
+
+
+def follow_leaders(runtime: CoordinatorRuntime[Any, Any, Any, Any], node_id: int, topic: TopicImage) -> None:
+    """Tells a coordinator which partitions of its topic this broker leads. News that are none cost next to nothing."""
+    for state in topic.partitions:
+        tell = runtime.lead if state.leader == node_id else runtime.resign
+        tell(state.partition, state.leader_epoch)

@@ -22,6 +22,7 @@ def group_settings(section: GroupSection) -> GroupSettings:
         initial_rebalance_delay_ms=section.group_initial_rebalance_delay_ms,
         max_size=section.group_max_size,
         offset_metadata_max_bytes=section.offset_metadata_max_bytes,
+        offsets_commit_timeout_ms=section.offsets_commit_timeout_ms,
         offsets_retention_ms=section.offsets_retention_minutes * _MS_PER_MINUTE,
         consumer_session_timeout_ms=section.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=section.group_consumer_heartbeat_interval_ms,

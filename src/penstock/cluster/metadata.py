@@ -180,6 +180,11 @@ class Metadata:
         """
         return self._publisher.subscribe(Subscription(listener, prepare, settle, abandon))
 
+    def find_leader(self, partition: TopicPartition) -> int | None:
+        """NO_LEADER where the partition has none, None where there is no such partition."""
+        state = self.image.partition(*partition)
+        return None if state is None else state.leader
+
     def log_settings(self, topic: str) -> LogSettings:
         """What the logs of a topic are to be opened with; the broker's defaults for a topic that is not there."""
         image = self.image.topics.get(topic)

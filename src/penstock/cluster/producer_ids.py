@@ -1,7 +1,8 @@
 """Producer ids: unique in the cluster for ever, so that one producer is never taken for another.
 
 They come in blocks, each claimed in the store before any of its ids is used. Ids of a block that a crash interrupts are
-lost, which costs nothing: there are 2^63.
+lost, which costs nothing: there are 2^63. So a block that may have been claimed, because the answer was lost, is left
+alone, and the one after it is claimed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 # Each lost race means that another broker won a block, so a handful of turns is enough for any cluster we serve.
 _ATTEMPTS = 20
-# Where the outcome is unknown, the block may be lost: that costs nothing.
-_LOST_RACE = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.OUTCOME_UNKNOWN)
+_NOT_OURS = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.OUTCOME_UNKNOWN)
 
 
 async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBlock:
@@ -32,7 +32,7 @@ async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBl
             else:
                 await store.compare_and_set(znodes.PRODUCER_ID_BLOCK, data, node.version)
         except StoreError as error:
-            if error.kind not in _LOST_RACE:
+            if error.kind not in _NOT_OURS:
                 raise
         else:
             return block

@@ -215,14 +215,17 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
 
     # ------------------------------------------------------------------------------------------- sight
 
-    def is_hosted(self, partition: int, shard: ShardType) -> bool:
-        """Whether this is still the shard of the partition."""
-        return self._active.get(partition) is shard or self._loading.get(partition) is shard
+    def find(self, partition: int) -> ShardType | None:
+        """The shard, active or being loaded; None if the partition is another broker's."""
+        return self._active.get(partition) or self._loading.get(partition)
 
     def hosted(self, partition: int) -> ShardType:
         """The shard, active or being loaded. KeyError if the partition is another broker's."""
         shard = self._active.get(partition)
         return self._loading[partition] if shard is None else shard
+
+    def hosted_partitions(self) -> list[int]:
+        return [*self._active, *self._loading]
 
     def all(self) -> list[ShardType]:
         return [*self._active.values(), *self._loading.values()]

@@ -72,7 +72,7 @@ class OffsetStore:
                 yield pending[partition]
 
     def groups(self) -> list[str]:
-        return list(self._committed.keys() | self._open_transactions.keys())
+        return list(dict.fromkeys((*self._committed, *self._open_transactions)))  # in an order that no hash decides
 
     # ----------------------------------------------------------------------------------------- replay
 

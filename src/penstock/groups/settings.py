@@ -42,6 +42,8 @@ class GroupSettings(NamedTuple):
     offset_metadata_max_bytes: int = 4_096
     # offsets.retention.minutes
     offsets_retention_ms: int = 7 * _DAY_MS
+    # offsets.commit.timeout.ms: of every reply that waits for replicas, as in Kafka. What holds at the start stays.
+    offsets_commit_timeout_ms: int = 5_000
     # group.consumer.*: groups of KIP-848. The coordinator, not the member, says how often to send heartbeats.
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000

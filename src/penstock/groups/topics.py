@@ -46,6 +46,11 @@ class Topics(NamedTuple):
     by_id: Mapping[TopicId, Topic] = MappingProxyType({})
     version: int = 0  # larger with every change
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anybody has told the coordinator which topics exist."""
+        return self.version > 0
+
     @classmethod
     def of(cls, topics: Iterable[Topic], version: int = 0) -> Topics:
         known = tuple(topics)

@@ -20,9 +20,10 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.following import Following
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.settings import group_settings, transaction_settings
 from penstock.broker.slices import Slices
@@ -115,8 +116,9 @@ class BrokerServer:
         surroundings: Surroundings,
         metrics: BrokerMetrics,
         listeners: Sequence[TcpListener] = (),
+        ask: Ask = no_peers,
     ) -> BrokerServer:
-        """Everything but the sockets and the chores: logs loaded, coordinators loading."""
+        """Everything but the sockets and the chores: logs loaded, coordinators loading. `ask` reaches other brokers."""
         choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
         metadata = await Metadata.load(store, config, choices=choices)
         closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
@@ -128,7 +130,7 @@ class BrokerServer:
             directories.close(clean=closed_at is not None, broker_epoch=closed_at or UNKNOWN_BROKER_EPOCH)
             raise
         try:
-            broker = _assemble(metadata, directories, metrics, surroundings)
+            broker = _assemble(metadata, directories, metrics, surroundings, ask)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
             server = cls(broker, store, listeners, housekeeping)
             server._connect()
@@ -284,7 +286,7 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
 
 
 def _assemble(
-    metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings
+    metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings, ask: Ask
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
     partitions = Partitions(config.identity.node_id, directories, metadata.topic_settings, metrics.topics, clock)
@@ -310,12 +312,11 @@ def _assemble(
             producer_ids.take,
         ),
         partitions,
-        MarkerWriter(
-            partitions, lambda topic_partition: metadata.image.partition(*topic_partition) is not None, groups, clock
-        ),
+        MarkerWriter(partitions, Leaders(config.identity.node_id, metadata.find_leader), groups, clock),
         flusher,
         clock,
         slices,
+        ask,
     )
     return Broker(
         node_id=config.identity.node_id,
@@ -339,6 +340,7 @@ def _assemble(
         groups=groups,
         transactions=transactions,
         topic_creation=TopicCreation(metadata),
+        ask=ask,
     )
 
 

@@ -34,7 +34,7 @@ from penstock.groups.results import JoinResult, SyncResult
 from penstock.groups.settings import GroupSettings
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
-from tests.unit.broker.harness import Host, topic_image, until
+from tests.unit.broker.harness import Host, lead_all, topic_image, until
 
 PARTITIONS = 2
 SETTINGS = GroupSettings(min_session_timeout_ms=1, initial_rebalance_delay_ms=1)
@@ -98,7 +98,7 @@ class Rig:
     def run(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
             try:
-                self.runtime.load(PARTITIONS)
+                lead_all(self.runtime, PARTITIONS)
                 await scenario()
             finally:
                 await self.runtime.close()

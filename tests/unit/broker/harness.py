@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicCounters, TopicMetrics
@@ -34,6 +36,12 @@ def image(*topics: TopicImage) -> MetadataImage:
     return replace(EMPTY, topics={topic.name: topic for topic in topics})
 
 
+def lead_all(runtime: CoordinatorRuntime[Any, Any, Any, Any], count: int, leader_epoch: int = 0) -> None:
+    """All partitions of a coordinator's topic, as an image says that gives them to one broker."""
+    for index in range(count):
+        runtime.lead(index, leader_epoch)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Gives others their turns until it holds; a test that waits in vain ends."""
     async with asyncio.timeout(20):
@@ -46,8 +54,9 @@ async def until(condition: Callable[[], bool]) -> None:
 class Host:
     """The partitions of one broker, on a disk of its own."""
 
-    def __init__(self, directory: Path, files: Files | None = None) -> None:
+    def __init__(self, directory: Path, files: Files | None = None, node_id: int = NODE) -> None:
         self.path = directory
+        self.node_id = node_id
         self.clock = ManualClock()
         self.files = files or Files()
         self.settings: dict[str, LogSettings] = {}
@@ -58,14 +67,14 @@ class Host:
     def open(self) -> None:
         self.directories = LogDirectories.open(
             [self.path],
-            node_id=NODE,
+            node_id=self.node_id,
             cluster_id="cluster",
             settings_for=self._settings,
             clock=self.clock,
             files=self.files,
         )
         self.partitions = Partitions(
-            NODE, self.directories, lambda topic: self._settings(topic.name), self.metrics, self.clock
+            self.node_id, self.directories, lambda topic: self._settings(topic.name), self.metrics, self.clock
         )
 
     def _settings(self, topic: str) -> LogSettings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.session import Reply, Session
 from penstock.broker.topic_creation import create_topic
 from penstock.cluster.store.interface import Store
@@ -76,12 +77,13 @@ async def serving(
     properties: Mapping[str, str] | None = None,
     files: Files | None = None,
     store: Store | None = None,
+    ask: Ask = no_peers,
 ) -> AsyncIterator[Served]:
     config = BrokerConfig.parse({"log.dirs": str(directory), **(properties or {})})
     clock = ManualClock()
     around = Surroundings(clock, files or Files(), random.Random(1))
     metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-    server = await BrokerServer.compose(config, store or MemoryStore(), around, metrics)
+    server = await BrokerServer.compose(config, store or MemoryStore(), around, metrics, ask=ask)
     try:
         yield Served(server, clock)
     finally:

@@ -17,7 +17,7 @@ from penstock.groups.requests import JoinRequest, Protocol
 from penstock.groups.shard import GroupShard
 from penstock.protocol.errors import ErrorCode
 from tests.unit.broker.group_rig import PARTITIONS, SETTINGS, Rig
-from tests.unit.broker.harness import until
+from tests.unit.broker.harness import lead_all, until
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_partition_is_not_loading_for_ever_when_a_record_brings_out_a_bug(
             PARTITIONS,
         )
         rig.new_runtime(broken)
-        rig.runtime.load(PARTITIONS)
+        lead_all(rig.runtime, PARTITIONS)
         await until(lambda: rig.runtime.shards.active_partitions() == [1])
         assert not rig.runtime.shards.is_loading
         assert rig.committed("group-0") == ErrorCode.NOT_COORDINATOR or rig.partition_of("group-0") == 1
@@ -69,14 +69,14 @@ def test_nothing_of_a_deleted_topic_is_loaded_when_another_of_the_name_comes_bet
             await rig.commit(number, group=f"group-{number}")
         ticks = itertools.count()
         rig.new_runtime(slices=Slices(lambda: next(ticks)))  # each slice is one record
-        rig.runtime.load(PARTITIONS)
+        lead_all(rig.runtime, PARTITIONS)
         for _ in range(6):
             await asyncio.sleep(0)
         assert rig.runtime.shards.is_loading
-        rig.runtime.unload(PARTITIONS)
+        rig.runtime.unload()
         rig.host.apply()
         rig.create_topic()
-        rig.runtime.load(PARTITIONS)
+        lead_all(rig.runtime, PARTITIONS)
         await rig.loaded()
         for _ in range(100):
             await asyncio.sleep(0)
@@ -89,7 +89,7 @@ def test_waiting_members_are_sent_away_in_slices_when_their_partitions_are_unloa
     async def scenario() -> None:
         ticks = itertools.count()
         rig.new_runtime(slices=Slices(lambda: next(ticks)))
-        rig.runtime.load(PARTITIONS)
+        lead_all(rig.runtime, PARTITIONS)
         await rig.loaded()
         requests = [
             JoinRequest(
@@ -105,9 +105,9 @@ def test_waiting_members_are_sent_away_in_slices_when_their_partitions_are_unloa
         ]
         joining = [asyncio.ensure_future(rig.submit(request)) for request in requests]
         await asyncio.sleep(0)
-        rig.runtime.unload(PARTITIONS)
+        rig.runtime.unload()
         assert not all(each.done() for each in joining)
-        rig.runtime.load(PARTITIONS)
+        lead_all(rig.runtime, PARTITIONS)
         results = await asyncio.gather(*joining)
         assert {result.error for result in results} == {ErrorCode.NOT_COORDINATOR}
 

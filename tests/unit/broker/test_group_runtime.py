@@ -34,7 +34,7 @@ from penstock.groups.requests import (
 from penstock.protocol.errors import ErrorCode
 from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.broker.group_rig import PARTITIONS, SETTINGS, Rig
-from tests.unit.broker.harness import GatedFiles, until
+from tests.unit.broker.harness import GatedFiles, lead_all, until
 from tests.unit.groups.harness import count_states
 from tests.unit.log.support import NOW, batch
 
@@ -300,7 +300,7 @@ class TestWaiting:
 class TestLoading:
     def restart(self, rig: Rig) -> None:
         rig.new_runtime()
-        rig.runtime.load(PARTITIONS)
+        lead_all(rig.runtime, PARTITIONS)
 
     def test_offsets_are_back_when_the_log_is_replayed(self, rig: Rig) -> None:
         async def scenario() -> None:
@@ -359,10 +359,10 @@ class TestLoading:
                 await rig.commit(number, group=f"group-{number}")
             self.restart(rig)
             await asyncio.sleep(0)
-            rig.runtime.unload(PARTITIONS)
+            rig.runtime.unload()
             rig.host.apply()
             rig.create_topic()
-            rig.runtime.load(PARTITIONS)
+            lead_all(rig.runtime, PARTITIONS)
             await rig.loaded()
             assert {rig.committed(f"group-{number}") for number in range(20)} == {-1}
             assert await rig.commit(5) == ErrorCode.NONE
@@ -383,7 +383,7 @@ class TestLoading:
     def test_groups_are_gone_when_their_partitions_are_unloaded(self, rig: Rig) -> None:
         async def scenario() -> None:
             await rig.commit(7)
-            rig.runtime.unload(PARTITIONS)
+            rig.runtime.unload()
             assert rig.committed() == ErrorCode.NOT_COORDINATOR
 
         rig.run(scenario)

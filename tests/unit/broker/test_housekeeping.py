@@ -18,7 +18,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
@@ -77,7 +77,7 @@ class Rig:
             transactions=TransactionRuntime(
                 TransactionCoordinator(TransactionSettings(), 1, producer_ids.take),
                 partitions,
-                MarkerWriter(partitions, lambda _: True, groups, clock),
+                MarkerWriter(partitions, Leaders(1, lambda _: 1), groups, clock),
                 self.flusher,
                 clock,
                 slices,

@@ -30,7 +30,7 @@ from penstock.protocol.messages import (
     txn_offset_commit,
 )
 from penstock.testing.disks.memory import MemoryFiles
-from tests.unit.broker.harness import until
+from tests.unit.broker.harness import lead_all, until
 from tests.unit.broker.served import Served, serving
 from tests.unit.broker.test_large_groups import ready
 from tests.unit.broker.test_large_requests import hold, hold_during
@@ -243,10 +243,10 @@ async def unloading(served: Served, name: str) -> float:
     groups = served.broker.groups
 
     async def unload() -> None:
-        groups.unload(1)
+        groups.unload()
 
     held_ms = await hold_during(unload)
-    groups.load(1)
+    lead_all(groups, 1)
     await until(lambda: bool(groups.shards.active_partitions()))
     return held_ms
 

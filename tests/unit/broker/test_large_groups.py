@@ -24,7 +24,7 @@ from penstock.protocol.messages import (
 )
 from penstock.transactions.operations import ADD_PARTITIONS, INIT_PRODUCER_ID
 from penstock.transactions.requests import AddPartitionsRequest, InitProducerIdRequest
-from tests.unit.broker.harness import until
+from tests.unit.broker.harness import lead_all, until
 from tests.unit.broker.served import Served, serving
 from tests.unit.broker.test_large_requests import ELEMENTS, MAX_HELD_MS, hold, hold_during, smallest_hold
 
@@ -99,10 +99,10 @@ async def expire_ids(served: Served) -> float:
 
 async def load(served: Served) -> float:
     groups = served.broker.groups
-    groups.unload(5)
+    groups.unload()
 
     async def load() -> None:
-        groups.load(5)
+        lead_all(groups, 5)
         await until(lambda: len(groups.shards.active_partitions()) == 5)
 
     return await hold_during(load)

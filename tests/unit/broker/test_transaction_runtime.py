@@ -12,7 +12,7 @@ from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.broker.runtimes.transaction_markers import MarkerWriter
+from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.slices import Slices
 from penstock.cluster.image import TopicImage
@@ -36,7 +36,7 @@ from penstock.transactions.requests import (
     InitProducerIdRequest,
 )
 from penstock.transactions.settings import TransactionSettings
-from tests.unit.broker.harness import GatedFiles, Host, topic_image, until
+from tests.unit.broker.harness import NODE, GatedFiles, Host, lead_all, topic_image, until
 
 ORDERS = TopicPartition("orders", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -75,14 +75,15 @@ class Rig:
         coordinator, slices = GroupCoordinator(GroupSettings(), 1), Slices(lambda: 0.0)
         self.groups = GroupRuntime(coordinator, partitions, self.flusher, clock, GroupMetrics(), slices)
         self.curtain = Curtain(partitions)
-        markers = MarkerWriter(self.curtain, lambda where: where in self.existing, self.groups, clock)
+        leaders = Leaders(NODE, lambda where: NODE if where in self.existing else None)
+        markers = MarkerWriter(self.curtain, leaders, self.groups, clock)
         transactions = TransactionCoordinator(TransactionSettings(), 1, itertools.count(100).__next__)
         self.runtime = TransactionRuntime(transactions, partitions, markers, self.flusher, clock, slices)
 
     async def load(self) -> None:
-        self.groups.load(1)
+        lead_all(self.groups, 1)
         await until(lambda: self.groups.shards.is_active(0))
-        self.runtime.load(1)
+        lead_all(self.runtime, 1)
         await until(lambda: bool(self.runtime.shards.active_partitions()))
 
     # ------------------------------------------------------------------------------------------- requests
@@ -277,10 +278,10 @@ def test_offsets_wait_for_their_marker_when_the_group_is_still_loading(tmp_path:
         await rig.init()
         await rig.add(OFFSETS)
         await rig.commit_offset(7)
-        rig.groups.unload(1)
+        rig.groups.unload()
         await rig.end()
         assert rig.state == "PrepareCommit"
-        rig.groups.load(1)
+        lead_all(rig.groups, 1)
         await until(lambda: rig.state == "CompleteCommit")
         assert rig.offset() == (7, ErrorCode.NONE)
 
@@ -369,8 +370,8 @@ def test_transactions_are_unavailable_when_their_log_is_damaged(tmp_path: Path) 
             build_batch([Record(b"\0\0garbage", b"\0\1", timestamp=1)]), -1, rig.host.clock.now_ms()
         )
         rig.new_runtimes()
-        rig.groups.load(1)
-        rig.runtime.load(1)
+        lead_all(rig.groups, 1)
+        lead_all(rig.runtime, 1)
         await until(lambda: not rig.runtime._tasks)
         assert await rig.init() is ErrorCode.NOT_COORDINATOR
 

@@ -5,12 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock.broker.producer_ids import ProducerIds
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Operation, Result, StoreError, StoreErrorKind
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.limits import MAX_PRODUCER_ID
@@ -39,6 +46,55 @@ def test_blocks_do_not_overlap_when_many_are_claimed_at_once() -> None:
         claims = [allocate_producer_id_block(store, number) for number, store in enumerate(stores * 3)]
         blocks = await asyncio.gather(*claims)
         assert sorted(block.first_producer_id for block in blocks) == [1000 * number for number in range(15)]
+
+    run(main())
+
+
+class Forgetful(MemoryStore):
+    """Makes some changes, and loses the answer to them; others are lost on the way."""
+
+    def __init__(self, tree: MemoryTree, lost: Iterator[bool | None]) -> None:
+        """For each change: whether it is made before the answer is lost; None where nothing is lost."""
+        super().__init__(tree)
+        self._lost = lost
+
+    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
+        is_made = next(self._lost)
+        results: Sequence[Result] = [] if is_made is False else await super().transaction(operations)
+        if is_made is not None:
+            raise StoreError(StoreErrorKind.OUTCOME_UNKNOWN, znodes.PRODUCER_ID_BLOCK)
+        return results
+
+
+@given(fates=st.lists(st.tuples(st.booleans(), st.sampled_from([None, None, True, False])), max_size=40))
+def test_no_id_is_given_twice_when_two_brokers_ask_and_answers_of_the_store_are_lost(
+    fates: list[tuple[bool, bool | None]],
+) -> None:
+    """`fates`: which broker asks next, and what becomes of its claim."""
+
+    async def main() -> None:
+        tree = MemoryTree()
+        stores = {
+            side: Forgetful(tree, chain((fate for who, fate in fates if who is side), repeat(None)))
+            for side in (False, True)
+        }
+        brokers = {
+            side: ProducerIds(partial(allocate_producer_id_block, store, int(side))) for side, store in stores.items()
+        }
+        given_out: list[int] = []
+        for who, _ in fates:
+            given_out += await asyncio.gather(brokers[who].next(), brokers[not who].next())
+        assert len(set(given_out)) == len(given_out)
+
+    run(main())
+
+
+def test_another_block_is_claimed_when_it_is_not_known_whether_the_first_is_ours() -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        store = Forgetful(tree, iter([True, False, None]))
+        assert (await allocate_producer_id_block(store, 1)).first_producer_id == 1000
+        assert (await allocate_producer_id_block(MemoryStore(tree), 2)).first_producer_id == 2000
 
     run(main())
 

@@ -175,8 +175,7 @@ def _offsets_to_commit(
         if refusal:
             continue
         for asked in topic.partitions:
-            partition = broker.partitions.find(name, asked.partition_index)
-            if partition is None:
+            if broker.metadata.image.partition(name, asked.partition_index) is None:
                 errors[name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 yield None
                 continue
@@ -333,7 +332,7 @@ async def offset_delete(broker: Broker, context: RequestContext, request: Offset
         async for asked in broker.slices.each(topic.partitions):
             if not may:
                 errors[topic.name, asked.partition_index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif broker.partitions.find(topic.name, asked.partition_index) is None:
+            elif broker.metadata.image.partition(topic.name, asked.partition_index) is None:
                 errors[topic.name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 wanted.append(TopicPartition(topic.name, asked.partition_index))

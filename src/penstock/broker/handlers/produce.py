@@ -48,6 +48,7 @@ SPECIAL_FLAGS = TRANSACTIONAL_FLAG | Codec.ZSTD
 _NOT_NOW = (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified yet")
 _REFUSALS = {
     ErrorCode.INVALID_TXN_STATE: (ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction"),
+    ErrorCode.NETWORK_EXCEPTION: _NOT_NOW,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _NOT_NOW,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: _NOT_NOW,
     ErrorCode.NOT_COORDINATOR: _NOT_NOW,
@@ -204,7 +205,8 @@ def _admit(
             records = data.records
             if records is None or len(records) < HEADER_SIZE or not records[FLAGS_POSITION] & TRANSACTIONAL_FLAG:
                 continue
-            if broker.partitions.find(name, data.index) is not None:
+            partition = broker.partitions.find(name, data.index)
+            if partition is not None and partition.state.leader == broker.node_id:  # else the append refuses it
                 header = read_header(records)
                 producers[TopicPartition(name, data.index)] = header.producer_id, header.producer_epoch
     if not producers:

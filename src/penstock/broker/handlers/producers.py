@@ -77,7 +77,9 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
     try:
         if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = broker.partitions.find(topic, index)
+        state, partition = broker.metadata.image.partition(topic, index), broker.partitions.find(topic, index)
+        if state is not None and state.leader != broker.node_id:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if partition is None:
             raise ApiError(broker.partitions.why_missing(topic, index))
     except ApiError as error:

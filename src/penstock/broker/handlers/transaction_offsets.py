@@ -98,11 +98,10 @@ def _offsets_to_commit(
     for topic in request.topics:
         may = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
         for asked in topic.partitions:
-            partition = broker.partitions.find(topic.name, asked.partition_index)
             if not may:
                 errors[topic.name, asked.partition_index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 yield None
-            elif partition is None:
+            elif broker.metadata.image.partition(topic.name, asked.partition_index) is None:
                 errors[topic.name, asked.partition_index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 yield None
             else:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -12,6 +12,8 @@ from typing import NamedTuple
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.settling import settle
+from penstock.broker.runtimes.marker_delivery import SETTLE_TIMEOUT_MS
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
@@ -214,7 +216,7 @@ async def end_txn(broker: Broker, context: RequestContext, request: EndTxnReques
 
 
 class _Written(NamedTuple):
-    """A marker in one partition: refused, or appended and perhaps still to be flushed."""
+    """A marker in one partition: refused, or appended and perhaps still to be flushed and replicated."""
 
     partition_index: int
     error: ErrorCode
@@ -232,13 +234,13 @@ async def write_txn_markers(
         for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
     )
     written = await broker.slices.run(_write_markers(broker, request, allowed))
-    to_flush = [each.partition for each in written if each.partition is not None]
-    not_durable = frozenset(await broker.flusher.flush(to_flush)) if to_flush else frozenset()
-    return await broker.slices.run(_markers_response(request, iter(written), not_durable))
+    to_settle = [each.partition for each in written if each.partition is not None]
+    not_settled = await settle(broker.flusher, to_settle, SETTLE_TIMEOUT_MS) if to_settle else {}
+    return await broker.slices.run(_markers_response(request, iter(written), not_settled))
 
 
 def _markers_response(
-    request: WriteTxnMarkersRequest, written: Iterator[_Written], not_durable: frozenset[Partition]
+    request: WriteTxnMarkersRequest, written: Iterator[_Written], not_settled: Mapping[Partition, ErrorCode]
 ) -> Work[WriteTxnMarkersResponse]:
     """`written` has an entry for each partition of the request, in its order."""
     response = WriteTxnMarkersResponse()
@@ -247,7 +249,7 @@ def _markers_response(
         response.markers.append(answer)
         for topic in marker.topics:
             entries = islice(written, len(topic.partition_indexes))
-            told = yield from collect(_marker_result(entry, not_durable) for entry in entries)
+            told = yield from collect(_marker_result(entry, not_settled) for entry in entries)
             answer.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=told))
             yield
         yield
@@ -288,8 +290,8 @@ def _write_marker(
     return written
 
 
-def _marker_result(written: _Written, not_durable: frozenset[Partition]) -> WritableTxnMarkerPartitionResult:
-    code = ErrorCode.KAFKA_STORAGE_ERROR if written.partition in not_durable else written.error
+def _marker_result(written: _Written, not_settled: Mapping[Partition, ErrorCode]) -> WritableTxnMarkerPartitionResult:
+    code = written.error if written.partition is None else not_settled.get(written.partition, ErrorCode.NONE)
     return WritableTxnMarkerPartitionResult(partition_index=written.partition_index, error_code=code)
 
 

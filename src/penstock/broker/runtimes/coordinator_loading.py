@@ -1,13 +1,16 @@
-"""Loads one partition of a coordinator's topic: every record of its log is replayed into its shard, in slices.
+"""Loads partitions of a coordinator's topic, one after another: every record of a log is replayed into its shard, in
+slices.
 
-A load ends in one of three ways: everything is replayed; the shard is gone meanwhile, because its topic was deleted;
-or something cannot be read, which the operator is told. The partition is never left as if it were still being loaded.
+A load ends in one of three ways: everything is replayed; the shard is gone meanwhile, because its topic was deleted or
+another broker leads the partition; or something cannot be read, which the operator is told. The partition is never left
+as if it were still being loaded.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -44,6 +47,26 @@ class CoordinatorLoading(Generic[ShardType]):
         self._log = log
         self._shards = shards
         self._replay_batch = replay_batch
+        self._queue: deque[tuple[Partition, ShardType]] = deque()
+        self._is_running = False
+
+    def add(self, partition: Partition, shard: ShardType) -> bool:
+        """Whether `run` has to be called now, because it is not running yet."""
+        self._queue.append((partition, shard))
+        was_running, self._is_running = self._is_running, True
+        return not was_running
+
+    async def run(self, done: Callable[[int, Loaded], None]) -> None:
+        """Loads what is in the queue. One partition at a time: each piece that is read from the disk takes its part of
+        a turn, and fifty at once would take all of it.
+        """
+        try:
+            while self._queue:
+                partition, shard = self._queue.popleft()
+                if self._shards.find(partition.topic_partition.partition) is shard:
+                    done(partition.topic_partition.partition, await self.load(partition, shard))
+        finally:
+            self._is_running = False
 
     async def load(self, partition: Partition, shard: ShardType) -> Loaded:
         index = partition.topic_partition.partition
@@ -58,12 +81,14 @@ class CoordinatorLoading(Generic[ShardType]):
                 exc_info=None if is_expected else error,
                 extra={"topic": self._log.topic, "partition": index, "reason": str(error) or repr(error)},
             )
-            return Loaded.FAILED if self._shards.is_hosted(index, shard) else Loaded.NOT_WANTED
-        return Loaded.ALL if is_complete and self._shards.is_hosted(index, shard) else Loaded.NOT_WANTED
+            return Loaded.FAILED if self._shards.find(index) is shard else Loaded.NOT_WANTED
+        return Loaded.ALL if is_complete and self._shards.find(index) is shard else Loaded.NOT_WANTED
 
     def _replay(self, partition: int, shard: ShardType, header: BatchHeader, batch: bytes) -> Work[None]:
-        """Between two steps the topic may be deleted, and another of the same name be loaded."""
+        """Between two steps, and between two batches, the partition may go and come back with another shard."""
+        if self._shards.find(partition) is not shard:
+            raise _NotWantedError
         for _ in self._replay_batch(partition, header, batch):
             yield
-            if not self._shards.is_hosted(partition, shard):
+            if self._shards.find(partition) is not shard:
                 raise _NotWantedError

@@ -1,5 +1,5 @@
 """The partitions of a coordinator's topic: read from the beginning, piece by piece, so that others get their turns;
-written in batches that fit; flushed before anybody learns what they hold.
+written in batches that fit; flushed and replicated before anybody learns what they hold.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TypeVar
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.settling import owes, settle
 from penstock.broker.slices import Slices, Work
 from penstock.core.clock import Clock
 from penstock.log.partition_log import Origin
@@ -37,10 +38,8 @@ class CoordinatorLog:
         self._clock = clock
         self._slices = slices
 
-    def find(self, count: int) -> list[Partition]:
-        """Those of the topic's `count` partitions that are online here."""
-        online = (self._partitions.find(self.topic, index) for index in range(count))
-        return [partition for partition in online if partition is not None]
+    def find(self, index: int) -> Partition | None:
+        return self._partitions.find(self.topic, index)
 
     def append(self, index: int, batch: bytes) -> int:
         """The offset of the first record. ApiError if nothing was written."""
@@ -56,20 +55,20 @@ class CoordinatorLog:
     # -------------------------------------------------------------------------------------------- durability
 
     def owing(self, indexes: Iterable[int]) -> list[Partition]:
-        """The partitions whose logs hold more than flush.messages allows to be lost, whoever appended it: nobody may
-        learn of it yet.
-        """
-        return [partition for index in indexes if (partition := self._owing(index)) is not None]
+        """The partitions whose logs hold what may be lost yet, whoever appended it: nobody may learn of it."""
+        found = (self._partitions.find(self.topic, index) for index in indexes)
+        return [partition for partition in found if partition is not None and owes(partition)]
 
-    def _owing(self, index: int) -> Partition | None:
+    async def settle(self, partitions: list[Partition], timeout_ms: int) -> dict[int, ErrorCode]:
+        """Waits until what the logs hold now may be told. Why it may not be, by index (`settling`)."""
+        errors = await settle(self._flusher, partitions, timeout_ms)
+        return {partition.topic_partition.partition: code for partition, code in errors.items()}
+
+    def wake(self, index: int) -> None:
+        """Whoever waits for the partition looks at once whether it is still led here."""
         partition = self._partitions.find(self.topic, index)
-        if partition is None:
-            return None
-        return partition if partition.log.owes_flush() else None
-
-    async def flush(self, partitions: list[Partition]) -> list[int]:
-        """The indexes of the partitions where that failed: their logs are offline now."""
-        return [partition.topic_partition.partition for partition in await self._flusher.flush(partitions)]
+        if partition is not None:
+            partition.wake_all()
 
     # -------------------------------------------------------------------------------------------- loading
 

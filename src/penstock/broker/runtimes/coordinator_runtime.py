@@ -4,7 +4,9 @@ log. Groups and transactions share all of it (ADR 12) and override what differs:
 The coordinator decides and the runtime does. Operation, append and replay happen in one turn of the event loop, so no
 other operation sees a state between them. Later operations and reads do see what was replayed before the disk has it.
 So whatever follows from state, a reply, the answer to a question or a marker, waits while the log owes an fsync
-(flush.messages), whoever appended. If that fsync fails nobody learns of the state: the shard is unloaded.
+(flush.messages) or its high watermark is behind its end, whoever appended. If that fsync fails, or another broker leads
+first, nobody learns of the state: the shard is unloaded, and clients are sent away. If replicas are too slow, or too
+few, clients are told to try again, and the state stays: the records are in the log, and may be replicated yet.
 """
 
 from __future__ import annotations
@@ -47,6 +49,11 @@ _REPLIES_PER_TURN = 50
 # Long ids take long to be hashed: for more than these, all partitions are looked at.
 _FEW_KEYS = 4
 
+_NO_EPOCH = -1
+
+# Between two looks at a partition whose replicas are too few or that is not sure of its leadership.
+_RETRY_SECONDS = 0.1
+
 KeyType = TypeVar("KeyType", bound=TimerKey)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])
 ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
@@ -84,12 +91,16 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         log: CoordinatorLog,
         clock: Clock,
         slices: Slices,
+        reply_timeout_ms: int,
     ) -> None:
+        """`reply_timeout_ms` is how long a reply may wait for replicas."""
         self.shards = shards
+        self._reply_timeout_ms = reply_timeout_ms
         self._log = log
         self._clock = clock
         self._slices = slices
         self._unload_count = 0
+        self._epochs: dict[int, int] = {}  # by partition: the newest leader epoch that we were told, led here or not
         self._timers = CoordinatorTimers(self._on_timer)
         self._loading = CoordinatorLoading(log, shards, self._replay_batch)
         self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
@@ -149,34 +160,41 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return ticket
 
     def is_durable(self, keys: Collection[str] | None) -> bool:
-        """Whether everything that can be seen of these ids now (None: of all) is on disk, as far as flush.messages
-        asks for it.
-        """
+        """Whether everything that can be seen of these ids now (None: of all) may be told."""
         return not self._owing(keys)
 
     async def read(self, keys: Collection[str] | None, look: Callable[[], AnswerType]) -> AnswerType:
-        """What `look` finds of these ids (None: of all), once the disk has it. If the disk fails `look` is called
-        again, and finds that the ids are not here.
+        """What `look` finds of these ids (None: of all), once it may be told. If the disk fails, or another broker
+        leads meanwhile, `look` is called again, and finds that the ids are not here.
         """
-        answer = look()
-        owing = self._owing(keys)
-        failed = await self._log.flush(owing) if owing else ()
-        for partition in failed:
-            self._unload(partition)
-        return look() if failed else answer
+        while True:
+            answer, unload_count = look(), self._unload_count
+            owing = self._owing(keys)
+            if not owing or (await self._settle(owing) and self._unload_count == unload_count):
+                return answer
 
     async def read_in_slices(self, keys: Collection[str] | None, look: Callable[[], Work[AnswerType]]) -> AnswerType:
-        """The same for a look at many things, which takes many turns. What is seen in any of them is on disk before it
-        is told; if a part of it cannot be, everything is looked at again.
+        """The same for a look at many things, which takes many turns. What is seen in any of them may be told before it
+        is; if a part of it cannot be, everything is looked at again.
         """
         while True:
             unload_count = self._unload_count
             answer = await self._slices.run(look())
             owing = self._owing(keys)
-            for partition in await self._log.flush(owing) if owing else ():
-                self._unload(partition)
-            if self._unload_count == unload_count:
+            if (not owing or await self._settle(owing)) and self._unload_count == unload_count:
                 return answer
+
+    async def _settle(self, owing: list[Partition]) -> bool:
+        """Whether what these partitions hold may be told now. Questions have no limit of their own: a client that does
+        not want to wait any longer goes away.
+        """
+        errors = await self._log.settle(owing, self._reply_timeout_ms)
+        for partition, code in errors.items():
+            if code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._unload(partition)
+        if any(code is not ErrorCode.KAFKA_STORAGE_ERROR for code in errors.values()):
+            await asyncio.sleep(_RETRY_SECONDS)
+        return not errors
 
     def _owing(self, keys: Collection[str] | None) -> list[Partition]:
         count = self.shards.partition_count
@@ -206,8 +224,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if not outcome.has_consequences:
             return
         owing = self._log.owing((outcome.partition,))
-        if owing:
-            self._begin(self._follow_when_durable(outcome, owing))
+        # A refusal tells nothing of a partition that is not active, whatever its log owes.
+        if owing and self.shards.is_active(outcome.partition):
+            self._begin(self._follow_when_durable(outcome, owing, self.shards.hosted(outcome.partition)))
         else:
             self._follow(outcome)
 
@@ -238,15 +257,28 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         fields["reason"] = error.message
         self._notices.once_per("append", logging.ERROR, "a coordinator's records cannot be written", fields)
 
-    async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition]) -> None:
-        if await self._log.flush(owing):
-            # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next start
-            # finds out.
-            for reply in outcome.failed_replies(ErrorCode.KAFKA_STORAGE_ERROR):
+    async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition], shard: ShardType) -> None:
+        partition = outcome.partition
+        while True:
+            code = (await self._log.settle(owing, self._reply_timeout_ms)).get(partition, ErrorCode.NONE)
+            is_ours = self.shards.find(partition) is shard
+            if not is_ours:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if not code:
+                self._follow(outcome)
+                return
+            for reply in outcome.failed_replies(code):
                 reply.release()
-            self._unload(outcome.partition)
-        else:
-            self._follow(outcome)
+            outcome.replies = []
+            if is_ours and code is ErrorCode.KAFKA_STORAGE_ERROR:
+                # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next
+                # start finds out.
+                self._unload(partition)
+                return
+            if not is_ours or not outcome.has_consequences:
+                return
+            # The decision may be replicated yet, and its markers must follow then.
+            await asyncio.sleep(_RETRY_SECONDS)
 
     def _on_timer(self, key: KeyType) -> None:
         self._perform(self.shards.on_timer(key, self._clock.now_ms()))
@@ -256,45 +288,52 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -------------------------------------------------------------------------------------------- loading
+    # -------------------------------------------------------------------------------------------- leadership
 
-    def load(self, count: int) -> None:
-        """All partitions of the topic: clients are told to wait until theirs is loaded."""
-        self.shards.partition_count = count
-        partitions = self._log.find(count)
-        for partition in partitions:
-            self.shards.begin_loading(partition.topic_partition.partition, partition.state.leader_epoch)
-        filled = [
-            partition for partition in partitions if partition.log.log_end_offset > partition.log.log_start_offset
-        ]
-        for partition in partitions:
-            if partition not in filled:
-                self._finish_loading(partition.topic_partition.partition)
-        if filled:
-            self._begin(self._load_all(filled))
+    def lead(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition: clients are told to wait until it is loaded. Old news are ignored.
 
-    async def _load_all(self, partitions: list[Partition]) -> None:
-        shards = [(partition, self.shards.hosted(partition.topic_partition.partition)) for partition in partitions]
-        for partition, shard in shards:
-            index = partition.topic_partition.partition
-            loaded = await self._loading.load(partition, shard)
-            if loaded is Loaded.ALL:
-                self._finish_loading(index)
-            elif loaded is Loaded.FAILED:
-                # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or tear
-                # transactions.
-                self._unload(index)
+        A partition that was led before, at an older epoch, is loaded from scratch. Between the two images that this
+        broker has seen another broker may have led it and cut the log, so memory may be ahead of the log. It is rare
+        that nothing was between them, and then a load is no more than a pause.
+        """
+        found = self._log.find(partition)
+        if found is None or leader_epoch <= self._epochs.get(partition, _NO_EPOCH):
+            return
+        self._epochs[partition] = leader_epoch
+        self._unload(partition)
+        self.shards.begin_loading(partition, leader_epoch)
+        if found.log.log_end_offset == found.log.log_start_offset:
+            self._finish_loading(partition, Loaded.ALL)
+        elif self._loading.add(found, self.shards.hosted(partition)):
+            self._begin(self._loading.run(self._finish_loading))
 
-    def _finish_loading(self, partition: int) -> None:
-        self._perform(self.shards.finish_loading(partition, self._clock.now_ms()))
+    def resign(self, partition: int, leader_epoch: int) -> None:
+        """Another broker leads the partition at this epoch, or none does: its state goes. Old news are ignored."""
+        if leader_epoch > self._epochs.get(partition, _NO_EPOCH):
+            self._epochs[partition] = leader_epoch
+            self._unload(partition)
 
-    def unload(self, count: int) -> None:
-        for partition in range(count):
+    def unload(self) -> None:
+        """The topic is gone. If there will be another of its name, its epochs begin anew."""
+        self._epochs.clear()
+        for partition in self.shards.hosted_partitions():
+            self._unload(partition)
+
+    def _finish_loading(self, partition: int, loaded: Loaded) -> None:
+        if loaded is Loaded.ALL:
+            self._perform(self.shards.finish_loading(partition, self._clock.now_ms()))
+        elif loaded is Loaded.FAILED:
+            # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or tear
+            # transactions.
             self._unload(partition)
 
     def _unload(self, partition: int) -> None:
         """The partition is gone at once. Parked requests are answered in slices, if there are many."""
+        if self.shards.find(partition) is None:
+            return
         self._unload_count += 1
+        self._log.wake(partition)
         forgotten = self._timers.forget(partition)
         abandoning = self._slices.begin(
             _abandon(forgotten, self.shards.unload_in_steps(partition, self._clock.now_ms()))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.runtimes.coordinator_loading import Loaded
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime, wait_for
 from penstock.broker.slices import OFFSETS_PER_TURN, Slices, Work, pieces
@@ -15,7 +16,7 @@ from penstock.cluster.image import TopicImage
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.metrics.counters import GroupMetrics
-from penstock.core.types import NO_PRODUCER_ID, TopicPartition
+from penstock.core.types import NO_PRODUCER_ID, ZERO_TOPIC_ID, TopicPartition
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerProgress
 from penstock.groups.coordinator import GroupCoordinator
@@ -50,7 +51,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         slices: Slices,
     ) -> None:
         log = CoordinatorLog(CONSUMER_OFFSETS, partitions, flusher, clock, slices)
-        super().__init__(coordinator.shards, log, clock, slices)
+        super().__init__(coordinator.shards, log, clock, slices, coordinator.shards.settings.offsets_commit_timeout_ms)
         self.coordinator = coordinator
         self.metrics = metrics
 
@@ -150,6 +151,35 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
                     outcome = self.coordinator.remove_topics(partition, removal, candidates)
                     self.metrics.offset_deletions += self._clean_up(outcome)
                 yield
+
+    def _finish_loading(self, partition: int, loaded: Loaded) -> None:
+        super()._finish_loading(partition, loaded)
+        shard = self.shards.find(partition)
+        if loaded is Loaded.ALL and shard is not None and self.coordinator.topics.is_known:
+            removing = self._slices.begin(self._remove_strangers(partition, shard, self._log.end_offset(partition)))
+            if removing is not None:
+                self._begin(wait_for(removing))
+
+    def _remove_strangers(self, partition: int, shard: GroupShard, end_offset: int) -> Work[None]:
+        """Offsets of topics that were deleted while the partition had no coordinator, or one that did not come to it.
+
+        A broker that takes a partition over has a newer image than its former leader had, so a topic that it does not
+        know is one that is gone.
+        """
+        offsets = (
+            (group_id, [each for each in shard.offsets.partitions_of(group_id) if self._is_strange(each)])
+            for group_id in shard.offsets.groups()
+        )
+        for candidates in _some_at_a_time(offsets):
+            if candidates and self._is_still(partition, shard):
+                names = dict.fromkeys(each.topic for _, partitions in candidates for each in partitions)
+                removal = Removal(dict.fromkeys(names, ZERO_TOPIC_ID), end_offset)
+                outcome = self.coordinator.remove_topics(partition, removal, candidates)
+                self.metrics.offset_deletions += self._clean_up(outcome)
+            yield
+
+    def _is_strange(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition.topic not in self.coordinator.topics.by_name
 
     def _is_still(self, partition: int, shard: GroupShard) -> bool:
         return self.shards.is_active(partition) and self.shards.hosted(partition) is shard

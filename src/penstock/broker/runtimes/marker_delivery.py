@@ -1,7 +1,8 @@
 """Sees to it that every marker of a decided transaction is written, durably, to every partition that took part.
 
-A partition that cannot take its marker now is tried again until it does, or until the coordinator's partition is no
-longer ours. What is written is reported, so that the transaction counts as complete.
+Partitions that this broker leads are written to at once, others by their leaders (`remote_markers`). A partition that
+cannot take its marker now is tried again until it does, or until the coordinator's partition is no longer ours; its
+leader is looked up each time. What is written is reported, so that the transaction counts as complete.
 
 A transaction may have thousands of partitions. Each turn of the loop writes some of their markers.
 """
@@ -14,14 +15,22 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.settling import settle
+from penstock.broker.peers.asking import Ask
+from penstock.broker.runtimes.remote_markers import Errors, RemoteMarkers, Sent
 from penstock.broker.runtimes.transaction_markers import MarkerWriter, WrittenMarkers
 from penstock.broker.slices import pieces
+from penstock.cluster.image import NO_LEADER
+from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ErrorCode
 from penstock.transactions.outcome import Markers
 
 # A partition that does not take its marker is mostly one that comes back with its disk or after a restart: soon at
 # first, then rarely enough not to matter.
 _FIRST_RETRY_MS = 100
 _LAST_RETRY_MS = 5_000
+# How long a marker may wait for its replicas before it is written again: Kafka's request.timeout.ms.
+SETTLE_TIMEOUT_MS = 30_000
 # A marker takes some 60 us: 3 ms in all.
 MARKERS_PER_TURN = 50
 # To decide on a transaction takes some 0.7 us for each of its partitions.
@@ -35,9 +44,15 @@ class MarkerDelivery:
         flusher: Flusher,
         begin: Callable[[Coroutine[Any, Any, None]], None],
         report: Callable[[Markers], None],
+        is_wanted: Callable[[Markers], bool],
+        ask: Ask,
     ) -> None:
-        """`begin` runs what has to wait; `report` hears which markers are written, some partitions at a time."""
+        """`begin` runs what has to wait; `report` hears which markers are written, some partitions at a time;
+        `is_wanted` says whether the coordinator that decided is still the coordinator.
+        """
         self.writer = writer
+        self._is_wanted = is_wanted
+        self._remote = RemoteMarkers(ask, begin, self._on_answer)
         self._flusher = flusher
         self._begin = begin
         self._report = report
@@ -49,7 +64,7 @@ class MarkerDelivery:
     def waiting_count(self) -> int:
         """Partitions that have not taken their marker yet."""
         waiting = (*self._retries, *(markers for markers, _ in self._later))
-        return sum(len(markers.partitions) for markers in waiting)
+        return sum(len(markers.partitions) for markers in waiting) + self._remote.waiting_count
 
     def deliver(self, markers: Markers, retry_ms: int = _FIRST_RETRY_MS) -> None:
         """Some markers in this turn of the loop, the others in the turns after it. None in this turn, if there are so
@@ -74,34 +89,85 @@ class MarkerDelivery:
         self._deliver(markers, retry_ms)
 
     def _deliver(self, markers: Markers, retry_ms: int) -> None:
+        if not self._is_wanted(markers):
+            return
+        leaders = self.writer.leaders
+        elsewhere: dict[int, list[TopicPartition]] = {}
+        here = []
+        for partition in markers.partitions:
+            leader = leaders.find(partition)
+            if leader is None or leader == leaders.node_id:
+                here.append(partition)
+            else:
+                elsewhere.setdefault(leader, []).append(partition)
+        if here or not markers.partitions:
+            self._write_here(markers._replace(partitions=tuple(here)), retry_ms)
+        for leader, partitions in elsewhere.items():
+            theirs = markers._replace(partitions=tuple(partitions))
+            if leader == NO_LEADER:
+                self._retry_later(theirs, retry_ms)
+            else:
+                self._remote.send(leader, Sent(theirs, retry_ms))
+
+    def _write_here(self, markers: Markers, retry_ms: int) -> None:
         written = self.writer.write(markers)
         if written.left:
-            left = markers._replace(partitions=tuple(written.left))
-            loop = asyncio.get_running_loop()
-            self._retries[left] = loop.call_later(retry_ms / 1000, self._retry, left, min(retry_ms * 2, _LAST_RETRY_MS))
-        if written.to_flush:
+            self._retry_later(markers._replace(partitions=tuple(written.left)), retry_ms)
+        if written.to_settle:
             self._begin(self._report_when_durable(markers, written, retry_ms))
         elif written.done or not markers.partitions:
             self._report(markers._replace(partitions=tuple(written.done)))
+
+    def _on_answer(self, sent: Sent, errors: Errors) -> None:
+        """Of another broker. Without an answer its partitions are tried again: a second marker is harmless."""
+        markers = sent.markers
+        done: list[TopicPartition] = []
+        left: list[TopicPartition] = []
+        for partition in markers.partitions:
+            code = errors.get(partition, ErrorCode.NETWORK_EXCEPTION)
+            is_done = not code or self.writer.is_settled(partition, code, markers)
+            (done if is_done else left).append(partition)
+        if done:
+            self._report(markers._replace(partitions=tuple(done)))
+        if left:
+            self._retry_later(markers._replace(partitions=tuple(left)), sent.retry_ms)
+
+    def _retry_later(self, markers: Markers, retry_ms: int) -> None:
+        if self._is_wanted(markers):
+            loop, longer_ms = asyncio.get_running_loop(), min(retry_ms * 2, _LAST_RETRY_MS)
+            self._retries[markers] = loop.call_later(retry_ms / 1000, self._retry, markers, longer_ms)
 
     def _retry(self, markers: Markers, retry_ms: int) -> None:
         if self._retries.pop(markers, None) is not None:
             self._put_off(markers, retry_ms)  # many timers may end in one turn
 
     async def _report_when_durable(self, markers: Markers, written: WrittenMarkers, retry_ms: int) -> None:
-        """The transaction must not count as complete while a power cut could still take a marker away."""
-        failed = {partition.topic_partition for partition in await self._flusher.flush(written.to_flush)}
+        """The transaction must not count as complete while a power cut or a new leader could take a marker away."""
+        errors = await settle(self._flusher, written.to_settle, SETTLE_TIMEOUT_MS)
+        failed = {partition.topic_partition for partition in errors}
         done = [partition for partition in written.done if partition not in failed]
         if done:
             self._report(markers._replace(partitions=tuple(done)))
         if failed:
-            self.deliver(markers._replace(partitions=tuple(sorted(failed))), retry_ms)
+            self._retry_later(markers._replace(partitions=tuple(sorted(failed))), retry_ms)
 
-    def forget(self) -> None:
+    def forget(self, state_partition: int) -> None:
+        """The transactions of this partition are another coordinator's, which asks for their markers anew."""
+        self._remote.forget(state_partition)
+        for markers in [each for each in self._retries if each.state_partition == state_partition]:
+            self._retries.pop(markers).cancel()
+        self._later = deque(each for each in self._later if each[0].state_partition != state_partition)
+        if not self._later:
+            self._cancel_turn()
+
+    def forget_all(self) -> None:
         for timer in self._retries.values():
             timer.cancel()
         self._retries.clear()
         self._later.clear()
+        self._cancel_turn()
+
+    def _cancel_turn(self) -> None:
         if self._next_turn is not None:
             self._next_turn.cancel()
             self._next_turn = None

@@ -1,4 +1,4 @@
-"""Writes the markers that end transactions into the partitions that took part.
+"""Writes the markers that end transactions into the partitions that took part, as far as this broker leads them.
 
 A marker that cannot be written now is not an error: the decision stands in `__transaction_state`, and the runtime
 tries again until the partition has it. A partition that is gone needs none.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.settling import owes
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
@@ -26,6 +27,13 @@ logger = logging.getLogger("penstock.broker.transactions")
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
+class Leaders(NamedTuple):
+    """Who leads what, as the image has it."""
+
+    node_id: int  # of this broker
+    find: Callable[[TopicPartition], int | None]  # NO_LEADER for a partition without; None for one that is gone
+
+
 class Marker(NamedTuple):
     producer_id: int
     producer_epoch: int
@@ -37,15 +45,13 @@ class Marker(NamedTuple):
 class WrittenMarkers(NamedTuple):
     done: list[TopicPartition]
     left: list[TopicPartition]  # to be tried again
-    to_flush: list[Partition]  # of those done: durable only after an fsync
+    to_settle: list[Partition]  # of those done: count only when they are on disk and replicated
 
 
 class MarkerWriter:
-    def __init__(
-        self, partitions: Partitions, exists: Callable[[TopicPartition], bool], groups: GroupRuntime, clock: Clock
-    ) -> None:
+    def __init__(self, partitions: Partitions, leaders: Leaders, groups: GroupRuntime, clock: Clock) -> None:
+        self.leaders = leaders
         self._partitions = partitions
-        self._exists = exists
         self._groups = groups
         self._clock = clock
         self._limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
@@ -62,33 +68,41 @@ class MarkerWriter:
         )
         for topic_partition in markers.partitions:
             try:
-                to_flush = self.append(topic_partition, marker)
+                to_settle = self.append(topic_partition, marker)
             except ApiError as error:
-                outcome = written.done if self._is_settled(topic_partition, error.code, markers) else written.left
+                outcome = written.done if self.is_settled(topic_partition, error.code, markers) else written.left
                 outcome.append(topic_partition)
                 continue
             written.done.append(topic_partition)
-            if to_flush is not None:
-                written.to_flush.append(to_flush)
+            if to_settle is not None:
+                written.to_settle.append(to_settle)
         return written
 
     def append(self, topic_partition: TopicPartition, marker: Marker) -> Partition | None:
-        """One marker into one partition; the partition, if the marker has to be flushed before it counts."""
+        """One marker into one partition; the partition, if the marker has to be settled before it counts."""
+        leader = self.leaders.find(topic_partition)
+        if leader is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if leader != self.leaders.node_id:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition = self._partitions.find(*topic_partition)
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         holds_offsets = topic_partition.topic == CONSUMER_OFFSETS
         if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        result = partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
+        partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
             self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
-        return partition if result.must_flush else None
+        return partition if owes(partition) else None
 
-    def _is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
+    def is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
+        """Whether no marker has to be tried again there, whichever broker has said so. Every other error passes: then
+        the partition's leader is looked up again.
+        """
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return not self._exists(topic_partition)  # it may also be there and not have come online
+            return self.leaders.find(topic_partition) is None  # the other broker may not have heard of it yet
         if error in _OVERTAKEN:
             fields = {"partition": topic_partition, "transactional_id": markers.transactional_id, "error": error.name}
             self._limited_log.once_per(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.runtimes.marker_delivery import MarkerDelivery
@@ -18,6 +19,9 @@ from penstock.transactions.outcome import Markers, TimerKey, TransactionOutcome
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.shard import TransactionShard
 
+# Kafka waits as long as the transaction may take. This is the producers' default for that, and for how long they wait.
+_REPLY_TIMEOUT_MS = 60_000
+
 
 class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome, TimerKey, TransactionSettings]):
     def __init__(
@@ -28,12 +32,13 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
         flusher: Flusher,
         clock: Clock,
         slices: Slices,
+        ask: Ask = no_peers,
     ) -> None:
         log = CoordinatorLog(TRANSACTION_STATE, partitions, flusher, clock, slices)
-        super().__init__(coordinator.shards, log, clock, slices)
+        super().__init__(coordinator.shards, log, clock, slices, _REPLY_TIMEOUT_MS)
         self.coordinator = coordinator
         self.markers = markers
-        self._delivery = MarkerDelivery(markers, flusher, self._begin, self._report)
+        self._delivery = MarkerDelivery(markers, flusher, self._begin, self._report, self._is_wanted, ask)
 
     @property
     def waiting_markers(self) -> int:
@@ -47,6 +52,10 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
     def _report(self, written: Markers) -> None:
         self._perform(self.coordinator.on_markers_written(written, self._clock.now_ms()))
 
+    def _is_wanted(self, markers: Markers) -> bool:
+        shard = self.shards.find(markers.state_partition)
+        return shard is not None and shard.coordinator_epoch == markers.coordinator_epoch
+
     async def expire(self) -> None:
         """Forgets transactional ids that nobody has used for long."""
         await self._slices.run(self._expire())
@@ -59,10 +68,10 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
                 self._perform(self.coordinator.expire_transactional_ids(partition, self._clock.now_ms(), ids))
                 yield
 
-    def unload(self, count: int) -> None:
-        self._delivery.forget()
-        super().unload(count)
+    def _unload(self, partition: int) -> None:
+        self._delivery.forget(partition)
+        super()._unload(partition)
 
     async def close(self) -> None:
-        self._delivery.forget()
+        self._delivery.forget_all()
         await super().close()

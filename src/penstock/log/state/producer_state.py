@@ -63,6 +63,7 @@ class ProducerStateEntry:
         "coordinator_epoch",
         "current_transaction_first_offset",
         "last_timestamp",
+        "marker_count",
         "producer_epoch",
         "producer_id",
     )
@@ -82,6 +83,7 @@ class ProducerStateEntry:
         self.last_timestamp = last_timestamp
         self.current_transaction_first_offset = current_transaction_first_offset
         self.batches: list[BatchMetadata] = batches or []
+        self.marker_count = 0  # since the log was opened
 
     @property
     def next_sequence(self) -> int:
@@ -155,6 +157,11 @@ class ProducerState:
             and entry.producer_epoch == producer_epoch
             and entry.current_transaction_first_offset != NO_OFFSET
         )
+
+    def count_markers(self, producer_id: int) -> int:
+        """How many markers of the producer have come here. Another number means that a transaction may have ended."""
+        entry = self.entries.get(producer_id)
+        return 0 if entry is None else entry.marker_count
 
     def admit(self, header: BatchHeader, origin: Origin, transaction_version: int = 0) -> BatchMetadata | None:
         """None when the batch may be appended; the stored batch when it is one of the last five again; ApiError
@@ -265,6 +272,7 @@ class ProducerState:
             return None
         first_offset = entry.current_transaction_first_offset
         entry.current_transaction_first_offset = NO_OFFSET
+        entry.marker_count += 1
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
         if first_offset == NO_OFFSET:

@@ -1,0 +1,66 @@
+"""When an append may be told: the disk has it, as far as flush.messages asks for it, and so have all in-sync replicas.
+
+Coordinators and the writers of markers share this. A partition with one replica has its high watermark at its end, so
+it never waits for replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.waiting import Waiter
+from penstock.protocol.errors import ErrorCode
+from penstock.replication.in_sync import can_append
+
+_ALL_REPLICAS = -1
+
+
+def owes(partition: Partition) -> bool:
+    """Whether the log holds something that may be lost yet, whoever appended it."""
+    log = partition.log
+    return log.owes_flush() or log.high_watermark < log.log_end_offset
+
+
+async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: int) -> dict[Partition, ErrorCode]:
+    """Returns once everything appended to `partitions` before the call may be told; why not, where it may not be.
+
+    KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may cut it off.
+    REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records stay, and may be replicated later.
+    """
+    ends = {partition: (partition.log.log_end_offset, partition.state.leader_epoch) for partition in partitions}
+    to_flush = [partition for partition in ends if partition.log.owes_flush()]
+    failed = await flusher.flush(to_flush) if to_flush else ()
+    errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
+    behind = [
+        (partition, end, epoch)
+        for partition, (end, epoch) in ends.items()
+        if partition not in errors and partition.log.high_watermark < end
+    ]
+    if behind:
+        codes = await asyncio.gather(*(_wait_until_replicated(*each, timeout_ms) for each in behind))
+        errors |= {partition: code for (partition, _, _), code in zip(behind, codes, strict=True) if code}
+    return errors
+
+
+async def _wait_until_replicated(
+    partition: Partition, end_offset: int, leader_epoch: int, timeout_ms: int
+) -> ErrorCode:
+    """`leader_epoch` is that of the append."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    while True:
+        state, log = partition.state, partition.log
+        if state.leader_epoch != leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if log.offline_reason is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if log.high_watermark >= end_offset:
+            is_enough = can_append(len(state.isr), log.settings.min_insync_replicas, _ALL_REPLICAS)
+            return ErrorCode.NONE if is_enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        left = deadline - loop.time()
+        if left <= 0:
+            return ErrorCode.REQUEST_TIMED_OUT
+        await Waiter(1).wait((partition,), max(1, int(left * 1000)))

@@ -1,0 +1,199 @@
+"""Writes into transactions whose coordinator is another broker (KIP-890)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster.image import NO_LEADER
+from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import produce, txn_offset_commit
+from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from penstock.protocol.records import Record, build_batch
+from penstock.transactions.operations import ADD_PARTITIONS, DESCRIBE_TRANSACTION, END_TRANSACTION, INIT_PRODUCER_ID
+from penstock.transactions.requests import (
+    AddPartitionsRequest,
+    DescribeTransactionRequest,
+    EndTransactionRequest,
+    InitProducerIdRequest,
+)
+from tests.unit.broker.harness import until
+from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers, led, two_brokers
+
+THERE = TopicPartition("there", 0)
+OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
+VERIFIES, KNOWS_ABORTABLE, ADDS = 9, 11, 12  # versions of Produce
+
+
+def run(directory: Path, scenario: Callable[[Producer], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with two_brokers(directory) as brokers:
+            brokers.show(led("there", TWO), led(CONSUMER_OFFSETS, TWO), led(TRANSACTION_STATE, ONE))
+            await brokers.one.broker.producer_ids.ensure()
+            producer = Producer(brokers)
+            await producer.begin()
+            await scenario(producer)
+
+    asyncio.run(whole())
+
+
+class Producer:
+    """Its coordinator is the first broker, its partition the second's."""
+
+    def __init__(self, brokers: TwoBrokers) -> None:
+        self.brokers = brokers
+        self.coordinator = brokers.one.broker.transactions
+        self.id, self.epoch, self.sequence = -1, -1, 0
+
+    async def begin(self) -> None:
+        begun = await self.coordinator.submit(INIT_PRODUCER_ID, InitProducerIdRequest("mine", 60_000))
+        self.id, self.epoch = begun.producer_id, begun.producer_epoch
+
+    async def add(self, partition: TopicPartition = THERE) -> None:
+        await self.coordinator.submit(ADD_PARTITIONS, AddPartitionsRequest("mine", self.id, self.epoch, (partition,)))
+
+    async def end(self) -> None:
+        await self.coordinator.submit(END_TRANSACTION, EndTransactionRequest("mine", self.id, self.epoch, True))
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        request = DescribeTransactionRequest("mine")
+        return list(self.coordinator.shards.read(DESCRIBE_TRANSACTION, request).partitions)
+
+    async def write(self, version: int = VERIFIES) -> int:
+        batch = build_batch(
+            [Record(b"k", b"v", timestamp=1)],
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
+            is_transactional=True,
+        )
+        data = produce.PartitionProduceData(index=0, records=batch)
+        topic = produce.TopicProduceData(name="there", partition_data=[data])
+        request = produce.ProduceRequest(transactional_id="mine", acks=-1, timeout_ms=1_000, topic_data=[topic])
+        code: int = (await self.brokers.two.ask(request, version)).responses[0].partition_responses[0].error_code
+        self.sequence += not code
+        return code
+
+    async def commit_offset(self, version: int = 3) -> int:
+        asked = txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+        topic = txn_offset_commit.TxnOffsetCommitRequestTopic(name="there", partitions=[asked])
+        request = txn_offset_commit.TxnOffsetCommitRequest(
+            transactional_id="mine", group_id="g", producer_id=self.id, producer_epoch=self.epoch, topics=[topic]
+        )
+        code: int = (await self.brokers.two.ask(request, version)).topics[0].partitions[0].error_code
+        return code
+
+    @property
+    def questions(self) -> int:
+        return self.brokers.wire.count(AddPartitionsToTxnRequest)
+
+    @property
+    def end_offset(self) -> int:
+        return self.brokers.partition("there", TWO).log.log_end_offset
+
+
+def test_first_write_is_verified_by_the_other_broker_and_later_ones_are_not_when_a_transaction_is_open(
+    tmp_path: Path,
+) -> None:
+    async def scenario(producer: Producer) -> None:
+        await producer.add()
+        assert [await producer.write() for _ in range(3)] == [ErrorCode.NONE] * 3
+        assert producer.questions == 1
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(VERIFIES, ErrorCode.INVALID_TXN_STATE), (KNOWS_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE)],
+)
+def test_write_is_refused_when_the_partition_was_not_added(tmp_path: Path, version: int, code: ErrorCode) -> None:
+    async def scenario(producer: Producer) -> None:
+        await producer.add(TopicPartition(CONSUMER_OFFSETS, 0))
+        assert await producer.write(version) == code
+        assert producer.end_offset == 0
+
+    run(tmp_path, scenario)
+
+
+def test_write_of_a_fenced_producer_is_refused_in_words_that_it_knows(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        await producer.add()
+        producer.epoch -= 1
+        assert await producer.write() == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    run(tmp_path, scenario)
+
+
+def test_write_adds_the_partition_at_the_other_broker_when_the_client_leaves_that_to_it(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        assert await producer.write(ADDS) == ErrorCode.NONE
+        assert producer.partitions == [THERE]
+        assert await producer.commit_offset(5) == ErrorCode.NONE
+        assert producer.partitions == [OFFSETS, THERE]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+def test_producer_is_told_to_try_again_when_the_coordinator_cannot_be_asked(tmp_path: Path, is_cut_off: bool) -> None:
+    async def scenario(producer: Producer) -> None:
+        await producer.add()
+        await producer.add(OFFSETS)
+        if is_cut_off:
+            producer.brokers.wire.cut_off.add(ONE)
+        else:
+            producer.brokers.show(led(TRANSACTION_STATE, NO_LEADER, 1))
+        assert await producer.write() == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await producer.commit_offset() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        producer.brokers.wire.cut_off.clear()
+        producer.brokers.show(led(TRANSACTION_STATE, ONE, 2))
+        await producer.brokers.settled(ONE)
+        assert await producer.write() == ErrorCode.NONE
+        assert await producer.commit_offset() == ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
+def test_others_are_served_when_a_write_waits_for_the_coordinator(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        await producer.add()
+        producer.brokers.wire.gate.clear()
+        writing = asyncio.ensure_future(producer.write())
+        await until(lambda: producer.questions == 1)
+        batch = build_batch([Record(b"k", b"v", timestamp=1)])
+        data = produce.PartitionProduceData(index=0, records=batch)
+        topic = produce.TopicProduceData(name="there", partition_data=[data])
+        request = produce.ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic])
+        other = await producer.brokers.two.ask(request, VERIFIES)
+        assert other.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        assert not writing.done()
+        producer.brokers.wire.gate.set()
+        assert await writing == ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
+def test_late_write_opens_no_transaction_when_its_own_ended_between_the_answer_and_the_write(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        await producer.add()
+        producer.brokers.wire.gate.clear()
+        writing = asyncio.ensure_future(producer.write())
+        await until(lambda: producer.questions == 1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await producer.end()
+        await until(lambda: producer.end_offset == 1)  # the marker
+        producer.brokers.wire.gate.set()
+        assert await writing == ErrorCode.NOT_ENOUGH_REPLICAS
+        await until(lambda: not producer.partitions)
+        assert await producer.write() == ErrorCode.INVALID_TXN_STATE
+        assert producer.end_offset == 1
+
+    run(tmp_path, scenario)
