@@ -28,6 +28,9 @@ class BrokerRegistration(NamedTuple):
     rack: str | None = None
     # Larger with every registration of any broker: tells a restarted broker from its former self.
     epoch: int = 0
+    # The epoch in the clean-shutdown mark of its log directories; -1 when the last end was not clean, or is unknown.
+    previous_epoch: int = -1
+    is_stopping: bool = False  # a controlled shutdown is under way
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.name == listener_name), None)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.broker.partitions.leading import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
@@ -126,4 +127,5 @@ class _GatedFile(OpenFile):
 def lone_partition(directory: Path, files: Files | None = None, settings: LogSettings | None = None) -> Partition:
     """One partition outside of any broker."""
     log = Disk(directory, files, settings or LogSettings()).create()
-    return Partition(log, TOPIC_ID, PartitionState(0, (NODE,), (NODE,), NODE), TopicMetrics())
+    context = LeaderContext(NODE, ManualClock(), 30_000)
+    return Partition(log, TOPIC_ID, PartitionState(0, (NODE,), (NODE,), NODE), TopicMetrics(), context)
