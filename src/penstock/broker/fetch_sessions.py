@@ -48,6 +48,9 @@ class FetchTarget(NamedTuple):
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    # What a follower says of its own log. A watermark of none is one that nobody has to tell.
+    log_start_offset: int = -1
+    high_watermark: int = 2**63 - 1
 
     @property
     def key(self) -> PartitionKey:
@@ -138,6 +141,7 @@ class FetchSessions:
         self._random = choose_id
         self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._followers: dict[int, int] = {}  # session ids by node id
         self.partition_count = 0
 
     def __len__(self) -> int:
@@ -151,12 +155,19 @@ class FetchSessions:
         forgotten: list[PartitionKey],
         uses_topic_ids: bool,
         now_ms: int,
+        follower: int | None = None,
     ) -> FetchPlan:
+        """`follower` is the id of a registered broker. It has one session, for which there is always room."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(session_id)
             if epoch == FINAL_EPOCH:
                 return FetchPlan(targets)
-            return FetchPlan(targets, self._create(targets, uses_topic_ids, now_ms))
+            if follower is not None:
+                self._remove(self._followers.pop(follower, NO_SESSION))
+            session = self._create(targets, uses_topic_ids, now_ms, is_follower=follower is not None)
+            if follower is not None and session is not None:
+                self._followers[follower] = session.id
+            return FetchPlan(targets, session)
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
         self._change(session, targets, forgotten)
         if not session.targets:
@@ -218,11 +229,14 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
-    def _create(self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
-            return None
-        if not self._has_room(targets):
-            return None
+    def _create(
+        self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int, *, is_follower: bool
+    ) -> FetchSession | None:
+        if not is_follower:
+            if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
+                return None
+            if not self._has_room(targets):
+                return None
         session_id = self._random.randint(1, _MAX_EPOCH)
         while session_id in self._sessions:
             session_id = self._random.randint(1, _MAX_EPOCH)

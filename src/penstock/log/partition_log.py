@@ -26,7 +26,7 @@ from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.reading.log_reader import LogReader
 from penstock.log.reading.positions import TimestampedOffset
-from penstock.log.recovery.truncation import truncate_log
+from penstock.log.recovery.truncation import start_over, truncate_log
 from penstock.log.state.contents import LogContents
 from penstock.log.state.origin import Origin
 from penstock.log.state.transaction_index import AbortedTransaction
@@ -142,6 +142,24 @@ class PartitionLog:
             if contents.producers.unreplicated_transactions:
                 contents.producers.note_high_watermark(contents.high_watermark)
 
+    # ---- leader epochs
+
+    def begin_epoch(self, leader_epoch: int) -> int:
+        """A leader notes where its epoch begins before it writes (KAFKA-7415): at the end of the log, unless the epoch
+        has records already. The offset.
+        """
+        contents = self._contents
+        epochs = contents.epoch_file.epochs
+        if leader_epoch != epochs.latest:
+            contents.epoch_file.assign(leader_epoch, contents.log_end_offset)
+        return epochs.entries[-1].start_offset if epochs.latest == leader_epoch else contents.log_end_offset
+
+    def end_epoch(self) -> None:
+        """A leader that has become a follower forgets an epoch in which it wrote nothing. In memory alone: what a crash
+        brings back begins at the end of the log, and goes when the log is opened.
+        """
+        self._contents.epoch_file.forget_empty(self._contents.log_end_offset)
+
     # ---- append
 
     def append_end_marker(
@@ -193,10 +211,27 @@ class PartitionLog:
         """Forget everything at and past `offset`: what a follower does with what its leader does not have."""
         self.availability.check_online()
         if offset >= self._contents.log_end_offset:
+            self.end_epoch()  # an epoch without records may be all that the leader does not have
             return
         with self.availability.storage_errors("truncating"):
             truncate_log(self._contents, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
+
+    def start_over(self, offset: int, now_ms: int) -> None:
+        """Forget everything and go on at `offset`: what a follower does whose next record its leader has deleted."""
+        self.availability.check_online()
+        with self.availability.storage_errors("starting over"):
+            start_over(self._contents, offset, now_ms)
+        self.compaction.note_truncation(self._contents.log_end_offset)
+
+    def follow_log_start(self, offset: int) -> None:
+        """A follower's log begins where its leader's does, as far as the follower has come."""
+        contents = self._contents
+        offset = min(offset, contents.high_watermark)
+        if offset > contents.log_start_offset:
+            contents.availability.check_online()
+            with contents.availability.storage_errors("deleting records"):
+                contents.advance_log_start(offset)
 
     # ---- upkeep of the files
 

@@ -1,1 +1,1 @@
-"""What the in-sync replicas of a partition mean. Pure."""
+"""The rules by which replicas of a partition stay equal: progress, high watermark, in-sync set, truncation. Pure."""

@@ -1,15 +1,50 @@
-"""What the in-sync set means for a partition: how far its records are safe, and whether more may be written. Pure."""
+"""Who is in sync, and what writers with acks=all are told. Pure.
+
+Rules:
+- A member leaves the in-sync set when its end differs from the leader's and it has not been caught up for
+  `replica.lag.time.max.ms`.
+- A follower joins when it has everything below the high watermark and everything from before the leader's epoch
+  (KAFKA-7128), and when the broker that fetches is the registered one, and is not about to stop (KIP-841, KIP-903).
+- acks=all needs `min.insync.replicas` members before the append, and when it is acknowledged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 
+from penstock.protocol.errors import ErrorCode
+from penstock.replication.progress import FollowerProgress
 
-def decide_high_watermark(current: int, log_end_offsets: Collection[int]) -> int:
-    """Records below it are on every in-sync replica. It never goes back while a leader stays in office."""
-    return max(current, min(log_end_offsets))
+ALL_REPLICAS = -1
 
 
 def can_append(in_sync_count: int, min_insync_replicas: int, acks: int) -> bool:
     """acks=all asks for a minimum of replicas; the other settings accept what there is."""
-    return acks != -1 or in_sync_count >= min_insync_replicas
+    return acks != ALL_REPLICAS or in_sync_count >= min_insync_replicas
+
+
+def find_lagging(
+    isr: Iterable[int], followers: Mapping[int, FollowerProgress], leader_end: int, now_ms: int, lag_max_ms: int
+) -> list[int]:
+    """The members that must leave. The leader is not among the followers and stays."""
+    return [
+        node_id
+        for node_id in isr
+        if node_id in followers and not followers[node_id].is_caught_up(leader_end, now_ms, lag_max_ms)
+    ]
+
+
+def may_join(follower_end: int, high_watermark: int, epoch_start: int) -> bool:
+    """Whether the follower has all that a member must have. Eligibility of its broker is another question."""
+    return follower_end >= high_watermark and follower_end >= epoch_start
+
+
+def decide_acknowledgement(
+    high_watermark: int, end_offset: int, in_sync_count: int, min_insync_replicas: int
+) -> ErrorCode | None:
+    """What a writer that waits for all replicas is told; None as long as the writer has to wait."""
+    if high_watermark < end_offset:
+        return None
+    if in_sync_count < min_insync_replicas:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.NONE

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.broker.partitions.leading import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
@@ -135,4 +136,5 @@ class _GatedFile(OpenFile):
 def lone_partition(directory: Path, files: Files | None = None, settings: LogSettings | None = None) -> Partition:
     """One partition outside of any broker."""
     log = Disk(directory, files, settings or LogSettings()).create()
-    return Partition(log, TOPIC_ID, PartitionState(0, (NODE,), (NODE,), NODE), TopicMetrics())
+    context = LeaderContext(NODE, ManualClock(), 30_000)
+    return Partition(log, TOPIC_ID, PartitionState(0, (NODE,), (NODE,), NODE), TopicMetrics(), context)

@@ -1,19 +1,28 @@
-"""Fetch: slices of segment files to consumers, at once or when enough has arrived."""
+"""Fetch: slices of segment files to consumers and followers, at once or when enough has arrived.
+
+A consumer reads up to the high watermark or the last stable offset. A follower, which is a registered broker that says
+its id, reads up to the end of the log. Its fetch says how far its own log goes, which may raise the high watermark; a
+fetch that fails or diverges says nothing (KAFKA-13141). A follower that does not know the high watermark is answered at
+once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
-from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
+from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.waiting import Waiter, Watched
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work
 from penstock.core.types import TopicId
+from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.fetch import (
@@ -22,26 +31,57 @@ from penstock.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
+from penstock.replication.truncation import EpochEnd, is_diverging
 
 _FIRST_VERSION_WITH_SESSIONS = 7
+_FIRST_VERSION_WITH_RACKS = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_REPLICA_STATE = 15
 _READ_COMMITTED = 1
 # Partitions that are read in one turn of the loop: some 2 ms where all of them have data.
 _MANY = 200
 
 
+class _Reader(NamedTuple):
+    """Who fetches, and how."""
+
+    is_read_committed: bool
+    follower: int | None  # its node id
+    broker_epoch: int
+    may_read_follower: bool  # a consumer that says its rack may have been sent here by the leader (KIP-392)
+
+    @classmethod
+    def of(cls, context: RequestContext, request: FetchRequest) -> _Reader:
+        follower, broker_epoch = request.replica_id, -1
+        if context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE:
+            state = request.replica_state
+            follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+        return cls(
+            request.isolation_level == _READ_COMMITTED,
+            follower if follower >= 0 else None,
+            broker_epoch,
+            bool(request.rack_id) and context.api_version >= _FIRST_VERSION_WITH_RACKS,
+        )
+
+
 class _Read:
     """One pass over the partitions of a fetch: what was found, and which partitions it came from."""
 
-    __slots__ = ("answers", "at_once", "room", "size")
+    __slots__ = ("answers", "at_once", "is_first", "leaders", "reader", "room", "size")
 
-    def __init__(self, room: int) -> None:
-        self.answers: list[tuple[FetchTarget, Partition | None, PartitionData]] = []
-        self.room = room  # bytes that the response may still take
+    def __init__(self, broker: Broker, request: FetchRequest, reader: _Reader, is_first: bool) -> None:
+        self.reader = reader
+        self.is_first = is_first  # a fetch that waited is read again, and still counts once
+        self.answers: list[tuple[FetchTarget, Watched | None, PartitionData]] = []
+        # Bytes that the response may still take.
+        self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
         self.size = 0
         self.at_once = False  # an error or a divergence is told without waiting
+        self.leaders: list[int] = []  # of partitions that are led elsewhere
 
 
 def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -49,7 +89,8 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
 
     From version 7 on a session may remember what the client fetches (KIP-227). From version 12 on a reader says which
     epoch it has read last, and is told if its log diverges (KIP-595). From version 13 on topics have ids instead of
-    names.
+    names. From version 15 on a follower says its broker epoch (KIP-903), from version 18 on its high watermark. From
+    version 16 on a refusal names the partition's leader (KIP-951).
     """
     # As much as the answer may hold is enough; waiting for more would be waiting for ever.
     request.min_bytes = min(request.min_bytes, request.max_bytes, broker.config.requests.fetch_max_bytes)
@@ -63,9 +104,9 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     if len(plan.targets) > _MANY:
         return _serve_in_slices(broker, context, request, plan)
-    read = _read(broker, context, request, plan.targets)
+    read = _read(broker, context, request, plan.targets, is_first=True)
     if _is_complete(request, read, plan):
-        return _respond(plan, read)
+        return _respond(broker, context, plan, read)
     return _wait(broker, context, request, plan, _watch(request, read, request.max_wait_ms))
 
 
@@ -80,6 +121,8 @@ def _targets(context: RequestContext, request: FetchRequest) -> Iterator[FetchTa
                 partition.partition_max_bytes,
                 partition.current_leader_epoch,
                 partition.last_fetched_epoch,
+                partition.log_start_offset,
+                partition.high_watermark,
             )
 
 
@@ -101,6 +144,7 @@ def _plan(
         return FetchPlan(targets)
     if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
         return FetchPlan(targets)
+    follower = _Reader.of(context, request).follower
     return broker.fetch_sessions.plan(
         request.session_id,
         request.session_epoch,
@@ -108,6 +152,7 @@ def _plan(
         forgotten,
         context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS,
         broker.clock.monotonic_ms(),
+        follower if follower in broker.partitions.context.brokers else None,
     )
 
 
@@ -142,10 +187,13 @@ async def _serve_in_slices(
     arrives meanwhile may be counted twice, so that the wait ends early; then everything is read again.
     """
     deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
+    is_first = True
     while True:
         waiter = Waiter(request.min_bytes)
         try:
-            read = await broker.slices.run(_read_in_slices(broker, context, request, plan.targets, waiter))
+            work = _read_in_slices(broker, context, request, plan.targets, waiter, is_first=is_first)
+            read = await broker.slices.run(work)
+            is_first = False
             left_ms = deadline_ms - broker.clock.monotonic_ms()
             is_complete = _is_complete(request, read, plan)
             if is_complete or left_ms <= 0:
@@ -156,71 +204,83 @@ async def _serve_in_slices(
             waiter.leave()
     if not is_complete:
         broker.metrics.purgatory.count_expired("Fetch")
-    return await broker.slices.run(_respond_in_slices(plan, read))
+    return await broker.slices.run(_respond_in_slices(broker, context, plan, read))
 
 
 def _read_in_slices(
-    broker: Broker, context: RequestContext, request: FetchRequest, targets: list[FetchTarget], waiter: Waiter
+    broker: Broker,
+    context: RequestContext,
+    request: FetchRequest,
+    targets: list[FetchTarget],
+    waiter: Waiter,
+    *,
+    is_first: bool,
 ) -> Work[_Read]:
-    read = _Read(min(request.max_bytes, broker.config.requests.fetch_max_bytes))
-    is_read_committed = request.isolation_level == _READ_COMMITTED
+    read = _Read(broker, request, _Reader.of(context, request), is_first)
     for target in targets:
-        _read_target(broker, context, target, read, is_read_committed, waiter)
+        _read_target(broker, context, target, read, waiter)
         yield
     return read
 
 
-def _respond_in_slices(plan: FetchPlan, read: _Read) -> Work[FetchResponse]:
+def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan, read: _Read) -> Work[FetchResponse]:
     topics: _Topics = {}
-    for target, partition, data in read.answers:
-        _add_answer(plan, topics, target, partition, data)
+    for target, watched, data in read.answers:
+        _add_answer(plan, topics, target, watched, data)
         yield
-    return _response(plan, topics)
+    return _response(broker, context, plan, read, topics)
 
 
 # ---------------------------------------------------------------------------- reading
 
 
-def _read(broker: Broker, context: RequestContext, request: FetchRequest, targets: list[FetchTarget]) -> _Read:
+def _read(
+    broker: Broker, context: RequestContext, request: FetchRequest, targets: list[FetchTarget], *, is_first: bool
+) -> _Read:
     """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
-    read = _Read(min(request.max_bytes, broker.config.requests.fetch_max_bytes))
-    is_read_committed = request.isolation_level == _READ_COMMITTED
+    read = _Read(broker, request, _Reader.of(context, request), is_first)
     for target in targets:
-        _read_target(broker, context, target, read, is_read_committed)
+        _read_target(broker, context, target, read)
     return read
 
 
 def _read_target(
-    broker: Broker,
-    context: RequestContext,
-    target: FetchTarget,
-    read: _Read,
-    is_read_committed: bool,
-    waiter: Waiter | None = None,
+    broker: Broker, context: RequestContext, target: FetchTarget, read: _Read, waiter: Waiter | None = None
 ) -> None:
     data = PartitionData(partition_index=target.partition, high_watermark=-1, records=b"")
-    partition = None
+    watched: Watched | None = None
     try:
-        partition = _locate(broker, context, target)
-        if waiter is not None:
-            waiter.watch(partition)
-        _read_partition(partition, target, data, read, is_read_committed)
+        partition = _locate(broker, context, target, read.reader)
+        if read.reader.follower is None:
+            watched = partition
+            if waiter is not None:
+                waiter.watch(partition)
+            _read_partition(partition, target, data, read)
+        else:
+            watched = partition.leading
+            if waiter is not None and watched is not None:
+                waiter.watch(watched)
+            _read_for_follower(partition, target, data, read, read.reader.follower)
     except ApiError as error:
         data = PartitionData(partition_index=target.partition, error_code=error.code, high_watermark=-1, records=b"")
         read.at_once = True
-    read.answers.append((target, partition, data))
+        if error.code in MISPLACED and context.api_version >= FIRST_FETCH_VERSION:
+            _name_leader(broker, target, data, read)
+    read.answers.append((target, watched, data))
 
 
-def _locate(broker: Broker, context: RequestContext, target: FetchTarget) -> Partition:
-    if isinstance(target.topic, bytes):
-        name = broker.partitions.topic_name(target.topic)
-        if name is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader: _Reader) -> Partition:
+    name = _topic_name(broker, target)
+    if name is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    may = broker.authorizer.is_allowed
+    if reader.follower is None:
+        is_allowed = may(context, Operation.READ, ResourceType.TOPIC, name)
     else:
-        name = target.topic
-    if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, name):
+        is_allowed = may(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not is_allowed:
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = broker.partitions.find(name, target.partition)
     if partition is None:
@@ -228,39 +288,76 @@ def _locate(broker: Broker, context: RequestContext, target: FetchTarget) -> Par
     return partition
 
 
-def _read_partition(
-    partition: Partition, target: FetchTarget, data: PartitionData, read: _Read, is_read_committed: bool
-) -> None:
+def _topic_name(broker: Broker, target: FetchTarget) -> str | None:
+    return broker.partitions.topic_name(target.topic) if isinstance(target.topic, bytes) else target.topic
+
+
+def _read_partition(partition: Partition, target: FetchTarget, data: PartitionData, read: _Read) -> None:
+    reader = read.reader
     partition.check_leader_epoch(target.current_leader_epoch)
+    if not partition.is_leader and not reader.may_read_follower:
+        partition.check_leader()
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
-    if is_read_committed:
+    if reader.is_read_committed:
         data.aborted_transactions = []
     if target.last_fetched_epoch >= 0 and _diverges(partition, target, data):
         read.at_once = True
         return
-    end = data.last_stable_offset if is_read_committed else data.high_watermark
+    end = data.last_stable_offset if reader.is_read_committed else data.high_watermark
     if target.fetch_offset == end and end >= data.log_start_offset:
         return
+    records = _read_records(partition, target, data, read, end)
+    if records is not None and reader.is_read_committed:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in partition.aborted_transactions_in(target.fetch_offset, records)
+        ]
+
+
+def _read_for_follower(
+    partition: Partition, target: FetchTarget, data: PartitionData, read: _Read, follower: int
+) -> None:
+    """The follower's progress counts once it is known that its log agrees with this one."""
+    partition.check_leader_epoch(target.current_leader_epoch)
+    partition.check_leader()
+    leading, log, epoch = partition.leading, partition.log, read.reader.broker_epoch
+    is_epoch_known = target.current_leader_epoch >= 0
+    if leading is None:  # no followers by our image; a newer one may say otherwise
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    progress = leading.progress_of(follower, epoch, is_epoch_known)
+    if target.fetch_offset < log.log_start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)  # also where the logs diverge (KAFKA-12996)
+    if target.last_fetched_epoch >= 0 and _diverges(partition, target, data):
+        read.at_once = True
+    else:
+        _read_records(partition, target, data, read, log.log_end_offset)
+        if read.is_first:
+            leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
+    data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
+    if min(data.high_watermark, target.fetch_offset) > target.high_watermark:
+        read.at_once = True
+
+
+def _read_records(
+    partition: Partition, target: FetchTarget, data: PartitionData, read: _Read, end: int
+) -> FileSlice | None:
     limit = min(target.max_bytes, read.room)
     records = partition.read(target.fetch_offset, max(limit, 0), end, at_least_one=read.size == 0)
-    if records is not None and len(records):
-        data.records = records
-        read.size += len(records)
-        read.room -= len(records)
-        if is_read_committed:
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in partition.aborted_transactions_in(target.fetch_offset, records)
-            ]
+    if records is None or not len(records):
+        return None
+    data.records = records
+    read.size += len(records)
+    read.room -= len(records)
+    return records
 
 
 def _diverges(partition: Partition, target: FetchTarget, data: PartitionData) -> bool:
     """The reader's last epoch ended earlier here than the reader believes (KIP-595): it must cut back first."""
-    epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
-    if epoch == -1:
+    ours = EpochEnd(*partition.end_offset_for_epoch(target.last_fetched_epoch))
+    if ours.epoch == -1:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
-        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    if is_diverging(ours, target.last_fetched_epoch, target.fetch_offset):
+        data.diverging_epoch = EpochEndOffset(epoch=ours.epoch, end_offset=ours.end_offset)
         return True
     return False
 
@@ -270,7 +367,7 @@ def _is_complete(request: FetchRequest, read: _Read, plan: FetchPlan) -> bool:
 
 
 def _watch(request: FetchRequest, read: _Read, timeout_ms: int) -> asyncio.Future[None]:
-    watched = [partition for _, partition, _ in read.answers if partition is not None]
+    watched = [each for _, each, _ in read.answers if each is not None]
     return Waiter(request.min_bytes - read.size).wait(watched, timeout_ms)
 
 
@@ -280,7 +377,7 @@ async def _wait(
     deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
     while True:
         await woken
-        read = _read(broker, context, request, plan.targets)
+        read = _read(broker, context, request, plan.targets, is_first=False)
         left_ms = deadline_ms - broker.clock.monotonic_ms()
         if _is_complete(request, read, plan):
             break
@@ -288,7 +385,7 @@ async def _wait(
             broker.metrics.purgatory.count_expired("Fetch")
             break
         woken = _watch(request, read, left_ms)
-    return _respond(plan, read)
+    return _respond(broker, context, plan, read)
 
 
 # ---------------------------------------------------------------------------- answering
@@ -296,23 +393,38 @@ async def _wait(
 _Topics = dict[TopicId | str, FetchableTopicResponse]
 
 
-def _respond(plan: FetchPlan, read: _Read) -> FetchResponse:
+def _respond(broker: Broker, context: RequestContext, plan: FetchPlan, read: _Read) -> FetchResponse:
     topics: _Topics = {}
-    for target, partition, data in read.answers:
-        _add_answer(plan, topics, target, partition, data)
-    return _response(plan, topics)
+    for target, watched, data in read.answers:
+        _add_answer(plan, topics, target, watched, data)
+    return _response(broker, context, plan, read, topics)
 
 
-def _response(plan: FetchPlan, topics: _Topics) -> FetchResponse:
-    return FetchResponse(session_id=plan.session.id if plan.session else NO_SESSION, responses=list(topics.values()))
+def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: _Read, topics: _Topics) -> FetchResponse:
+    response = FetchResponse(
+        session_id=plan.session.id if plan.session else NO_SESSION, responses=list(topics.values())
+    )
+    if read.leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in leader_nodes(broker, context.listener, read.leaders)
+        ]
+    return response
+
+
+def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read: _Read) -> None:
+    leader = current_leader(broker, _topic_name(broker, target) or "", target.partition)
+    if leader is not None:
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+        read.leaders.append(leader[0])
 
 
 def _add_answer(
-    plan: FetchPlan, topics: _Topics, target: FetchTarget, partition: Partition | None, data: PartitionData
+    plan: FetchPlan, topics: _Topics, target: FetchTarget, watched: Watched | None, data: PartitionData
 ) -> None:
     size = len(data.records or b"")
-    if partition is not None:
-        metrics = partition.metrics
+    if isinstance(watched, Partition):
+        metrics = watched.metrics
         metrics.fetch_requests += 1
         metrics.failed_fetch_requests += data.error_code != 0
         metrics.bytes_out += size

@@ -49,6 +49,7 @@ _SINCE = {
     _EARLIEST_PENDING_UPLOAD: 11,
 }
 _NEVER = 32767
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _READ_COMMITTED = 1
 _HIGH_WATERMARK = -1  # DeleteRecords: "everything"
 
@@ -114,7 +115,10 @@ def _answer_offset(
         if is_repeated:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition_index)
-        _list_offset(partition, asked, answer, context.api_version, request.isolation_level == _READ_COMMITTED)
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        partition.check_leader()
+        follower = request.replica_id if partition.is_follower(request.replica_id) else None
+        _list_offset(partition, asked, answer, context.api_version, request.isolation_level, follower)
     except ApiError as error:
         answer.error_code = error.code
     return answer
@@ -125,16 +129,26 @@ def _list_offset(
     asked: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
     version: int,
-    is_read_committed: bool,
+    isolation_level: int,
+    follower: int | None,
 ) -> None:
-    partition.check_leader_epoch(asked.current_leader_epoch)
+    """A follower is told the end of the log. All others are told what they may read, and are told to wait as long as a
+    new leader does not know how far that is (KIP-207).
+    """
     if not partition.is_online:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    end = partition.readable_end(is_read_committed)
+    is_end_unknown = follower is None and partition.is_watermark_behind_epoch
+    end = (
+        partition.log.log_end_offset
+        if follower is not None
+        else partition.readable_end(isolation_level == _READ_COMMITTED)
+    )
     timestamp = asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == _LATEST:
+        if is_end_unknown:
+            raise _end_unknown(version)
         answer.offset, answer.leader_epoch = end, partition.state.leader_epoch
     elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset, answer.leader_epoch = partition.earliest()
@@ -145,6 +159,13 @@ def _list_offset(
         record = partition.find_max_timestamp() if is_newest else partition.find_by_timestamp(timestamp)
         if record is not None and (record.offset < end or is_newest):
             answer.offset, answer.timestamp, answer.leader_epoch = record.offset, record.timestamp, record.leader_epoch
+        elif record is not None and is_end_unknown:
+            raise _end_unknown(version)
+
+
+def _end_unknown(version: int) -> ApiError:
+    is_known = version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+    return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 # ---------------------------------------------------------------------------- OffsetForLeaderEpoch
@@ -169,6 +190,7 @@ def _epoch_end(broker: Broker, context: RequestContext, topic: str, asked: Offse
     try:
         partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
+        partition.check_leader()
         answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except ApiError as error:
         answer.error_code = error.code
@@ -200,6 +222,7 @@ def _delete_before(
         partition = _find(broker, context, Operation.DELETE, topic, asked.partition_index)
         if broker.partitions.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partition.check_leader()
         offset = None if asked.offset == _HIGH_WATERMARK else asked.offset
         answer.low_watermark = partition.delete_records_before(offset)
     except ApiError as error:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Iterator
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
@@ -27,6 +28,8 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Buffer
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -34,6 +37,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from penstock.replication.in_sync import ALL_REPLICAS
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ZSTD = 7
@@ -71,7 +75,8 @@ def produce(
 
     Version 7 is the first that may carry zstd. Version 11 is the first whose clients know TRANSACTION_ABORTABLE. From
     version 12 on a write adds its partition to the transaction. From version 13 on topics have ids instead of names.
-    With acks=0 there is no response, and a failure closes the connection.
+    With acks=0 there is no response, and a failure closes the connection. With acks=all the response waits until all
+    in-sync replicas have the records. From version 10 on a refusal names the partition's leader (KIP-951).
 
     Costs about 14 us for one partition of one topic, half of them in the log. Nothing per record, nothing per byte
     but CRC and write. The common shape takes a shortcut past decoder and encoder: `produce_single`. Bench: produce.
@@ -82,7 +87,7 @@ def produce(
     if count > _PIECE:
         return _produce_in_pieces(broker, context, request)
     if request.transactional_id is None:
-        return _append_all(_Job(broker, context, request.acks, None, broker.clock.now_ms()), request)
+        return _append_all(_Job(broker, context, request, None), request)
     return _produce_in_transaction(broker, context, request, request.transactional_id)
 
 
@@ -99,7 +104,7 @@ async def _produce_in_pieces(
                 responses[-1].partition_responses += topic.partition_responses
             else:
                 responses.append(topic)
-    return None if request.acks == 0 else ProduceResponse(responses=responses)
+    return None if request.acks == 0 else name_leaders(broker, context, ProduceResponse(responses=responses))
 
 
 def _pieces(request: ProduceRequest) -> Iterator[ProduceRequest]:
@@ -128,7 +133,9 @@ def _append_all(job: _Job, request: ProduceRequest) -> ProduceResponse | Awaitab
         if job.failed:  # the only sign that a client without acknowledgements can see
             raise UnanswerableError("produce without acks", "a produce request with acks=0 failed")
         return None
-    return _respond_after_flush(job, response) if job.to_flush else response
+    if job.to_flush or job.to_replicate:
+        return _respond_when_safe(job, response)
+    return name_leaders(job.broker, job.context, response) if job.failed else response
 
 
 class _Job:
@@ -142,7 +149,9 @@ class _Job:
         "failed",
         "now_ms",
         "refusals",
+        "timeout_ms",
         "to_flush",
+        "to_replicate",
         "transaction_version",
     )
 
@@ -150,20 +159,22 @@ class _Job:
         self,
         broker: Broker,
         context: RequestContext,
-        acks: int,
+        request: ProduceRequest,
         refusals: Refusals | None,
-        now_ms: int,
         transaction_version: int = 0,
     ) -> None:
         self.broker = broker
         self.context = context
-        self.acks = acks
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
         # Partitions that this producer's transaction may not write to; None for a request without transactional id.
         self.refusals = refusals
-        self.now_ms = now_ms
+        self.now_ms = broker.clock.now_ms()
         self.transaction_version = transaction_version
         self.appended: list[tuple[Partition, PartitionProduceResponse]] = []
         self.to_flush: list[Partition] = []  # must be on the disk before the answers go out
+        # What must be on all in-sync replicas before.
+        self.to_replicate: list[tuple[Partition, PartitionProduceResponse, Awaitable[ErrorCode]]] = []
         self.failed = False
 
 
@@ -181,7 +192,7 @@ def _produce_in_transaction(
 
 def _transactional_job(broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Refusals) -> _Job:
     version = _ADDING_TRANSACTION_VERSION if context.api_version >= _FIRST_VERSION_THAT_ADDS else 0
-    return _Job(broker, context, request.acks, refusals, broker.clock.now_ms(), version)
+    return _Job(broker, context, request, refusals, version)
 
 
 async def _append_when_admitted(
@@ -206,7 +217,7 @@ def _admit(
             if records is None or len(records) < HEADER_SIZE or not records[FLAGS_POSITION] & TRANSACTIONAL_FLAG:
                 continue
             partition = broker.partitions.find(name, data.index)
-            if partition is not None and partition.state.leader == broker.node_id:  # else the append refuses it
+            if partition is not None and partition.is_leader:  # else the append refuses it
                 header = read_header(records)
                 producers[TopicPartition(name, data.index)] = header.producer_id, header.producer_epoch
     if not producers:
@@ -261,7 +272,8 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     if partition is None:
         job.failed = True
         job.broker.metrics.topics.overflow.failed_produce_requests += 1
-        return _error(data.index, job.broker.partitions.why_missing(topic, data.index))
+        code = job.broker.partitions.why_missing(topic, data.index)
+        return _name_leader(job.broker, topic, _error(data.index, code))
     metrics = partition.metrics
     metrics.produce_requests += 1
     try:
@@ -271,7 +283,7 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
         result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:
         job.failed = True
-        return refuse_append(partition, data.index, error, data.records or b"")
+        return refuse_append(job.broker, partition, data.index, error, data.records or b"")
     metrics.bytes_in += len(records)
     metrics.messages_in += result.last_offset - result.base_offset + 1
     answer = PartitionProduceResponse(
@@ -283,6 +295,11 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     job.appended.append((partition, answer))
     if result.must_flush:
         job.to_flush.append(partition)
+    if partition.leading is not None and job.acks == ALL_REPLICAS:
+        end_offset = result.last_offset + 1
+        if not partition.is_replicated(end_offset):
+            waiting = partition.wait_until_replicated(end_offset, job.timeout_ms)
+            job.to_replicate.append((partition, answer, waiting))
     return answer
 
 
@@ -329,7 +346,9 @@ def _count_failure(metrics: TopicMetrics, error: ApiError, records: Buffer) -> N
     metrics.no_key_compacted_records += len(error.record_errors)
 
 
-def refuse_append(partition: Partition, index: int, error: ApiError, records: Buffer) -> PartitionProduceResponse:
+def refuse_append(
+    broker: Broker, partition: Partition, index: int, error: ApiError, records: Buffer
+) -> PartitionProduceResponse:
     """Counts an append that the partition refused, and answers it."""
     _count_failure(partition.metrics, error, records)
     answer = _error(index, error.code, error.message)
@@ -338,7 +357,7 @@ def refuse_append(partition: Partition, index: int, error: ApiError, records: Bu
         BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=text)
         for record, text in error.record_errors
     ]
-    return answer
+    return _name_leader(broker, partition.topic_partition.topic, answer)
 
 
 def _error(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
@@ -350,15 +369,53 @@ def _error(index: int, code: ErrorCode, message: str | None = None) -> Partition
 # ----------------------------------------------------------------------------------------------- responses
 
 
-async def _respond_after_flush(job: _Job, response: ProduceResponse) -> ProduceResponse:
-    """flush.messages was reached: the acknowledgement waits until what was appended is on the disk. A batch that the
-    disk may have lost is answered like one that could not be written: without an offset.
+async def _respond_when_safe(job: _Job, response: ProduceResponse) -> ProduceResponse:
+    """The acknowledgement waits until what was appended is on the disk, where flush.messages was reached, and on all
+    in-sync replicas, with acks=all. A batch that the disk may have lost is answered like one that could not be written:
+    without an offset.
     """
-    not_durable = frozenset(await job.broker.flusher.flush(job.to_flush))
-    lost = {id(answer) for partition, answer in job.appended if partition in not_durable}
-    for topic in response.responses if lost else ():
-        topic.partition_responses = [
-            _error(answer.index, ErrorCode.KAFKA_STORAGE_ERROR) if id(answer) in lost else answer
-            for answer in topic.partition_responses
+    broker = job.broker
+    if job.to_flush:
+        not_durable = frozenset(await broker.flusher.flush(job.to_flush))
+        for partition, answer in job.appended if not_durable else ():
+            if partition in not_durable:
+                _fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
+    for partition, answer, waiting in job.to_replicate:
+        code = await waiting
+        if code and not answer.error_code:
+            _fail(answer, code)
+            _name_leader(broker, partition.topic_partition.topic, answer)
+            partition.metrics.failed_produce_requests += 1
+    return name_leaders(broker, job.context, response)
+
+
+def _fail(answer: PartitionProduceResponse, code: ErrorCode) -> None:
+    answer.error_code, answer.base_offset, answer.log_start_offset = code, -1, -1
+    answer.log_append_time_ms = -1
+
+
+# ----------------------------------------------------------------------------------------------- leaders
+
+
+def _name_leader(broker: Broker, topic: str, answer: PartitionProduceResponse) -> PartitionProduceResponse:
+    if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        leader = current_leader(broker, topic, answer.index)
+        if leader is not None:
+            answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+    return answer
+
+
+def name_leaders(broker: Broker, context: RequestContext, response: ProduceResponse) -> ProduceResponse:
+    """Where to find the leaders that the answers name."""
+    leaders = [
+        answer.current_leader.leader_id
+        for topic in response.responses
+        for answer in topic.partition_responses
+        if answer.current_leader is not None
+    ]
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in leader_nodes(broker, context.listener, leaders)
         ]
     return response

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.handlers.produce import SPECIAL_FLAGS, refuse_append
+from penstock.broker.handlers.produce import SPECIAL_FLAGS, name_leaders, refuse_append
 from penstock.broker.session import RequestContext
 from penstock.protocol.batch import FLAGS_POSITION, HEADER_SIZE, read_batch_size
 from penstock.protocol.errors import ApiError
 from penstock.protocol.message import Buffer
 from penstock.protocol.messages.produce import ProduceResponse, TopicProduceResponse
 from penstock.protocol.single_produce import LAST_VERSION, AnswerTemplate, parse_single_produce
+from penstock.replication.in_sync import ALL_REPLICAS
 
 _WAITED_FOR = (-1, 1)
 _WRITE, _TOPIC = Operation.WRITE, ResourceType.TOPIC  # looking a member of an enum up costs as much as a call
@@ -39,6 +40,8 @@ def produce_single(
     partition = broker.partitions.find(topic, index)
     if partition is None or partition.is_internal or partition.may_wait_for_flush or acks not in _WAITED_FOR:
         return None
+    if partition.leading is not None and acks == ALL_REPLICAS:
+        return None  # it has to wait for its followers
     size = len(records)
     if size < HEADER_SIZE or records[FLAGS_POSITION] & SPECIAL_FLAGS or read_batch_size(records) != size:
         return None
@@ -51,8 +54,9 @@ def produce_single(
             records, acks, broker.clock.now_ms()
         )
     except ApiError as error:
-        answer = refuse_append(partition, index, error, records)
-        return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
+        answer = refuse_append(broker, partition, index, error, records)
+        response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
+        return name_leaders(broker, context, response)
     metrics.bytes_in += size
     metrics.messages_in += last_offset - base_offset + 1
     template = partition.produce_answers.get(version)

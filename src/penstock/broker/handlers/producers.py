@@ -82,6 +82,7 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if partition is None:
             raise ApiError(broker.partitions.why_missing(topic, index))
+        partition.check_leader()
     except ApiError as error:
         answer.error_code, answer.error_message = error.code, describe(error.code)
         return answer

@@ -1,10 +1,19 @@
-"""One partition this broker leads: its log, its place in the cluster, and who waits for it."""
+"""One partition this broker hosts: its log, its place in the cluster, and who waits for it.
+
+Rules:
+- The state of the image says who leads. A leader notes the begin of its epoch in the log before it writes.
+- A partition with one replica is replicated as soon as a record is in its log. With several replicas the leader keeps
+  what it knows of them in `leading`. A follower has none: its high watermark comes from its leader.
+- States come from images and from the controller's answers to in-sync changes. An older one changes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Iterable
 from pathlib import Path
 
+from penstock.broker.partitions.leading import LeaderContext, Leading
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import PartitionState
 from penstock.core.internal_topics import INTERNAL_TOPICS
@@ -18,21 +27,95 @@ from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
-from penstock.replication.in_sync import can_append
+from penstock.replication.in_sync import ALL_REPLICAS
+
+_MARKER_SIZE = 78  # bytes of a transaction's end marker, for fetches that wait for bytes
 
 
 class Partition:
-    __slots__ = ("is_internal", "log", "metrics", "produce_answers", "state", "topic_id", "topic_partition", "waiters")
+    __slots__ = (
+        "_context",
+        "is_internal",
+        "is_leader",
+        "leading",
+        "log",
+        "metrics",
+        "produce_answers",
+        "state",
+        "topic_id",
+        "topic_partition",
+        "waiters",
+    )
 
-    def __init__(self, log: PartitionLog, topic_id: TopicId, state: PartitionState, metrics: TopicMetrics) -> None:
+    def __init__(
+        self, log: PartitionLog, topic_id: TopicId, state: PartitionState, metrics: TopicMetrics, context: LeaderContext
+    ) -> None:
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
         self.is_internal = log.topic_partition.topic in INTERNAL_TOPICS
         self.topic_id = topic_id
         self.state = state
         self.metrics = metrics
-        self.waiters: set[Waiter] = set()
+        self.is_leader = False
+        self.leading: Leading | None = None  # of a leader with followers
+        self.waiters: set[Waiter] = set()  # fetches of consumers
+        self._context = context
         self.produce_answers: dict[int, AnswerTemplate] = {}  # by version; made at the first use
+        self._take_role()
+
+    # -------------------------------------------------------------------------------------------- leadership
+
+    def adopt(self, state: PartitionState) -> None:
+        """A newer state takes effect. The role may change, and whoever waits for the old one looks again."""
+        if state.partition_epoch < self.state.partition_epoch or state.leader_epoch < self.state.leader_epoch:
+            return
+        if state != self.state:
+            self.state = state
+            self._take_role()
+
+    def _take_role(self) -> None:
+        state = self.state
+        if state.leader != self._context.node_id:
+            self._stop_leading()
+        elif len(state.replicas) == 1:
+            self.is_leader = True
+            self.log.advance_high_watermark_to_end()
+            leading, self.leading = self.leading, None
+            if leading is not None:  # its followers were taken away
+                leading.acknowledgements.release(self.log.high_watermark, ErrorCode.NONE)
+                leading.resign()
+                self.wake_all()
+        else:
+            self.is_leader = True
+            if self.leading is None:
+                self.leading = Leading(self.log, state, self._context, self.wake_all)
+            else:
+                self.leading.follow(state)
+
+    def _stop_leading(self) -> None:
+        was_leader, self.is_leader = self.is_leader, False
+        leading, self.leading = self.leading, None
+        if leading is not None:
+            leading.resign()
+        if was_leader:
+            self.log.end_epoch()
+            self.wake_all()
+
+    def suspend(self) -> None:
+        """The lease is over: this broker does not lead until `resume` or a newer state says so."""
+        self._stop_leading()
+
+    def resume(self) -> None:
+        if not self.is_leader:
+            self._take_role()
+
+    def is_follower(self, node_id: int) -> bool:
+        """Whether another broker follows this one here."""
+        return self.leading is not None and node_id in self.leading.followers
+
+    def check_leader(self) -> None:
+        if not self.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # -------------------------------------------------------------------------------------------- facts
 
@@ -68,20 +151,28 @@ class Partition:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> AppendResult:
+        """Costs 0.4 us beside the log's part where there is one replica. Bench: produce, and one record at a time."""
         _, _, isr, _, leader_epoch, _, _, _ = self.state
-        in_sync_count, log = len(isr), self.log
-        if not can_append(in_sync_count, log.settings.min_insync_replicas, acks):
-            raise ApiError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {in_sync_count} in-sync replicas, "
-                f"min.insync.replicas is {log.settings.min_insync_replicas}",
-            )
+        log = self.log
+        if not self.is_leader or (acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas):
+            raise self._refusal()
         result = log.append_as_leader(records, leader_epoch, now_ms, origin, transaction_version)
-        if in_sync_count == 1:
+        if self.leading is None:
             log.advance_high_watermark_to_end()
             if self.waiters:
                 self.notify(len(records))
+        else:
+            self.leading.appended(len(records))
         return result
+
+    def _refusal(self) -> ApiError:
+        if not self.is_leader:
+            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return ApiError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{self.topic_partition} has {len(self.state.isr)} in-sync replicas, "
+            f"min.insync.replicas is {self.log.settings.min_insync_replicas}",
+        )
 
     def append_end_marker(
         self,
@@ -93,14 +184,59 @@ class Partition:
         transaction_version: int = 0,
     ) -> AppendResult:
         """Ends a transaction here. Readers of committed records get what waited for it, so all of them look again."""
-        state, log = self.state, self.log
+        self.check_leader()
+        epoch, log = self.state.leader_epoch, self.log
         result = log.append_end_marker(
-            producer_id, producer_epoch, coordinator_epoch, is_commit, state.leader_epoch, now_ms, transaction_version
+            producer_id, producer_epoch, coordinator_epoch, is_commit, epoch, now_ms, transaction_version
         )
-        if len(state.isr) == 1:
+        if self.leading is None:
             log.advance_high_watermark_to_end()
             self.wake_all()
+        else:
+            self.leading.appended(_MARKER_SIZE)
         return result
+
+    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult:
+        """What the leader sent. Consumers see it when the high watermark has reached it."""
+        assert not self.is_leader, f"{self.topic_partition} is led by this broker"
+        return self.log.append_as_follower(records, now_ms)
+
+    def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """The leader's offsets, as far as this log has come."""
+        log = self.log
+        before = log.high_watermark
+        log.advance_high_watermark(high_watermark)
+        log.follow_log_start(log_start_offset)
+        if self.waiters and log.high_watermark != before:
+            self.wake_all()
+
+    # -------------------------------------------------------------------------------------------- replication
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    def is_replicated(self, end_offset: int) -> bool:
+        """Whether a writer with acks=all need not wait for records below `end_offset`: with one replica, never."""
+        leading = self.leading
+        return self.is_leader if leading is None else leading.judge(end_offset) is ErrorCode.NONE
+
+    def wait_until_replicated(self, end_offset: int, timeout_ms: int) -> Awaitable[ErrorCode]:
+        """NONE when the high watermark has reached `end_offset` and the in-sync set is large enough. Otherwise
+        NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND or REQUEST_TIMED_OUT; the records may stay all the
+        same.
+        """
+        leading = self.leading
+        code: ErrorCode | None
+        if leading is None:
+            code = ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            code = leading.judge(end_offset)
+            if code is None:
+                return leading.wait(end_offset, timeout_ms)
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        done.set_result(code)
+        return done
 
     def notify(self, size: int) -> None:
         for waiter in tuple(self.waiters):
@@ -121,8 +257,12 @@ class Partition:
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet."""
-        if leader_epoch == self.state.leader_epoch:
-            return leader_epoch, self.log.log_end_offset
+        epoch = self.state.leader_epoch
+        if self.is_leader:
+            if leader_epoch == epoch:
+                return leader_epoch, self.log.log_end_offset
+            if self.log.epochs.latest < leader_epoch < epoch:
+                self.log.begin_epoch(epoch)  # who asks has an epoch that ended without records
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
     # -------------------------------------------------------------------------------------------- reading
@@ -130,6 +270,12 @@ class Partition:
     def offsets(self) -> tuple[int, int, int]:
         """(high watermark, last stable offset, log start offset), as a fetch tells them."""
         return self.log.offsets()
+
+    @property
+    def is_watermark_behind_epoch(self) -> bool:
+        """A new leader does not know yet how far its predecessor's watermark was (KIP-207)."""
+        leading = self.leading
+        return leading is not None and self.log.high_watermark < leading.epoch_start
 
     def readable_end(self, is_read_committed: bool) -> int:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 
+from penstock.broker.partitions.leading import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.slices import pieces
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, TopicImage
@@ -36,6 +37,7 @@ _RENAMED_PER_STEP = 100
 # Topics and partitions that are taken out of service, or that get new settings, in one turn of the loop: up to 2 ms,
 # since reading the settings of a topic takes 30 us.
 _CHANGED_PER_STEP = 50
+DEFAULT_LAG_MAX_MS = 30_000  # replica.lag.time.max.ms
 
 
 class Partitions:
@@ -46,8 +48,11 @@ class Partitions:
         settings_for: Callable[[TopicImage], LogSettings],
         metrics: TopicCounters,
         clock: Clock,
+        lag_max_ms: int = DEFAULT_LAG_MAX_MS,
     ) -> None:
         self._node_id = node_id
+        self.context = LeaderContext(node_id, clock, lag_max_ms)
+        self.image: MetadataImage | None = None  # the newest that has taken effect
         self._directories = directories
         self._read_settings = settings_for
         self._metrics = metrics
@@ -77,8 +82,18 @@ class Partitions:
 
     def why_missing(self, topic: str, partition: int) -> ErrorCode:
         """What to say of a partition that `find` does not find."""
-        is_ours = (topic, partition) in self._without_log
-        return ErrorCode.KAFKA_STORAGE_ERROR if is_ours else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if (topic, partition) in self._without_log:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.state_of(topic, partition) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is on other brokers (KAFKA-10223)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def state_of(self, topic: str, partition: int) -> PartitionState | None:
+        """Of any partition of the cluster: who leads it, as far as this broker knows."""
+        found = self._partitions.get((topic, partition))
+        if found is not None:
+            return found.state
+        return None if self.image is None else self.image.partition(topic, partition)
 
     @property
     def settings_in_use(self) -> Collection[LogSettings]:
@@ -205,6 +220,8 @@ class Partitions:
         offline. Costs 0.2 us for each partition that `prepare` has made or that is deleted. `settle` must follow.
         """
         delta = self._prepared_delta or ImageDelta.between(old, new)
+        self.image = new
+        self.context.brokers = new.brokers
         is_start, self._is_started = not self._is_started, True
         self._retiring = chain(self._retiring, self._retire([self._remove_topic(topic) for topic in delta.deleted]))
         # The logs of a topic that is made anew have the names of those that go.
@@ -258,13 +275,22 @@ class Partitions:
             now_ms = self._clock.now_ms()
             yield
             for partition in filter(None, partitions):
-                try:
-                    self._directories.retire(partition.topic_partition, now_ms)
-                    if partition.waiters:
-                        partition.wake_all()
-                except Exception:  # the others must go nevertheless
-                    logger.exception("taking %s out of service failed", partition.topic_partition)
+                self._retire_partition(partition, now_ms)
                 yield
+
+    def _retire_moved(self, partition: Partition) -> Iterator[None]:
+        self._retire_partition(partition, self._clock.now_ms())
+        yield
+
+    def _retire_partition(self, partition: Partition, now_ms: int) -> None:
+        try:
+            self._directories.retire(partition.topic_partition, now_ms)
+            if partition.leading is not None:
+                partition.leading.resign()
+            if partition.waiters:
+                partition.wake_all()
+        except Exception:  # the others must go nevertheless
+            logger.exception("taking %s out of service failed", partition.topic_partition)
 
     def _configure(self, topics: Iterable[TopicImage]) -> Iterator[None]:
         for topic in topics:
@@ -284,10 +310,14 @@ class Partitions:
         """Partitions from the index `first_fresh` on never had a log."""
         self._names[topic.topic_id] = topic.name
         for state in topic.partitions:
-            if self._node_id not in state.replicas:
-                continue
             topic_partition = TopicPartition(topic.name, state.partition)
             partition = self._partitions.get(topic_partition)
+            if self._node_id not in state.replicas:
+                if partition is not None:  # moved to other brokers
+                    partition.adopt(state)
+                    del self._partitions[topic_partition]
+                    self._retiring = chain(self._retiring, self._retire_moved(partition))
+                continue
             if partition is None:
                 if topic_partition in self._tried_again:
                     continue  # in vain, in a thread
@@ -297,7 +327,7 @@ class Partitions:
                     continue
                 self._without_log.discard(topic_partition)
                 self._partitions[topic_partition] = partition
-            partition.state = state
+            partition.adopt(state)
             if partition.log.settings is not settings:
                 partition.log.update_settings(settings)
 
@@ -317,8 +347,7 @@ class Partitions:
         except (ApiError, OSError) as error:
             logger.error("%s is offline: %s", topic_partition, error)
             return None
-        log.advance_high_watermark(log.log_end_offset if len(state.isr) == 1 else log.high_watermark)
-        return Partition(log, topic.topic_id, state, self._metrics.get(topic.name))
+        return Partition(log, topic.topic_id, state, self._metrics.get(topic.name), self.context)
 
     def _open_log(
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings, *, is_fresh: bool

@@ -13,7 +13,7 @@ from penstock.log.state.replay import rebuild_producer_state
 def truncate_log(contents: LogContents, offset: int, now_ms: int) -> None:
     """Forget everything at and past `offset`, which lies before the end of the log."""
     if offset < contents.segments.first.base_offset:
-        _start_over(contents, offset, now_ms)
+        start_over(contents, offset, now_ms)
     else:
         _cut(contents, offset, now_ms)
 
@@ -33,14 +33,16 @@ def _cut(contents: LogContents, offset: int, now_ms: int) -> None:
     _note_new_end(contents, end_offset, now_ms)
 
 
-def _start_over(contents: LogContents, offset: int, now_ms: int) -> None:
+def start_over(contents: LogContents, offset: int, now_ms: int) -> None:
+    """Forget everything: the log is empty, and its next offset is `offset`, wherever it was."""
     segments = contents.segments
     for segment in segments:
         segment.remove_files()
     contents.aborted.forget([segment.base_offset for segment in segments])
     segments.replace_all([contents.create_segment(offset, now_ms)])
-    contents.log_start_offset = offset
+    contents.log_start_offset = contents.high_watermark = offset
     contents.snapshots.remove_after(-1)
+    contents.epoch_file.truncate_from_end(0)
     _note_new_end(contents, offset, now_ms)
 
 

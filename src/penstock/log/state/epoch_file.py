@@ -61,6 +61,11 @@ class EpochFile:
             self.write(EpochWrite(self.epochs.encode(), self._change_count, is_first=False))
             self.is_current = True
 
+    def forget_empty(self, end_offset: int) -> None:
+        """Epochs without records, which begin at the end of the log. The next flush writes the file."""
+        if self.epochs.truncate_from_end(end_offset):
+            self._note_change()
+
     def _note_change(self) -> None:
         self._change_count += 1
         self.is_current = False

@@ -1,0 +1,213 @@
+"""What a leader keeps of a partition with several replicas: its followers, the in-sync set, and who waits for them.
+
+A partition with one replica has none of this.
+
+Rules:
+- The high watermark is computed anew after a follower's fetch, after a change of the in-sync set, and after an append
+  while the leader is alone in its set. The rules themselves are in `penstock.replication`.
+- One change of the in-sync set is under way at a time. Until the controller has answered, the old set and the new one
+  both count: `maximal_isr`.
+- A follower's fetch waits for appends, and for a high watermark that the follower does not know. A consumer's fetch
+  waits for the high watermark alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from penstock.broker.partitions.acknowledgements import Acknowledgements
+from penstock.broker.partitions.waiting import Waiter
+from penstock.cluster.image import BrokerRegistration, PartitionState
+from penstock.core.clock import Clock
+from penstock.log.partition_log import PartitionLog
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.high_watermark import decide_high_watermark, is_frozen
+from penstock.replication.in_sync import decide_acknowledgement, find_lagging, may_join
+from penstock.replication.progress import NO_BROKER_EPOCH, FollowerProgress
+
+
+class LeaderContext:
+    """What all partitions of a broker share: who the broker is, the time, and which brokers are registered."""
+
+    __slots__ = ("brokers", "clock", "lag_max_ms", "node_id")
+
+    def __init__(self, node_id: int, clock: Clock, lag_max_ms: int) -> None:
+        self.node_id = node_id
+        self.clock = clock
+        self.lag_max_ms = lag_max_ms
+        self.brokers: Mapping[int, BrokerRegistration] = {}  # of the newest image
+
+    def is_eligible(self, node_id: int, broker_epoch: int) -> bool:
+        """Whether the broker that fetches is the registered one and goes on: only then it may join an in-sync set."""
+        registration = self.brokers.get(node_id)
+        return (
+            registration is not None
+            and not registration.is_stopping
+            and broker_epoch in (registration.epoch, NO_BROKER_EPOCH)
+        )
+
+
+class Leading:
+    __slots__ = (
+        "_context",
+        "_log",
+        "_wake_readers",
+        "acknowledgements",
+        "candidates",
+        "epoch_start",
+        "followers",
+        "maximal_isr",
+        "noticed",
+        "state",
+        "waiters",
+    )
+
+    def __init__(
+        self, log: PartitionLog, state: PartitionState, context: LeaderContext, wake_readers: Callable[[], None]
+    ) -> None:
+        """`wake_readers` is called when the high watermark has risen."""
+        self._log = log
+        self._context = context
+        self._wake_readers = wake_readers
+        self.state = state
+        self.epoch_start = log.begin_epoch(state.leader_epoch)
+        self.maximal_isr = frozenset(state.isr)
+        self.followers: dict[int, FollowerProgress] = {}
+        self.waiters: set[Waiter] = set()  # fetches of followers
+        self.acknowledgements = Acknowledgements()
+        # Followers that may join. Whoever maintains the in-sync sets hears of the first by `noticed`.
+        self.candidates: dict[int, None] = {}
+        self.noticed: Callable[[], None] | None = None
+        self._meet(state)
+        self.raise_high_watermark()
+
+    # -------------------------------------------------------------------------------------------- the image
+
+    def follow(self, state: PartitionState) -> None:
+        """A newer state in which this broker leads, too: the set is what it says, and no change is under way."""
+        if state.leader_epoch != self.state.leader_epoch:
+            self.epoch_start = self._log.begin_epoch(state.leader_epoch)
+            now_ms, end = self._context.clock.monotonic_ms(), self._log.log_end_offset
+            for node_id, progress in self.followers.items():
+                progress.begin_epoch(node_id in state.isr, end, now_ms)
+        self.state = state
+        self.maximal_isr = frozenset(state.isr)
+        self.candidates.clear()
+        self._meet(state)
+        self.raise_high_watermark()
+        for waiter in tuple(self.waiters):  # epoch or replicas may be others
+            waiter.wake()
+
+    def _meet(self, state: PartitionState) -> None:
+        now_ms = self._context.clock.monotonic_ms()
+        for node_id in state.replicas:
+            if node_id != self._context.node_id and node_id not in self.followers:
+                self.followers[node_id] = FollowerProgress(node_id in state.isr, now_ms)
+        for node_id in [each for each in self.followers if each not in state.replicas]:
+            del self.followers[node_id]
+
+    def resign(self) -> None:
+        """Somebody else leads, or nobody: whoever waits looks for the new leader."""
+        self.acknowledgements.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for waiter in tuple(self.waiters):
+            waiter.wake()
+
+    # -------------------------------------------------------------------------------------------- appends and fetches
+
+    def appended(self, size: int) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.arrived(size)
+        if len(self.maximal_isr) == 1:
+            self.raise_high_watermark()
+
+    def progress_of(self, node_id: int, broker_epoch: int, is_epoch_known: bool) -> FollowerProgress:
+        """Of a follower that fetches; ApiError where its fetch counts for nothing. Whoever knows our epoch and is no
+        replica by our image has a newer one (Kafka's `followerReplicaOrThrow`).
+        """
+        progress = self.followers.get(node_id)
+        if progress is None or node_id not in self._context.brokers:
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if progress.is_outdated(broker_epoch):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has started anew meanwhile")
+        return progress
+
+    def note_fetch(
+        self, node_id: int, progress: FollowerProgress, fetch_offset: int, log_start_offset: int, broker_epoch: int
+    ) -> None:
+        log = self._log
+        has_moved = fetch_offset != progress.log_end_offset
+        now_ms = self._context.clock.monotonic_ms()
+        progress.note_fetch(fetch_offset, log_start_offset, log.log_end_offset, now_ms, broker_epoch)
+        if has_moved:
+            self.raise_high_watermark()
+        if node_id not in self.maximal_isr and self.may_join(node_id):
+            self.candidates[node_id] = None
+            if self.noticed is not None:
+                self.noticed()
+
+    # -------------------------------------------------------------------------------------------- the high watermark
+
+    def raise_high_watermark(self) -> None:
+        log, state = self._log, self.state
+        if is_frozen(len(state.isr), log.settings.min_insync_replicas, len(state.replicas)):
+            return
+        end, maximal_isr = log.log_end_offset, self.maximal_isr
+        ends = [
+            progress.log_end_offset
+            for node_id, progress in self.followers.items()
+            if progress.log_end_offset < end and (node_id in maximal_isr or self._is_joining(node_id, progress, end))
+        ]
+        high_watermark = decide_high_watermark(log.high_watermark, end, ends)
+        if high_watermark > log.high_watermark:
+            log.advance_high_watermark(high_watermark)
+            self._wake_readers()
+            for waiter in tuple(self.waiters):
+                waiter.wake()
+        if self.acknowledgements:
+            self._acknowledge()
+
+    def _is_joining(self, node_id: int, progress: FollowerProgress, end: int) -> bool:
+        """A follower outside of the set that keeps up: the watermark waits, so that it can join."""
+        context = self._context
+        return progress.is_caught_up(end, context.clock.monotonic_ms(), context.lag_max_ms) and context.is_eligible(
+            node_id, progress.broker_epoch
+        )
+
+    def _acknowledge(self) -> None:
+        code = self.judge(self._log.high_watermark)
+        if code is not None:
+            self.acknowledgements.release(self._log.high_watermark, code)
+
+    def judge(self, end_offset: int) -> ErrorCode | None:
+        """What a writer of records up to `end_offset` is told now; None to wait."""
+        log, state = self._log, self.state
+        needed = min(log.settings.min_insync_replicas, len(state.replicas))
+        return decide_acknowledgement(log.high_watermark, end_offset, len(state.isr), needed)
+
+    def wait(self, end_offset: int, timeout_ms: int) -> asyncio.Future[ErrorCode]:
+        return self.acknowledgements.wait(end_offset, timeout_ms)
+
+    # -------------------------------------------------------------------------------------------- the in-sync set
+
+    @property
+    def is_change_under_way(self) -> bool:
+        return len(self.maximal_isr) != len(self.state.isr)
+
+    def may_join(self, node_id: int) -> bool:
+        progress, log = self.followers[node_id], self._log
+        return (
+            may_join(progress.log_end_offset, log.high_watermark, self.epoch_start)
+            and node_id in self.state.replicas
+            and self._context.is_eligible(node_id, progress.broker_epoch)
+        )
+
+    def lagging(self) -> list[int]:
+        context = self._context
+        return find_lagging(
+            self.state.isr, self.followers, self._log.log_end_offset, context.clock.monotonic_ms(), context.lag_max_ms
+        )
+
+    def last_fetches_ms(self) -> list[int]:
+        """Of the other members of the in-sync set."""
+        return [self.followers[node_id].last_fetch_ms for node_id in self.state.isr if node_id in self.followers]

@@ -1,0 +1,29 @@
+"""How far records are safe. Pure.
+
+Rules:
+- Records below the high watermark are on every member of the largest in-sync set that may be in force: the committed
+  set together with a change that the controller has not answered yet (KIP-497).
+- Followers that are about to join count, too. Otherwise a busy leader alone in its set would move on before any
+  follower could reach the watermark.
+- The watermark stands still while fewer replicas are in sync than `min.insync.replicas` asks for, or than there are
+  (KIP-966). What it promised before stays promised.
+- The watermark never goes back while a leader stays in office. A follower's watermark follows its leader's, up to the
+  end of its own log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def decide_high_watermark(current: int, leader_end: int, follower_ends: Iterable[int]) -> int:
+    """`follower_ends` are those of all followers that count; one that has not fetched yet holds the watermark."""
+    return max(current, min((leader_end, *follower_ends)))
+
+
+def is_frozen(in_sync_count: int, min_insync_replicas: int, replica_count: int) -> bool:
+    return in_sync_count < min(min_insync_replicas, replica_count)
+
+
+def follow_high_watermark(current: int, leaders: int, own_end: int) -> int:
+    return max(current, min(leaders, own_end))

@@ -1,0 +1,61 @@
+"""How far a follower is, as its leader keeps it. Pure: the leader hands in the time.
+
+Rules (Kafka's `Replica.updateFetchStateOrThrow`):
+- A fetch from offset n says that the follower has everything below n.
+- A follower was caught up at the time of a fetch that asked for the leader's end. A follower that never reaches the end
+  of a busy log counts as caught up at the time of the fetch before, if it now has all that the leader had then.
+- A fetch with an older broker epoch than the last one comes from the follower's former self, and counts for nothing.
+- With a new leader epoch, members of the in-sync set count as caught up now, all others as never.
+"""
+
+from __future__ import annotations
+
+from penstock.core.types import NO_OFFSET
+
+NEVER_MS = -(2**62)
+NO_BROKER_EPOCH = -1
+
+
+class FollowerProgress:
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, is_in_sync: bool, now_ms: int) -> None:
+        self.log_end_offset = NO_OFFSET  # not known before its first fetch
+        self.log_start_offset = NO_OFFSET
+        self.last_fetch_ms = now_ms if is_in_sync else NEVER_MS
+        self.last_fetch_leader_end = 0
+        self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
+        self.broker_epoch = NO_BROKER_EPOCH
+
+    def begin_epoch(self, is_in_sync: bool, leader_end: int, now_ms: int) -> None:
+        """The same leader at its next epoch: where the follower is stays known, since leaders never cut their log."""
+        self.last_fetch_ms = now_ms if is_in_sync else NEVER_MS
+        self.last_fetch_leader_end = leader_end if is_in_sync else 0
+        self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
+
+    def is_outdated(self, broker_epoch: int) -> bool:
+        """Whether a fetch with this epoch was sent by a former self of the follower. Old versions send no epoch."""
+        return broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch
+
+    def note_fetch(
+        self, fetch_offset: int, log_start_offset: int, leader_end: int, now_ms: int, broker_epoch: int
+    ) -> None:
+        if fetch_offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_leader_end = max(leader_end, self.last_fetch_leader_end)
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
+        return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms
