@@ -78,7 +78,7 @@ class Metadata:
     def __init__(self, store: Store, publisher: Publisher, choices: Choices) -> None:
         """Use `open`, or `load` and `join`."""
         self._store = store
-        self._publisher = publisher
+        self.publisher = publisher
         self._choices = choices
         self._member: Member | None = None
         self._running: set[asyncio.Future[None]] = set()
@@ -135,7 +135,7 @@ class Metadata:
             epoch = image.brokers[identity.node_id].epoch
         broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch)
         rules = Rules(self._may_be_unclean, lambda: format_topic_id(self._choices.new_topic_id()))
-        self._member = Member(self._store, self._publisher, broker, clock, rules)
+        self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:
             await self._member.join(takeover_s)
         except BaseException:
@@ -144,12 +144,12 @@ class Metadata:
 
     @property
     def image(self) -> MetadataImage:
-        return self._publisher.image
+        return self.publisher.image
 
     @property
     def config(self) -> BrokerConfig:
         """The configuration in effect: the broker's own with the dynamic layers of the image."""
-        return self._publisher.config
+        return self.publisher.config
 
     @property
     def is_controller(self) -> bool:
@@ -178,7 +178,7 @@ class Metadata:
         returns a reason if the change cannot be made. `abandon()` undoes what was prepared for a change that was not
         made. What one subscription fails to do is logged, and the others are told. Returns what ends the subscription.
         """
-        return self._publisher.subscribe(Subscription(listener, prepare, settle, abandon))
+        return self.publisher.subscribe(Subscription(listener, prepare, settle, abandon))
 
     def find_leader(self, partition: TopicPartition) -> int | None:
         """NO_LEADER where the partition has none, None where there is no such partition."""

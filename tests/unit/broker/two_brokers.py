@@ -86,7 +86,7 @@ class TwoBrokers:
     def show_to(self, node_id: int) -> None:
         metadata = self.served[node_id].broker.metadata
         old = metadata.image
-        metadata.image = replace(old, brokers=dict(self.brokers), topics=dict(self.topics))
+        metadata.publisher.image = replace(old, brokers=dict(self.brokers), topics=dict(self.topics))
         self._following[node_id].apply(old, metadata.image)
         for partition in self.served[node_id].broker.partitions:
             if partition.state.isr == (node_id,):

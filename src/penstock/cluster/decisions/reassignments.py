@@ -62,7 +62,7 @@ def decide_reassignments(
             results.append(ReassignmentResult(topic, index, error.code, error.message))
         else:
             results.append(ReassignmentResult(topic, index, ErrorCode.NONE, None))
-    return Decision(tuple(results), (), states.image())
+    return Decision(tuple(results), states.image())
 
 
 def is_reassigning(state: PartitionState) -> bool:

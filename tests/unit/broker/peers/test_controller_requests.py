@@ -80,7 +80,7 @@ class Rig:
         )
         # The controller of this test opened its metadata before the other broker came.
         metadata = controller.metadata
-        metadata.image = replace(metadata.image, brokers=image.brokers)
+        metadata.publisher.image = replace(metadata.image, brokers=image.brokers)
 
 
 def with_rig(directory: Path, scene: Callable[[Rig], Awaitable[None]]) -> None:
