@@ -45,6 +45,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
 )
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.testing.clock import ManualClock
 from tests.unit.broker.served import decode_reply, encode_frame
 
 TOPIC = "orders"
@@ -63,7 +64,7 @@ class Node:
         self.cluster = cluster
         self.node_id = node_id
         self.path = path
-        self.clock: Clock = SystemClock()
+        self.clock: Clock = ManualClock() if cluster.is_driven else SystemClock()
         self.files = files or Files()
         self.image = MetadataImage("cluster")
         self.is_up = False
@@ -126,7 +127,8 @@ class Node:
         old, self.image = self.image, image
         delta = self.partitions.apply(old, image)
         assert isinstance(delta, ImageDelta)
-        self.replicas.apply(old, image, delta)
+        if not self.cluster.is_driven:
+            self.replicas.apply(old, image, delta)
 
     async def close(self, clean: bool = True) -> None:
         self.is_up = False
@@ -199,7 +201,11 @@ class NodeLink:
 class ReplicaCluster:
     """Three brokers, and the partitions of one topic."""
 
-    def __init__(self, path: Path, count: int = 3, settings: LogSettings | None = None) -> None:
+    def __init__(
+        self, path: Path, count: int = 3, settings: LogSettings | None = None, is_driven: bool = False
+    ) -> None:
+        """A driven cluster does nothing by itself: the test says who fetches, and who learns of an image."""
+        self.is_driven = is_driven
         self.settings = settings or LogSettings()
         self.cuts: set[frozenset[int]] = set()
         self.refusal: ErrorCode | None = None  # of in-sync changes

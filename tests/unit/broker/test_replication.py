@@ -92,7 +92,9 @@ def test_a_write_is_refused_when_too_few_replicas_are_in_sync(tmp_path: Path) ->
 
 async def until_in_sync(cluster: ReplicaCluster, leader: int, isr: set[int]) -> None:
     async with asyncio.timeout(20):
-        while set(cluster.nodes[leader].partition().state.isr) != isr:
+        while True:
+            if set(cluster.nodes[leader].partition().state.isr) == isr:
+                return
             await asyncio.sleep(0.001)
 
 
