@@ -97,11 +97,13 @@ class FetchSession:
         high_watermark: int,
         log_start_offset: int,
         size: int,
-        is_diverging: bool = False,
+        is_urgent: bool = False,
     ) -> bool:
-        """Decides whether an incremental answer names the partition, and remembers what it says if so."""
+        """Decides whether an incremental answer names the partition, and remembers what it says if so. Urgent is what
+        the client does not know whatever it was told: that its log diverges, or how far it may be read.
+        """
         told = Answered(high_watermark, log_start_offset)
-        if error_code or is_diverging:
+        if error_code or is_urgent:
             self.answered.pop(key, None)  # so that recovery is told, too
             return True
         if size:

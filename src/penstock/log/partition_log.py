@@ -47,6 +47,7 @@ class PartitionLog:
         self.availability = contents.availability
         self.segments = contents.segments
         self.producers = contents.producers
+        self.epoch_file = contents.epoch_file
         self.epochs = contents.epoch_file.epochs
         self.reader = LogReader(contents)
         self.flushing = Flushing(contents, now_ms)
@@ -142,24 +143,6 @@ class PartitionLog:
             if contents.producers.unreplicated_transactions:
                 contents.producers.note_high_watermark(contents.high_watermark)
 
-    # ---- leader epochs
-
-    def begin_epoch(self, leader_epoch: int) -> int:
-        """A leader notes where its epoch begins before it writes (KAFKA-7415): at the end of the log, unless the epoch
-        has records already. The offset.
-        """
-        contents = self._contents
-        epochs = contents.epoch_file.epochs
-        if leader_epoch != epochs.latest:
-            contents.epoch_file.assign(leader_epoch, contents.log_end_offset)
-        return epochs.entries[-1].start_offset if epochs.latest == leader_epoch else contents.log_end_offset
-
-    def end_epoch(self) -> None:
-        """A leader that has become a follower forgets an epoch in which it wrote nothing. In memory alone: what a crash
-        brings back begins at the end of the log, and goes when the log is opened.
-        """
-        self._contents.epoch_file.forget_empty(self._contents.log_end_offset)
-
     # ---- append
 
     def append_end_marker(
@@ -211,7 +194,9 @@ class PartitionLog:
         """Forget everything at and past `offset`: what a follower does with what its leader does not have."""
         self.availability.check_online()
         if offset >= self._contents.log_end_offset:
-            self.end_epoch()  # an epoch without records may be all that the leader does not have
+            self.epoch_file.forget_empty(
+                self._contents.log_end_offset
+            )  # an epoch without records may be all that the leader does not have
             return
         with self.availability.storage_errors("truncating"):
             truncate_log(self._contents, offset, now_ms)
@@ -223,15 +208,6 @@ class PartitionLog:
         with self.availability.storage_errors("starting over"):
             start_over(self._contents, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
-
-    def follow_log_start(self, offset: int) -> None:
-        """A follower's log begins where its leader's does, as far as the follower has come."""
-        contents = self._contents
-        offset = min(offset, contents.high_watermark)
-        if offset > contents.log_start_offset:
-            contents.availability.check_online()
-            with contents.availability.storage_errors("deleting records"):
-                contents.advance_log_start(offset)
 
     # ---- upkeep of the files
 

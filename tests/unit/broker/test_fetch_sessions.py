@@ -170,8 +170,8 @@ class TestAnswers:
     def test_partition_is_named_every_time_when_the_reader_has_diverged(self, cache: Cache) -> None:
         session = cache.open()
         session.must_answer(self.A, 0, 5, 0, 0)
-        assert session.must_answer(self.A, 0, 5, 0, 0, is_diverging=True)
-        assert session.must_answer(self.A, 0, 5, 0, 0, is_diverging=True)
+        assert session.must_answer(self.A, 0, 5, 0, 0, is_urgent=True)
+        assert session.must_answer(self.A, 0, 5, 0, 0, is_urgent=True)
 
     def test_partition_goes_to_the_end_when_it_gave_records(self, cache: Cache) -> None:
         session = cache.open(target("a"), target("b"), target("c"))

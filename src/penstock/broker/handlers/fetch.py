@@ -310,7 +310,7 @@ def _read_partition(partition: Partition, target: FetchTarget, data: PartitionDa
     if records is not None and reader.is_read_committed:
         data.aborted_transactions = [
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in partition.aborted_transactions_in(target.fetch_offset, records)
+            for aborted in partition.log.reader.aborted_transactions_in(target.fetch_offset, records)
         ]
 
 
@@ -334,8 +334,13 @@ def _read_for_follower(
         if read.is_first:
             leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
-    if min(data.high_watermark, target.fetch_offset) > target.high_watermark:
+    if _is_behind(target, data):
         read.at_once = True
+
+
+def _is_behind(target: FetchTarget, data: PartitionData) -> bool:
+    """Whether a follower could raise its high watermark. Consumers say none, and are never behind."""
+    return min(data.high_watermark, target.fetch_offset) > target.high_watermark
 
 
 def _read_records(
@@ -435,7 +440,7 @@ def _add_answer(
             data.high_watermark,
             data.log_start_offset,
             size,
-            data.diverging_epoch is not None,
+            data.diverging_epoch is not None or _is_behind(target, data),
         )
         if plan.is_incremental and not is_told:
             return

@@ -14,6 +14,7 @@ from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.topic_names import is_valid_topic_name
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import (
@@ -264,7 +265,7 @@ def _topic_without_partitions(
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=broker.partitions.is_internal(topic.name),
+        is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=_topic_operations(broker, context, topic) if include_operations else NOT_ASKED,
     )
 
@@ -379,7 +380,7 @@ def _describe_topic(
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=broker.partitions.is_internal(name),
+        is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=_topic_operations(broker, context, topic),
         partitions=[
             DescribeTopicPartitionsResponsePartition(

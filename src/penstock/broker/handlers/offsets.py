@@ -9,6 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -117,8 +118,7 @@ def _answer_offset(
         partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition_index)
         partition.check_leader_epoch(asked.current_leader_epoch)
         partition.check_leader()
-        follower = request.replica_id if partition.is_follower(request.replica_id) else None
-        _list_offset(partition, asked, answer, context.api_version, request.isolation_level, follower)
+        _list_offset(partition, asked, answer, context.api_version, request)
     except ApiError as error:
         answer.error_code = error.code
     return answer
@@ -129,20 +129,18 @@ def _list_offset(
     asked: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
     version: int,
-    isolation_level: int,
-    follower: int | None,
+    request: ListOffsetsRequest,
 ) -> None:
     """A follower is told the end of the log. All others are told what they may read, and are told to wait as long as a
     new leader does not know how far that is (KIP-207).
     """
     if not partition.is_online:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    is_end_unknown = follower is None and partition.is_watermark_behind_epoch
-    end = (
-        partition.log.log_end_offset
-        if follower is not None
-        else partition.readable_end(isolation_level == _READ_COMMITTED)
-    )
+    log, leading = partition.log, partition.leading
+    end = partition.readable_end(request.isolation_level == _READ_COMMITTED)
+    is_end_unknown = leading is not None and log.high_watermark < leading.epoch_start
+    if leading is not None and request.replica_id in leading.followers:
+        end, is_end_unknown = log.log_end_offset, False
     timestamp = asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -156,7 +154,7 @@ def _list_offset(
         answer.offset = -1  # nothing is tiered here
     else:
         is_newest = timestamp == _MAX_TIMESTAMP
-        record = partition.find_max_timestamp() if is_newest else partition.find_by_timestamp(timestamp)
+        record = log.reader.find_max_timestamp() if is_newest else log.reader.find_by_timestamp(timestamp)
         if record is not None and (record.offset < end or is_newest):
             answer.offset, answer.timestamp, answer.leader_epoch = record.offset, record.timestamp, record.leader_epoch
         elif record is not None and is_end_unknown:
@@ -220,7 +218,7 @@ def _delete_before(
     answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
     try:
         partition = _find(broker, context, Operation.DELETE, topic, asked.partition_index)
-        if broker.partitions.is_internal(topic):
+        if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition.check_leader()
         offset = None if asked.offset == _HIGH_WATERMARK else asked.offset

@@ -10,6 +10,7 @@ from penstock.broker.handlers.current_leaders import current_leader, leader_node
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
+from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import TopicPartition
 from penstock.protocol.batch import (
@@ -262,7 +263,7 @@ def _refuse_topic(
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     if acks not in _VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS, None
-    if broker.partitions.is_internal(name) and context.client_id != _ADMIN_CLIENT_ID:
+    if name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot append to the internal topic {name}"
     return None
 

@@ -95,6 +95,6 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
             coordinator_epoch=entry.coordinator_epoch,
             current_txn_start_offset=entry.current_transaction_first_offset,
         )
-        for entry in partition.active_producers()
+        for entry in partition.log.producers.active()
     ]
     return answer

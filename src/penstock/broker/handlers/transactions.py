@@ -17,7 +17,7 @@ from penstock.broker.runtimes.marker_delivery import SETTLE_TIMEOUT_MS
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
-from penstock.core.internal_topics import CONSUMER_OFFSETS
+from penstock.core.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import describe_transactions as described
@@ -150,7 +150,7 @@ def _refuse_partitions(
     errors: _Errors = {}
     for partition in partitions:
         may = not is_client or (
-            not broker.partitions.is_internal(partition.topic)
+            partition.topic not in INTERNAL_TOPICS
             and broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, partition.topic)
         )
         if not may:

@@ -20,6 +20,7 @@ from penstock.broker.partitions.acknowledgements import Acknowledgements
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import BrokerRegistration, PartitionState
 from penstock.core.clock import Clock
+from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.high_watermark import decide_high_watermark, is_frozen
@@ -27,16 +28,22 @@ from penstock.replication.in_sync import decide_acknowledgement, find_lagging, m
 from penstock.replication.progress import NO_BROKER_EPOCH, FollowerProgress
 
 
+def _take_no_notice(_: TopicPartition) -> None:
+    """Nobody maintains in-sync sets."""
+
+
 class LeaderContext:
     """What all partitions of a broker share: who the broker is, the time, and which brokers are registered."""
 
-    __slots__ = ("brokers", "clock", "lag_max_ms", "node_id")
+    __slots__ = ("brokers", "clock", "lag_max_ms", "node_id", "noticed")
 
     def __init__(self, node_id: int, clock: Clock, lag_max_ms: int) -> None:
         self.node_id = node_id
         self.clock = clock
         self.lag_max_ms = lag_max_ms
         self.brokers: Mapping[int, BrokerRegistration] = {}  # of the newest image
+        # Hears of a follower that may join an in-sync set.
+        self.noticed: Callable[[TopicPartition], None] = _take_no_notice
 
     def is_eligible(self, node_id: int, broker_epoch: int) -> bool:
         """Whether the broker that fetches is the registered one and goes on: only then it may join an in-sync set."""
@@ -54,11 +61,10 @@ class Leading:
         "_log",
         "_wake_readers",
         "acknowledgements",
-        "candidates",
         "epoch_start",
         "followers",
         "maximal_isr",
-        "noticed",
+        "pending_isr",
         "state",
         "waiters",
     )
@@ -71,14 +77,12 @@ class Leading:
         self._context = context
         self._wake_readers = wake_readers
         self.state = state
-        self.epoch_start = log.begin_epoch(state.leader_epoch)
+        self.epoch_start = log.epoch_file.begin(state.leader_epoch, log.log_end_offset)
         self.maximal_isr = frozenset(state.isr)
+        self.pending_isr: tuple[int, ...] | None = None  # asked of the controller, and not answered yet
         self.followers: dict[int, FollowerProgress] = {}
         self.waiters: set[Waiter] = set()  # fetches of followers
         self.acknowledgements = Acknowledgements()
-        # Followers that may join. Whoever maintains the in-sync sets hears of the first by `noticed`.
-        self.candidates: dict[int, None] = {}
-        self.noticed: Callable[[], None] | None = None
         self._meet(state)
         self.raise_high_watermark()
 
@@ -87,13 +91,13 @@ class Leading:
     def follow(self, state: PartitionState) -> None:
         """A newer state in which this broker leads, too: the set is what it says, and no change is under way."""
         if state.leader_epoch != self.state.leader_epoch:
-            self.epoch_start = self._log.begin_epoch(state.leader_epoch)
             now_ms, end = self._context.clock.monotonic_ms(), self._log.log_end_offset
+            self.epoch_start = self._log.epoch_file.begin(state.leader_epoch, end)
             for node_id, progress in self.followers.items():
                 progress.begin_epoch(node_id in state.isr, end, now_ms)
         self.state = state
         self.maximal_isr = frozenset(state.isr)
-        self.candidates.clear()
+        self.pending_isr = None
         self._meet(state)
         self.raise_high_watermark()
         for waiter in tuple(self.waiters):  # epoch or replicas may be others
@@ -142,9 +146,7 @@ class Leading:
         if has_moved:
             self.raise_high_watermark()
         if node_id not in self.maximal_isr and self.may_join(node_id):
-            self.candidates[node_id] = None
-            if self.noticed is not None:
-                self.noticed()
+            self._context.noticed(log.topic_partition)
 
     # -------------------------------------------------------------------------------------------- the high watermark
 
@@ -190,9 +192,19 @@ class Leading:
 
     # -------------------------------------------------------------------------------------------- the in-sync set
 
-    @property
-    def is_change_under_way(self) -> bool:
-        return len(self.maximal_isr) != len(self.state.isr)
+    def propose(self, isr: tuple[int, ...]) -> None:
+        """The controller is asked for this set. It may be in force from now on."""
+        self.pending_isr = isr
+        self.maximal_isr = frozenset((*self.state.isr, *isr))
+
+    def withdraw(self) -> None:
+        """The controller has refused: the committed set is in force."""
+        self.pending_isr = None
+        self.maximal_isr = frozenset(self.state.isr)
+        self.raise_high_watermark()
+
+    def candidates(self) -> list[int]:
+        return [each for each in self.followers if each not in self.state.isr and self.may_join(each)]
 
     def may_join(self, node_id: int) -> bool:
         progress, log = self.followers[node_id], self._log

@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from pathlib import Path
 
 from penstock.broker.partitions.leading import LeaderContext, Leading
@@ -21,9 +21,6 @@ from penstock.core.log_settings import NO_LIMIT
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import Buffer, TopicId, TopicPartition
 from penstock.log.partition_log import AppendResult, Origin, PartitionLog
-from penstock.log.reading.positions import TimestampedOffset
-from penstock.log.state.producer_state import ProducerStateEntry
-from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
@@ -98,20 +95,15 @@ class Partition:
         if leading is not None:
             leading.resign()
         if was_leader:
-            self.log.end_epoch()
+            self.log.epoch_file.forget_empty(self.log.log_end_offset)
             self.wake_all()
 
-    def suspend(self) -> None:
-        """The lease is over: this broker does not lead until `resume` or a newer state says so."""
-        self._stop_leading()
-
-    def resume(self) -> None:
-        if not self.is_leader:
+    def allow_leading(self, is_allowed: bool) -> None:
+        """The lease ends, or begins anew: without it this broker does not lead, whatever the image says."""
+        if not is_allowed:
+            self._stop_leading()
+        elif not self.is_leader:
             self._take_role()
-
-    def is_follower(self, node_id: int) -> bool:
-        """Whether another broker follows this one here."""
-        return self.leading is not None and node_id in self.leading.followers
 
     def check_leader(self) -> None:
         if not self.is_leader:
@@ -155,7 +147,7 @@ class Partition:
         _, _, isr, _, leader_epoch, _, _, _ = self.state
         log = self.log
         if not self.is_leader or (acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas):
-            raise self._refusal()
+            raise _refusal(self)
         result = log.append_as_leader(records, leader_epoch, now_ms, origin, transaction_version)
         if self.leading is None:
             log.advance_high_watermark_to_end()
@@ -164,15 +156,6 @@ class Partition:
         else:
             self.leading.appended(len(records))
         return result
-
-    def _refusal(self) -> ApiError:
-        if not self.is_leader:
-            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return ApiError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.topic_partition} has {len(self.state.isr)} in-sync replicas, "
-            f"min.insync.replicas is {self.log.settings.min_insync_replicas}",
-        )
 
     def append_end_marker(
         self,
@@ -195,20 +178,6 @@ class Partition:
         else:
             self.leading.appended(_MARKER_SIZE)
         return result
-
-    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult:
-        """What the leader sent. Consumers see it when the high watermark has reached it."""
-        assert not self.is_leader, f"{self.topic_partition} is led by this broker"
-        return self.log.append_as_follower(records, now_ms)
-
-    def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
-        """The leader's offsets, as far as this log has come."""
-        log = self.log
-        before = log.high_watermark
-        log.advance_high_watermark(high_watermark)
-        log.follow_log_start(log_start_offset)
-        if self.waiters and log.high_watermark != before:
-            self.wake_all()
 
     # -------------------------------------------------------------------------------------------- replication
 
@@ -262,7 +231,9 @@ class Partition:
             if leader_epoch == epoch:
                 return leader_epoch, self.log.log_end_offset
             if self.log.epochs.latest < leader_epoch < epoch:
-                self.log.begin_epoch(epoch)  # who asks has an epoch that ended without records
+                self.log.epoch_file.begin(
+                    epoch, self.log.log_end_offset
+                )  # who asks has an epoch that ended without records
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
     # -------------------------------------------------------------------------------------------- reading
@@ -271,12 +242,6 @@ class Partition:
         """(high watermark, last stable offset, log start offset), as a fetch tells them."""
         return self.log.offsets()
 
-    @property
-    def is_watermark_behind_epoch(self) -> bool:
-        """A new leader does not know yet how far its predecessor's watermark was (KIP-207)."""
-        leading = self.leading
-        return leading is not None and self.log.high_watermark < leading.epoch_start
-
     def readable_end(self, is_read_committed: bool) -> int:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark
 
@@ -284,19 +249,10 @@ class Partition:
         """The batches from the one with `offset` on, up to `end`; at least one whole batch if asked for."""
         return self.log.reader.read(offset, max_bytes, end, at_least_one=at_least_one)
 
-    def aborted_transactions_in(self, offset: int, records: FileSlice) -> Iterable[AbortedTransaction]:
-        return self.log.reader.aborted_transactions_in(offset, records)
-
     def earliest(self) -> tuple[int, int]:
         """(offset, leader epoch) of where the log begins."""
         start = self.log.log_start_offset
         return start, self.log.epochs.epoch_for_offset(start)
-
-    def find_by_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        return self.log.reader.find_by_timestamp(timestamp)
-
-    def find_max_timestamp(self) -> TimestampedOffset | None:
-        return self.log.reader.find_max_timestamp()
 
     # -------------------------------------------------------------------------------------------- deleting
 
@@ -308,10 +264,12 @@ class Partition:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")
         return self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
 
-    # -------------------------------------------------------------------------------------------- producers
 
-    def active_producers(self) -> Iterable[ProducerStateEntry]:
-        return self.log.producers.active()
-
-    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        return self.log.producers.has_open_transaction(producer_id, producer_epoch)
+def _refusal(partition: Partition) -> ApiError:
+    if not partition.is_leader:
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return ApiError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        f"{partition.topic_partition} has {len(partition.state.isr)} in-sync replicas, "
+        f"min.insync.replicas is {partition.log.settings.min_insync_replicas}",
+    )

@@ -14,18 +14,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 
 from penstock.broker.partitions.leading import LeaderContext
+from penstock.broker.partitions.opening import open_log, retire
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.slices import pieces
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, TopicImage
 from penstock.core.clock import Clock
-from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicCounters
-from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.partition_directories import NewPartition
-from penstock.log.partition_log import PartitionLog
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.errors import ErrorCode
 
 logger = logging.getLogger("penstock.broker.partitions.partitions")
 
@@ -106,10 +105,6 @@ class Partitions:
     def is_online(self, topic: str, partition: int) -> bool:
         found = self._partitions.get((topic, partition))
         return found is not None and found.log.availability.offline_reason is None
-
-    @staticmethod
-    def is_internal(topic: str) -> bool:
-        return topic in INTERNAL_TOPICS
 
     # -------------------------------------------------------------------------------------------- following the image
 
@@ -275,22 +270,8 @@ class Partitions:
             now_ms = self._clock.now_ms()
             yield
             for partition in filter(None, partitions):
-                self._retire_partition(partition, now_ms)
+                retire(self._directories, partition, now_ms)
                 yield
-
-    def _retire_moved(self, partition: Partition) -> Iterator[None]:
-        self._retire_partition(partition, self._clock.now_ms())
-        yield
-
-    def _retire_partition(self, partition: Partition, now_ms: int) -> None:
-        try:
-            self._directories.retire(partition.topic_partition, now_ms)
-            if partition.leading is not None:
-                partition.leading.resign()
-            if partition.waiters:
-                partition.wake_all()
-        except Exception:  # the others must go nevertheless
-            logger.exception("taking %s out of service failed", partition.topic_partition)
 
     def _configure(self, topics: Iterable[TopicImage]) -> Iterator[None]:
         for topic in topics:
@@ -316,7 +297,7 @@ class Partitions:
                 if partition is not None:  # moved to other brokers
                     partition.adopt(state)
                     del self._partitions[topic_partition]
-                    self._retiring = chain(self._retiring, self._retire_moved(partition))
+                    retire(self._directories, partition, self._clock.now_ms())
                 continue
             if partition is None:
                 if topic_partition in self._tried_again:
@@ -341,30 +322,12 @@ class Partitions:
         self, topic: TopicImage, state: PartitionState, settings: LogSettings, *, is_fresh: bool
     ) -> Partition | None:
         """None when the disk refuses it."""
-        topic_partition = TopicPartition(topic.name, state.partition)
-        try:
-            log = self._open_log(topic_partition, topic.topic_id, settings, is_fresh=is_fresh)
-        except (ApiError, OSError) as error:
-            logger.error("%s is offline: %s", topic_partition, error)
+        log = open_log(
+            self._directories, TopicPartition(topic.name, state.partition), topic.topic_id, settings, is_fresh=is_fresh
+        )
+        if log is None:
             return None
         return Partition(log, topic.topic_id, state, self._metrics.get(topic.name), self.context)
-
-    def _open_log(
-        self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings, *, is_fresh: bool
-    ) -> PartitionLog:
-        log = self._directories.logs.get(topic_partition)
-        if log is None:
-            if self._directories.offline and not is_fresh:
-                # An empty log made elsewhere would hide the records, and clash with them once the directory is back.
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a data directory that is offline")
-            return self._directories.create(topic_partition, topic_id, settings)
-        log.update_settings(settings)
-        if log.topic_id == ZERO_TOPIC_ID and log.offline_reason is None:
-            log.assign_topic_id(topic_id)
-        elif log.topic_id not in (topic_id, ZERO_TOPIC_ID):
-            # Whoever put it there, its records are not this topic's.
-            log.go_offline(f"{log.directory} belongs to another topic of the same name; move it away")
-        return log
 
 
 def _advance(steps: Iterator[None], count: int | None) -> None:

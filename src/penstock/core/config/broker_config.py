@@ -21,6 +21,7 @@ from penstock.core.config.sections import (
     NetworkSection,
     OffsetsTopicSection,
     ProcessSection,
+    ReplicationSection,
     RequestSection,
     TopicSection,
     TransactionSection,
@@ -55,6 +56,7 @@ class BrokerConfig:
     groups: GroupSection
     transactions: TransactionSection
     upkeep: UpkeepSection
+    replication: ReplicationSection
     cleaner: CleanerSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
@@ -97,6 +99,7 @@ class BrokerConfig:
             groups=read_section(GroupSection, values),
             transactions=read_section(TransactionSection, values),
             upkeep=read_section(UpkeepSection, values),
+            replication=read_section(ReplicationSection, values),
             cleaner=read_section(CleanerSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),

@@ -120,6 +120,18 @@ class UpkeepSection(NamedTuple):
     replica_high_watermark_checkpoint_interval_ms: int
 
 
+class ReplicationSection(NamedTuple):
+    """How followers fetch, and how long a leader waits for them."""
+
+    replica_lag_time_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+
+
 class CleanerSection(NamedTuple):
     """How compaction runs."""
 
@@ -142,6 +154,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     GroupSection,
     TransactionSection,
     UpkeepSection,
+    ReplicationSection,
     CleanerSection,
 )
 

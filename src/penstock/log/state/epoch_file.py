@@ -50,6 +50,14 @@ class EpochFile:
         if epoch >= 0 and self.epochs.assign(epoch, start_offset):
             self._note_change()
 
+    def begin(self, leader_epoch: int, end_offset: int) -> int:
+        """A leader notes where its epoch begins before it writes (KAFKA-7415): at the end of the log, unless the epoch
+        has records already. The offset.
+        """
+        if leader_epoch != self.epochs.latest:
+            self.assign(leader_epoch, end_offset)
+        return self.epochs.entries[-1].start_offset if self.epochs.latest == leader_epoch else end_offset
+
     def truncate_from_start(self, start_offset: int) -> None:
         if self.epochs.truncate_from_start(start_offset):
             self._note_change()
@@ -62,7 +70,9 @@ class EpochFile:
             self.is_current = True
 
     def forget_empty(self, end_offset: int) -> None:
-        """Epochs without records, which begin at the end of the log. The next flush writes the file."""
+        """A leader that has become a follower forgets epochs without records. In memory alone: what a crash brings back
+        begins at the end of the log, and goes when the log is opened.
+        """
         if self.epochs.truncate_from_end(end_offset):
             self._note_change()
 

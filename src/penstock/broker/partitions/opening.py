@@ -1,0 +1,65 @@
+"""Logs of partitions that this broker gets, and of those that it gives up."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.broker.partitions.partition import Partition
+from penstock.core.log_settings import LogSettings
+from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger("penstock.broker.partitions.partitions")
+
+
+def open_log(
+    directories: LogDirectories,
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    settings: LogSettings,
+    *,
+    is_fresh: bool,
+) -> PartitionLog | None:
+    """The log that is there, or a new one; None when the disk refuses it."""
+    try:
+        return _open_log(directories, topic_partition, topic_id, settings, is_fresh=is_fresh)
+    except (ApiError, OSError) as error:
+        logger.error("%s is offline: %s", topic_partition, error)
+        return None
+
+
+def _open_log(
+    directories: LogDirectories,
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    settings: LogSettings,
+    *,
+    is_fresh: bool,
+) -> PartitionLog:
+    log = directories.logs.get(topic_partition)
+    if log is None:
+        if directories.offline and not is_fresh:
+            # An empty log made elsewhere would hide the records, and clash with them once the directory is back.
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a data directory that is offline")
+        return directories.create(topic_partition, topic_id, settings)
+    log.update_settings(settings)
+    if log.topic_id == ZERO_TOPIC_ID and log.offline_reason is None:
+        log.assign_topic_id(topic_id)
+    elif log.topic_id not in (topic_id, ZERO_TOPIC_ID):
+        # Whoever put it there, its records are not this topic's.
+        log.go_offline(f"{log.directory} belongs to another topic of the same name; move it away")
+    return log
+
+
+def retire(directories: LogDirectories, partition: Partition, now_ms: int) -> None:
+    """Whoever waits for the partition looks again, and finds it gone."""
+    try:
+        directories.retire(partition.topic_partition, now_ms)
+        if partition.leading is not None:
+            partition.leading.resign()
+        if partition.waiters:
+            partition.wake_all()
+    except Exception:  # the others must go nevertheless
+        logger.exception("taking %s out of service failed", partition.topic_partition)

@@ -1,0 +1,125 @@
+"""The follower's half of an incremental fetch session (KIP-227): which partitions a request names. No I/O.
+
+The first request of a session names all partitions. Each later one names those whose position has changed, those that
+came, and those that went. A request costs as much as has changed, however many partitions are followed.
+
+A partition that failed is left out for a while, so that the leader does not answer the same error at once for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from penstock.broker.replicas.followed import Followed, FollowedKey
+from penstock.core.types import TopicId
+from penstock.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+
+_NO_SESSION = 0
+_FIRST_EPOCH = 0
+_LAST_EPOCH = 2**31 - 1
+
+
+class FetchRequests:
+    def __init__(self, max_partition_bytes: int) -> None:
+        self._max_partition_bytes = max_partition_bytes
+        self._followed: dict[FollowedKey, Followed] = {}
+        self._changed: dict[FollowedKey, None] = {}  # to be looked at for the next request
+        self._told: dict[FollowedKey, Followed] = {}  # what the leader's session knows
+        self._delayed: list[tuple[int, int, Followed]] = []  # by time
+        self._delayed_count = 0
+        self._number = 0
+        self.session_id = _NO_SESSION
+        self.session_epoch = _FIRST_EPOCH
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def __iter__(self) -> Iterator[Followed]:
+        return iter(list(self._followed.values()))
+
+    def add(self, followed: Followed) -> None:
+        """In place of what was followed under the same key, at an older epoch."""
+        self.remove(followed.key)
+        self._followed[followed.key] = followed
+        self._changed[followed.key] = None
+
+    def remove(self, key: FollowedKey) -> None:
+        gone = self._followed.pop(key, None)
+        if gone is not None:
+            self._delayed_count -= gone.is_delayed
+            gone.is_delayed = False
+            self._changed[key] = None
+
+    def find_asked(self, key: FollowedKey) -> Followed | None:
+        """What the answer to the last request is about; None where the partition went, or its epoch is over."""
+        followed = self._followed.get(key)
+        return followed if followed is not None and self._told.get(key) is followed else None
+
+    def note_taken(self, followed: Followed) -> None:
+        self._changed[followed.key] = None
+
+    def delay(self, followed: Followed, due_ms: int) -> None:
+        if self._followed.get(followed.key) is followed and not followed.is_delayed:
+            followed.is_delayed = True
+            self._delayed_count += 1
+            self._number += 1
+            heappush(self._delayed, (due_ms, self._number, followed))
+            self._changed[followed.key] = None
+
+    @property
+    def has_something_to_ask(self) -> bool:
+        return len(self._followed) > self._delayed_count
+
+    def next_due_ms(self) -> int | None:
+        return self._delayed[0][0] if self._delayed else None
+
+    def build(self, now_ms: int) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            _, _, followed = heappop(self._delayed)
+            if followed.is_delayed:
+                followed.is_delayed = False
+                self._delayed_count -= 1
+                self._changed[followed.key] = None
+        is_first = self.session_epoch == _FIRST_EPOCH
+        if is_first:
+            self._told.clear()
+        named: list[Followed] = []
+        forgotten: list[FollowedKey] = []
+        for key in list(self._followed) if is_first else self._changed:
+            followed_now = self._followed.get(key)
+            if followed_now is None or followed_now.is_delayed:
+                if self._told.pop(key, None) is not None:
+                    forgotten.append(key)
+            elif self._told.get(key) is not followed_now or followed_now.sent != followed_now.position:
+                self._told[key] = followed_now
+                named.append(followed_now)
+        self._changed.clear()
+        return self._topics(named), [
+            ForgottenTopic(topic_id=topic_id, partitions=[index for _, index in keys])
+            for topic_id, keys in _by_topic(forgotten)
+        ]
+
+    def _topics(self, named: Iterable[Followed]) -> list[FetchTopic]:
+        topics: dict[TopicId, list[FetchPartition]] = {}
+        for followed in named:
+            topics.setdefault(followed.partition.topic_id, []).append(followed.ask(self._max_partition_bytes))
+        return [FetchTopic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()]
+
+    def note_session(self, session_id: int) -> None:
+        """The leader has answered. Without a session the next request names everything again."""
+        if session_id == _NO_SESSION:
+            self.reset()
+        else:
+            self.session_id = session_id
+            self.session_epoch = 1 if self.session_epoch == _LAST_EPOCH else self.session_epoch + 1
+
+    def reset(self) -> None:
+        self.session_id, self.session_epoch = _NO_SESSION, _FIRST_EPOCH
+
+
+def _by_topic(keys: Iterable[FollowedKey]) -> Iterator[tuple[TopicId, list[FollowedKey]]]:
+    topics: dict[TopicId, list[FollowedKey]] = {}
+    for key in keys:
+        topics.setdefault(key[0], []).append(key)
+    yield from topics.items()

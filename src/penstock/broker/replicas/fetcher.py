@@ -1,0 +1,237 @@
+"""Follows all partitions that one other broker leads: one connection, one fetch after the other.
+
+Rules:
+- A partition is fetched at the leader epoch of the image. When that changes, the partition is followed anew, and what
+  is still under way for the older epoch is ignored.
+- Whatever fails is tried again after `replica.fetch.backoff.ms`: the partition alone where the answer says so, all of
+  them where the connection is gone. A new image wakes the loop earlier.
+- What flush.messages asks for is on the disk before the next fetch tells the leader that it is there.
+- Large answers are taken in steps, so that others get their turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.replicas.fetch_requests import FetchRequests
+from penstock.broker.replicas.followed import Answer, Followed
+from penstock.broker.replicas.link import Link, OpenLink
+from penstock.core.clock import Clock
+from penstock.core.config.sections import ReplicationSection
+from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+logger = logging.getLogger("penstock.broker.replicas")
+
+# Bytes that are appended, and partitions that are looked at, in one turn of the loop: about 2 ms each.
+_BYTES_PER_TURN = 1 << 20
+_PARTITIONS_PER_TURN = 100
+_LATEST, _EARLIEST = -1, -2
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class Follower(NamedTuple):
+    """This broker, as leaders know it, and what its fetchers share."""
+
+    node_id: int
+    broker_epoch: Callable[[], int]
+    clock: Clock
+    flusher: Flusher
+    settings: ReplicationSection
+    open_link: OpenLink
+
+
+class LeaderFetcher:
+    """Starts with the first partition that is added. End it with `close`."""
+
+    def __init__(self, leader: int, follower: Follower) -> None:
+        self.leader = leader
+        self._follower = follower
+        self._settings = follower.settings
+        self._requests = FetchRequests(follower.settings.replica_fetch_max_bytes)
+        self._link: Link | None = None
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._limited_log = RateLimitedLog(logger, Limiter(), follower.clock.monotonic_ms)
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, partition: Partition, leader_epoch: int) -> None:
+        self._requests.add(Followed(partition, leader_epoch))
+        self._news.set()
+        if self._task is None and not self._is_closed:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=f"follows broker {self.leader}")
+
+    def remove(self, partition: Partition) -> None:
+        self._requests.remove((partition.topic_id, partition.topic_partition.partition))
+        self._news.set()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._drop_link()
+
+    # -------------------------------------------------------------------------------------------- the loop
+
+    async def _run(self) -> None:
+        while not self._is_closed:
+            self._news.clear()
+            if not self._requests.has_something_to_ask:
+                await self._wait_for_news()
+            try:
+                await self._fetch_once()
+            except Exception as error:  # noqa: BLE001  # whatever it is, the leader may be back soon
+                fields = {"leader": self.leader, "reason": str(error) or repr(error)}
+                self._limited_log.once_per("fetch", logging.WARNING, "fetching from a leader failed", fields)
+                await self._drop_link()
+                await self._pause()
+
+    async def _wait_for_news(self) -> None:
+        """Until a partition comes, or the first of those that failed is due."""
+        due_ms = self._requests.next_due_ms()
+        left_ms = None if due_ms is None else max(due_ms - self._follower.clock.monotonic_ms(), 0)
+        await _wait(self._news, left_ms)
+
+    async def _pause(self) -> None:
+        await _wait(self._news, self._settings.replica_fetch_backoff_ms)
+
+    async def _drop_link(self) -> None:
+        self._requests.reset()
+        link, self._link = self._link, None
+        if link is not None:
+            try:
+                await link.close()
+            except Exception as error:  # noqa: BLE001  # it is gone either way
+                logger.debug("closing the connection to broker %d failed: %s", self.leader, error)
+
+    async def _fetch_once(self) -> None:
+        follower, requests, settings = self._follower, self._requests, self._settings
+        if self._link is None:
+            self._link = await follower.open_link(self.leader)
+        topics, forgotten = requests.build(follower.clock.monotonic_ms())
+        if not requests.has_something_to_ask and not forgotten:
+            return
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=follower.node_id, replica_epoch=follower.broker_epoch()),
+            max_wait_ms=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            session_id=requests.session_id,
+            session_epoch=requests.session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        response: FetchResponse = await self._ask(self._link, request)
+        if response.error_code:
+            requests.reset()
+            if response.error_code not in _SESSION_ERRORS:
+                raise ConnectionError(f"the leader answers {ErrorCode(response.error_code).name}")
+            return
+        requests.note_session(response.session_id)
+        await self._take(response)
+
+    async def _ask(self, link: Link, request: Message) -> Any:
+        return await link.request(request, timeout_s=self._settings.replica_socket_timeout_ms / 1000)
+
+    # -------------------------------------------------------------------------------------------- answers
+
+    async def _take(self, response: FetchResponse) -> None:
+        requests, clock = self._requests, self._follower.clock
+        to_flush: list[Partition] = []
+        out_of_range: list[Followed] = []
+        taken_bytes = count = 0
+        for topic in response.responses:
+            for data in topic.partitions:
+                if taken_bytes > _BYTES_PER_TURN or count >= _PARTITIONS_PER_TURN:
+                    await asyncio.sleep(0)
+                    taken_bytes = count = 0
+                followed = requests.find_asked((topic.topic_id, data.partition_index))
+                if followed is None:
+                    continue
+                taken_bytes += len(data.records or b"")
+                count += 1
+                answer = followed.take(data, clock.now_ms())
+                if answer is Answer.TO_FLUSH:
+                    to_flush.append(followed.partition)
+                elif answer is Answer.OUT_OF_RANGE:
+                    out_of_range.append(followed)
+                self._follow_up(followed, answer)
+        if to_flush:
+            await self._follower.flusher.flush(to_flush)
+        if out_of_range:
+            await self._find_bounds(out_of_range)
+
+    def _follow_up(self, followed: Followed, answer: Answer) -> None:
+        if answer is Answer.LOST:
+            self._requests.remove(followed.key)
+        elif answer is Answer.LATER:
+            due_ms = self._follower.clock.monotonic_ms() + self._settings.replica_fetch_backoff_ms
+            self._requests.delay(followed, due_ms)
+        else:
+            self._requests.note_taken(followed)
+
+    async def _find_bounds(self, followed: list[Followed]) -> None:
+        """Asks the leader where its logs begin and end. What the leader does not tell is tried again later."""
+        starts = await self._list_offsets(followed, _EARLIEST)
+        ends = await self._list_offsets(followed, _LATEST)
+        for each in followed:
+            if self._requests.find_asked(each.key) is not each:
+                continue
+            answer = Answer.LATER
+            if each.key in starts and each.key in ends:
+                answer = each.take_bounds(starts[each.key], ends[each.key], self._follower.clock.now_ms())
+            self._follow_up(each, answer)
+
+    async def _list_offsets(self, followed: list[Followed], timestamp: int) -> dict[tuple[bytes, int], int]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        keys = {}
+        for each in followed:
+            name, index = each.partition.topic_partition
+            keys[name, index] = each.key
+            asked = ListOffsetsPartition(
+                partition_index=index, current_leader_epoch=each.leader_epoch, timestamp=timestamp
+            )
+            topics.setdefault(name, []).append(asked)
+        request = ListOffsetsRequest(
+            replica_id=self._follower.node_id,
+            topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        )
+        assert self._link is not None
+        response: ListOffsetsResponse = await self._ask(self._link, request)
+        return {
+            keys[topic.name, answer.partition_index]: answer.offset
+            for topic in response.topics
+            for answer in topic.partitions
+            if not answer.error_code and (topic.name, answer.partition_index) in keys
+        }
+
+
+async def _wait(event: asyncio.Event, timeout_ms: int | None) -> None:
+    try:
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            await event.wait()
+    except TimeoutError:
+        return

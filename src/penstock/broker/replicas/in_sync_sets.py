@@ -1,0 +1,146 @@
+"""Keeps the in-sync sets of led partitions true, by asking the controller (AlterPartition).
+
+Rules:
+- A follower that may join is asked for when its fetch shows it. Members that lag are looked for from time to time.
+- Each partition has one change under way, and the broker one request. Changes that come meanwhile share the next one.
+- A change that the controller has made is in force at once; the image tells the same later. A refused one is given up.
+  A change of which the controller knows better waits for the next image. Anything else is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.progress import NO_BROKER_EPOCH
+
+logger = logging.getLogger("penstock.broker.replicas")
+
+AskController = Callable[[Sequence[InSyncChange]], Awaitable[Sequence[AlterPartitionResult]]]
+
+# Before a change is asked again that nobody answered: short, because writers with acks=all may wait for it.
+_RETRY_MS = 500
+# Changes in one request: some 100 KB.
+_MOST_AT_ONCE = 1_000
+_GIVE_UP = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+# The image is behind the controller, and the next one will say more.
+_WAIT_FOR_IMAGE = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+class InSyncSets:
+    def __init__(self, partitions: Partitions, ask_controller: AskController) -> None:
+        self._partitions = partitions
+        self._context = partitions.context
+        self._ask_controller = ask_controller
+        self._queue: dict[TopicPartition, tuple[Partition, InSyncChange]] = {}
+        self._sending: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._context.noticed = self.notice
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    def notice(self, topic_partition: TopicPartition) -> None:
+        """A follower may join."""
+        partition = self._partitions.find(*topic_partition)
+        if partition is not None and partition.leading is not None and partition.leading.pending_isr is None:
+            self._propose(partition, [*partition.state.isr, *partition.leading.candidates()])
+
+    def find_lagging(self, partition: Partition) -> None:
+        leading = partition.leading
+        if leading is not None and leading.pending_isr is None and len(partition.state.isr) > 1:
+            lagging = leading.lagging()
+            if lagging:
+                self._propose(partition, [each for each in partition.state.isr if each not in lagging])
+
+    def _propose(self, partition: Partition, isr: list[int]) -> None:
+        leading, state = partition.leading, partition.state
+        if leading is None or tuple(isr) == state.isr or self._is_closed:
+            return
+        leading.propose(tuple(isr))
+        change = InSyncChange(
+            partition.topic_id,
+            state.partition,
+            state.leader_epoch,
+            state.partition_epoch,
+            tuple((node_id, self._broker_epoch(partition, node_id)) for node_id in isr),
+        )
+        logger.info("%s: the in-sync set should be %s instead of %s", partition.topic_partition, isr, list(state.isr))
+        self._queue[partition.topic_partition] = partition, change
+        if self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._send(), name="in-sync changes")
+
+    def _broker_epoch(self, partition: Partition, node_id: int) -> int:
+        """The epoch that the member fetched with; where it has not fetched yet, the registered one."""
+        leading = partition.leading
+        progress = None if leading is None else leading.followers.get(node_id)
+        if progress is not None and progress.broker_epoch != NO_BROKER_EPOCH:
+            return progress.broker_epoch
+        registration = self._context.brokers.get(node_id)
+        return NO_BROKER_EPOCH if registration is None else registration.epoch
+
+    async def _send(self) -> None:
+        try:
+            while self._queue:
+                sent = [self._queue.pop(each) for each in list(self._queue)[:_MOST_AT_ONCE]]
+                sent = [(partition, change) for partition, change in sent if _is_wanted(partition, change)]
+                if not sent:
+                    continue
+                try:
+                    results = await self._ask_controller([change for _, change in sent])
+                except Exception as error:  # noqa: BLE001  # there may be no controller now; there will be one
+                    logger.warning("the controller does not answer about in-sync sets: %s", str(error) or repr(error))
+                    results = ()
+                if self._settle(sent, results):
+                    await asyncio.sleep(_RETRY_MS / 1000)
+        finally:
+            self._sending = None
+
+    def _settle(self, sent: list[tuple[Partition, InSyncChange]], results: Sequence[AlterPartitionResult]) -> bool:
+        """Whether something is to be asked again."""
+        answers = {(result.topic_id, result.partition): result for result in results}
+        is_any_left = False
+        for partition, change in sent:
+            if not _is_wanted(partition, change):  # an image was faster
+                continue
+            leading = partition.leading
+            result = answers.get((change.topic_id, change.partition))
+            code = ErrorCode.REQUEST_TIMED_OUT if result is None else result.code
+            if result is not None and result.code is ErrorCode.NONE and result.state is not None:
+                partition.adopt(result.state)
+                if leading is not None and leading.pending_isr is not None:  # nothing new in it
+                    leading.withdraw()
+            elif code in _GIVE_UP:
+                if leading is not None:
+                    leading.withdraw()
+            elif code not in _WAIT_FOR_IMAGE:
+                self._queue.setdefault(partition.topic_partition, (partition, change))
+                is_any_left = True
+        return is_any_left
+
+
+def _is_wanted(partition: Partition, change: InSyncChange) -> bool:
+    leading, state = partition.leading, partition.state
+    return (
+        leading is not None
+        and leading.pending_isr == tuple(node_id for node_id, _ in change.isr)
+        and (state.leader_epoch, state.partition_epoch) == (change.leader_epoch, change.partition_epoch)
+    )
