@@ -81,14 +81,14 @@ def test_session_goes_on_and_watchers_are_called_when_a_reset_connection_comes_b
         store.watch("/b", told.append)
         await store.create("/a", ephemeral=True)
         session_id = store.session_id
-        store.suspend()
+        store.session.suspend()
         contact = store.last_contact
         assert await failed(store.create("/c")) is StoreErrorKind.UNAVAILABLE
         assert await failed(store.read("/a")) is StoreErrorKind.UNAVAILABLE
         await other.create("/b")
         assert store.last_contact == contact
         assert told == []
-        store.heal()
+        store.session.heal()
         assert states == [SUSPENDED, CONNECTED]
         assert told == ["/b"]
         assert await store.read("/a") == Node(b"", 0, session_id)
@@ -107,14 +107,14 @@ def test_session_ends_for_others_at_its_timeout_and_for_itself_at_the_next_conta
         await store.create("/a", ephemeral=True)
         session_id = store.session_id
         other.watch("/a", lambda _: gone.set())
-        store.cut()
+        store.session.cut()
         assert store.session_state is CONNECTED
         assert await failed(store.create("/b")) is StoreErrorKind.OUTCOME_UNKNOWN
         assert states == [SUSPENDED]
         await gone.wait()
         assert await other.children("/") == []
         assert (states, store.session_id) == ([SUSPENDED], session_id)
-        store.heal()
+        store.session.heal()
         assert await failed(store.create("/c")) is StoreErrorKind.SESSION_ENDED
         await reached(store, CONNECTED)
         assert states == [SUSPENDED, ENDED, CONNECTED]
@@ -128,11 +128,11 @@ def test_session_ends_for_others_at_its_timeout_and_for_itself_at_the_next_conta
 def test_question_is_answered_when_a_cut_is_healed_before_it_is_noticed() -> None:
     async def test(tree: MemoryTree) -> None:
         store = MemoryStore(tree)
-        store.cut()
+        store.session.cut()
         creating = asyncio.ensure_future(store.create("/a"))
         await asyncio.sleep(0)
         assert tree.entries.keys() == {"/"}
-        store.heal()
+        store.session.heal()
         assert await creating == "/a"
         assert store.session_state is CONNECTED
 
@@ -145,13 +145,13 @@ def test_new_session_begins_when_the_server_ends_a_connected_one() -> None:
         states: list[SessionState] = []
         stop = store.on_session(states.append)
         await store.create("/a", ephemeral=True)
-        store.expire()
+        store.session.expire()
         assert store.session_state is ENDED
         await reached(store, CONNECTED)
         assert states == [ENDED, CONNECTED]
         assert await store.read("/a") is None
         stop()
-        store.expire()
+        store.session.expire()
         await reached(store, CONNECTED)
         assert len(states) == 2
 
@@ -166,7 +166,7 @@ def test_outcome_is_unknown_when_the_answer_is_lost(lost: LostAnswer, children: 
         store = MemoryStore(tree)
         states: list[SessionState] = []
         store.on_session(states.append)
-        store.lose_answer(lost)
+        store.session.lose_answer(lost)
         assert await failed(store.create("/a")) is StoreErrorKind.OUTCOME_UNKNOWN
         await reached(store, CONNECTED)
         assert states == [SUSPENDED, CONNECTED]
@@ -181,7 +181,7 @@ def test_ephemeral_nodes_stay_until_the_timeout_when_a_store_without_connection_
         store, other = MemoryStore(tree, session_timeout_ms=10), MemoryStore(tree)
         gone = asyncio.Event()
         await store.create("/a", ephemeral=True)
-        store.suspend()
+        store.session.suspend()
         await store.close()
         assert await other.children("/") == ["a"]
         other.watch("/a", lambda _: gone.set())
