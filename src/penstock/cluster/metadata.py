@@ -134,7 +134,9 @@ class Metadata:
         if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
             epoch = image.brokers[identity.node_id].epoch
         broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch)
-        rules = Rules(self._may_be_unclean, lambda: format_topic_id(self._choices.new_topic_id()))
+        rules = Rules(
+            lambda topic: may_be_unclean(self.config, topic), lambda: format_topic_id(self._choices.new_topic_id())
+        )
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:
             await self._member.join(takeover_s)
@@ -272,9 +274,6 @@ class Metadata:
     def _office(self) -> Office | None:
         return None if self._member is None else self._member.office
 
-    def _may_be_unclean(self, topic: TopicImage) -> bool:
-        return bool(self.config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
-
     async def _change(self, decide: Decide[Item]) -> tuple[Item, ...]:
         """Decides, writes and publishes, one at a time.
 
@@ -289,6 +288,11 @@ class Metadata:
         self._running.add(done)
         done.add_done_callback(self._running.discard)
         return await _answered(asyncio.shield(work))
+
+
+def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
+    """Whether a replica that is not in sync may lead where no other can."""
+    return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
 
 
 async def _adopted(store: Store, image: MetadataImage, node_id: int) -> MetadataImage:

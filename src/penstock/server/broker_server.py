@@ -127,7 +127,7 @@ class BrokerServer:
             await _join(metadata, listeners, closed_at, surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
-            directories.close(clean=closed_at is not None, broker_epoch=closed_at or UNKNOWN_BROKER_EPOCH)
+            directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
             raise
         try:
             broker = _assemble(metadata, directories, metrics, surroundings, ask)
@@ -184,7 +184,7 @@ class BrokerServer:
         await asyncio.to_thread(
             self.broker.directories.close,
             threads_per_directory=_closing_threads(self.broker.config.upkeep.num_recovery_threads_per_data_dir),
-            broker_epoch=self.broker.metadata.broker_epoch,
+            epoch=self.broker.metadata.broker_epoch,
         )
         await self._store.close()
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import TransactionLimit
-from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.store.memory import MemoryStore
+from penstock.cluster.store.memory_tree import MemoryTree
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
 
 TIMEOUT_MS = 300

@@ -10,7 +10,9 @@ from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTo
 from penstock.cluster.deltas.position import DELTAS_KEPT
 from penstock.cluster.loading import load_image
 from penstock.cluster.store.interface import StoreError
-from penstock.cluster.store.memory import LostAnswer, MemoryStore, MemoryTree
+from penstock.cluster.store.memory import MemoryStore
+from penstock.cluster.store.memory_session import LostAnswer
+from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.cluster.brokers import TIMEOUT_MS, TestBroker, agreed, controller, started, until
 from tests.unit.cluster.harness import run
@@ -45,7 +47,7 @@ def test_another_broker_takes_over_when_the_controllers_session_ends() -> None:
         first, second, third = brokers = await started(MemoryTree(), 1, 2, 3)
         await create(first, "a", 9, 3)
         old_epoch = first.metadata.broker_epoch
-        first.store.cut()
+        first.store.session.cut()
         await until(lambda: second.metadata.is_controller or third.metadata.is_controller)
         after = controller(second, third)
         await agreed(second, third)
@@ -54,7 +56,7 @@ def test_another_broker_takes_over_when_the_controllers_session_ends() -> None:
         assert image.controller_id == after.node_id
         assert image.controller_epoch == 2
         assert all(state.leader in (2, 3) and 1 not in state.isr for state in image.topics["a"].partitions)
-        first.store.heal()
+        first.store.session.heal()
         await until(lambda: first.metadata.broker_epoch > old_epoch)
         await agreed(*brokers)
         assert not first.metadata.is_controller
@@ -72,12 +74,12 @@ def test_old_controller_writes_nothing_when_another_was_elected_meanwhile() -> N
         tree = MemoryTree()
         first, second = await started(tree, 1, 2)
         await create(first, "a")
-        first.store.cut()
+        first.store.session.cut()
         await until(lambda: second.metadata.is_controller)
         assert first.metadata.is_controller, "nobody told it"
         zombie = asyncio.ensure_future(create(first, "zombie"))
         await create(second, "b")
-        first.store.heal()
+        first.store.session.heal()
         with pytest.raises(ApiError) as error:
             await zombie
         assert error.value.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -108,7 +110,7 @@ def test_change_is_made_once_when_the_answer_to_it_is_lost(lost: LostAnswer) -> 
     async def main() -> None:
         first, second = await started(MemoryTree(), 1, 2)
         before = first.metadata.image.number
-        first.store.lose_answer(lost)
+        first.store.session.lose_answer(lost)
         assert await create(first, "a") is ErrorCode.NONE
         assert first.metadata.image.number == before + 1
         assert first.metadata.is_controller
@@ -125,7 +127,7 @@ def test_broker_registers_once_when_the_answer_is_lost(lost: LostAnswer) -> None
         tree = MemoryTree()
         (first,) = await started(tree, 1)
         second = TestBroker(tree, 2)
-        second.store.lose_answer(lost)
+        second.store.session.lose_answer(lost)
         await second.start()
         await agreed(first, second)
         assert second.metadata.image.brokers[2].epoch == second.metadata.broker_epoch
@@ -143,7 +145,7 @@ def test_broker_is_controller_once_when_the_answer_to_its_election_is_lost(lost:
     async def main() -> None:
         tree = MemoryTree()
         first, second = await started(tree, 1, 2)
-        second.store.lose_answer(lost)
+        second.store.session.lose_answer(lost)
         await first.stop()
         await until(lambda: second.metadata.is_controller)
         assert second.metadata.image.controller_epoch == 2
@@ -156,16 +158,15 @@ def test_broker_is_controller_once_when_the_answer_to_its_election_is_lost(lost:
 def test_change_is_refused_at_once_when_the_outcome_of_the_one_before_is_not_known() -> None:
     async def main() -> None:
         first, second = await started(MemoryTree(), 1, 2)
-        first.store.lose_answer(LostAnswer.AFTER_THE_CHANGE)
-        heal, first.store.heal = first.store.heal, lambda: None  # type: ignore[method-assign]
+        end = second.store.watch("/penstock/log", lambda _: first.store.session.suspend())
         pending = asyncio.ensure_future(create(first, "a"))
         await until(lambda: "a" in second.metadata.image.topics)
-        await asyncio.sleep(0.01)
+        end()
         with pytest.raises(ApiError) as error:
             await create(first, "b")
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         assert "a" not in first.metadata.image.topics
-        heal()
+        first.store.session.heal()
         assert await pending is ErrorCode.NONE
         await agreed(first, second)
 
@@ -177,7 +178,7 @@ def test_registration_is_new_when_the_session_ended() -> None:
         first, second = brokers = await started(MemoryTree(), 1, 2)
         await create(first, "a", 4, 2)
         epoch = second.metadata.broker_epoch
-        second.store.expire()
+        second.store.session.expire()
         await until(lambda: second.metadata.broker_epoch > epoch)
         await agreed(*brokers)
         image = first.metadata.image
@@ -192,7 +193,7 @@ def test_controller_serves_again_when_its_own_session_ended() -> None:
     async def main() -> None:
         (only,) = await started(MemoryTree(), 1)
         await create(only, "a")
-        only.store.expire()
+        only.store.session.expire()
         await until(lambda: only.metadata.is_controller and only.metadata.image.controller_epoch == 2)
         assert only.metadata.image.topics["a"].partitions[0].leader_epoch == 1
         assert await create(only, "b") is ErrorCode.NONE
@@ -204,7 +205,7 @@ def test_broker_waits_for_its_former_self_when_it_starts_within_its_session(capl
     async def main() -> None:
         tree = MemoryTree()
         first, second = await started(tree, 1, 2)
-        second.store.cut()  # killed: nobody closes its session
+        second.store.session.cut()  # killed: nobody closes its session
         again = TestBroker(tree, 2)
         await again.start(takeover_s=20 * TIMEOUT_MS / 1000)
         await agreed(first, again)
@@ -227,7 +228,7 @@ def test_start_is_refused_when_somebody_else_keeps_the_node_id() -> None:
 def test_broker_leaves_when_its_death_is_reported() -> None:
     async def main() -> None:
         first, second, third = await started(MemoryTree(), 1, 2, 3)
-        third.store.cut()
+        third.store.session.cut()
         epoch = third.metadata.broker_epoch
         await first.metadata.report_dead(3, epoch - 1)  # of an earlier life
         await first.metadata.report_dead(9, 1)
@@ -254,13 +255,13 @@ def test_broker_registers_anew_when_its_node_was_deleted_by_mistake() -> None:
 def test_broker_catches_up_when_it_missed_deltas() -> None:
     async def main() -> None:
         first, second = await started(MemoryTree(), 1, 2)
-        second.store.suspend()
+        second.store.session.suspend()
         for name in "abc":
             await create(first, name)
         await first.metadata.delete_topics([TopicSelector("a")])
         seen: list[list[str]] = []
         second.metadata.subscribe(lambda _old, new: seen.append(sorted(new.topics)))
-        second.store.heal()
+        second.store.session.heal()
         await agreed(first, second)
         assert seen == [["b", "c"]]
 
@@ -272,13 +273,13 @@ def test_broker_loads_everything_when_the_log_does_not_keep_what_it_missed() -> 
         tree = MemoryTree()
         first, second = await started(tree, 1, 2)
         await create(first, "a", 2, 2)
-        second.store.suspend()
+        second.store.session.suspend()
         for number in range(3):
             await create(first, f"missed-{number}")
         keeper = MemoryStore(tree)
         for name in (await keeper.children("/penstock/log"))[:-1]:
             await keeper.delete(f"/penstock/log/{name}")
-        second.store.heal()
+        second.store.session.heal()
         await agreed(first, second)
 
     run(main())

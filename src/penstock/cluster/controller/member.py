@@ -30,6 +30,7 @@ from penstock.cluster.publishing import Publisher
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.core.clock import Clock
+from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ _RETRY_S = 0.5
 # How long a step may go on after the broker was told to stop.
 _PATIENCE_S = 5.0
 _LOOKS = 5
+# A node of an older session than these is long gone.
+_SESSIONS_REMEMBERED = 10
 
 
 class Rules(NamedTuple):
@@ -150,7 +153,7 @@ class Member:
             logger.warning("the session with the metadata store has ended; registering anew")
         self.registration = None
         self._was_fenced = False
-        self._former_sessions.append(self._session_id)
+        self._former_sessions = [*self._former_sessions, self._session_id][-_SESSIONS_REMEMBERED:]
 
     def _fenced(self, office: Office) -> None:
         if office is self._entering:
@@ -163,7 +166,7 @@ class Member:
             self._entering.close()
             self._entering = None
         if self.office is not None:
-            logger.info("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
+            self._tell("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
             self.office = None
 
     # ---------------------------------------------------------------------------------------------- what to do
@@ -188,10 +191,14 @@ class Member:
         if str(error) == self._complaint:
             return
         self._complaint = str(error)
-        if isinstance(error, StoreError) and error.kind is not StoreErrorKind.CORRUPT:
+        if isinstance(error, ApiError) or (isinstance(error, StoreError) and error.kind is not StoreErrorKind.CORRUPT):
             logger.warning("the metadata store cannot be followed now: %s", error)
         else:
             logger.error("the metadata cannot be followed: %s", error, exc_info=error)
+
+    def _tell(self, message: str, *arguments: object) -> None:
+        """A broker that is alone does nobody a favour with such news."""
+        logger.log(logging.INFO if len(self._publisher.image.brokers) > 1 else logging.DEBUG, message, *arguments)
 
     async def _wait(self, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -225,7 +232,7 @@ class Member:
         self.registration = registered
         # A later registration of this process follows on an end of its session that nobody can call clean.
         self._broker = self._broker._replace(previous_epoch=-1)
-        logger.info("registered as broker %d with epoch %d", registered.node_id, registered.epoch)
+        self._tell("registered as broker %d with epoch %d", registered.node_id, registered.epoch)
         if term is not None:
             await self._take_office(term)
 
@@ -270,7 +277,7 @@ class Member:
             if not office.is_open:
                 raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
             self.office = office
-        logger.info("elected controller, epoch %d", term.epoch)
+        self._tell("elected controller, epoch %d", term.epoch)
 
     async def _count_brokers(self, office: Office) -> None:
         registered = await self._registered()

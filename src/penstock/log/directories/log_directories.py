@@ -309,19 +309,15 @@ class LogDirectories:
 
     # ---- close
 
-    def close(
-        self, clean: bool = True, threads_per_directory: int = 1, broker_epoch: int = UNKNOWN_BROKER_EPOCH
-    ) -> None:
-        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded. The
-        mark has the broker's epoch: of a later one it says nothing.
-        """
+    def close(self, clean: bool = True, threads_per_directory: int = 1, epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
         unsettled = self._close_logs(clean, threads_per_directory)
         if clean:
             self.write_checkpoints()
         for path, directory in self.directories.items():
             if clean and path not in unsettled and path not in self.offline:
                 try:
-                    directory.mark_clean(broker_epoch)
+                    directory.mark_clean(epoch)
                 except OSError as error:
                     logger.warning("cannot mark %s as cleanly shut down: %s", path, error)
             directory.release()
