@@ -92,6 +92,8 @@ class MarkerWriter:
         if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if len(partition.state.isr) < min(partition.log.settings.min_insync_replicas, len(partition.state.replicas)):
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)  # each attempt would leave another marker that does not count
         partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
             self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
