@@ -18,12 +18,6 @@ from penstock.replication.in_sync import can_append
 _ALL_REPLICAS = -1
 
 
-def owes(partition: Partition) -> bool:
-    """Whether the log holds something that may be lost yet, whoever appended it."""
-    log = partition.log
-    return log.owes_flush() or log.high_watermark < log.log_end_offset
-
-
 async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: int) -> dict[Partition, ErrorCode]:
     """Returns once everything appended to `partitions` before the call may be told; why not, where it may not be.
 

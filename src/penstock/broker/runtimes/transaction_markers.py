@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.settling import owes
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
@@ -97,7 +96,7 @@ class MarkerWriter:
         partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
             self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
-        return partition if owes(partition) else None
+        return None if partition.log.is_settled() else partition
 
     def is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
         """Whether no marker has to be tried again there, whichever broker has said so. Every other error passes: then
