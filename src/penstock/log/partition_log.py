@@ -127,6 +127,12 @@ class PartitionLog:
         contents = self._contents
         return contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages
 
+    def is_settled(self) -> bool:
+        """Whether everything may be told: it is as durable as flush.messages asks for, and replicated."""
+        contents = self._contents
+        end = contents.log_end_offset
+        return contents.high_watermark >= end and end - contents.recovery_point < contents.settings.flush_messages
+
     def advance_high_watermark(self, offset: int) -> None:
         """Never backwards, never past the end of the log."""
         contents = self._contents

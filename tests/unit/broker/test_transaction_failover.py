@@ -11,6 +11,7 @@ import pytest
 from penstock.broker.broker import Broker
 from penstock.cluster.image import NO_LEADER
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.groups.operations.table import COMMIT_IN_TRANSACTION, FETCH_OFFSETS
 from penstock.groups.requests import OffsetFetchRequest, OffsetToCommit, TransactionalCommitRequest
@@ -276,5 +277,21 @@ def test_transactional_id_keeps_its_age_when_its_coordinator_moves(tmp_path: Pat
         brokers.two.clock.advance(1)
         await transactions.expire()
         assert not transactions.coordinator.transaction_counts()
+
+    run(tmp_path, scenario)
+
+
+def test_marker_waits_for_in_sync_replicas_when_these_are_too_few(tmp_path: Path) -> None:
+    async def scenario(brokers: TwoBrokers) -> None:
+        log = brokers.partition("there", TWO).log
+        log.update_settings(LogSettings(min_insync_replicas=2))
+        assert await write_marker(brokers.two, 4) == ErrorCode.NOT_ENOUGH_REPLICAS
+        producer = Producer(brokers)
+        await producer.begin(THERE)
+        await producer.end(brokers.one.broker)
+        await until(lambda: brokers.wire.count(WriteTxnMarkersRequest) == 1)
+        assert ends(brokers) == (0, 0)
+        log.update_settings(LogSettings())
+        await until(lambda: state(brokers.one.broker) == "CompleteCommit")
 
     run(tmp_path, scenario)

@@ -7,7 +7,7 @@ it never waits for replicas.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
@@ -18,37 +18,37 @@ from penstock.replication.in_sync import can_append
 _ALL_REPLICAS = -1
 
 
-def owes(partition: Partition) -> bool:
-    """Whether the log holds something that may be lost yet, whoever appended it."""
-    log = partition.log
-    return log.owes_flush() or log.high_watermark < log.log_end_offset
-
-
 async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: int) -> dict[Partition, ErrorCode]:
     """Returns once everything appended to `partitions` before the call may be told; why not, where it may not be.
 
     KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may cut it off.
     REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records stay, and may be replicated later.
     """
-    ends = {partition: (partition.log.log_end_offset, partition.state.leader_epoch) for partition in partitions}
-    to_flush = [partition for partition in ends if partition.log.owes_flush()]
-    failed = await flusher.flush(to_flush) if to_flush else ()
-    errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
-    behind = [
-        (partition, end, epoch)
-        for partition, (end, epoch) in ends.items()
-        if partition not in errors and partition.log.high_watermark < end
-    ]
-    if behind:
-        codes = await asyncio.gather(*(_wait_until_replicated(*each, timeout_ms) for each in behind))
-        errors |= {partition: code for (partition, _, _), code in zip(behind, codes, strict=True) if code}
-    return errors
+    unique = list(dict.fromkeys(partitions))
+    # From now on, and not after the disk: a leadership that ends meanwhile must be noticed.
+    replications = {
+        partition: asyncio.ensure_future(_wait_until_replicated(partition, partition.log.log_end_offset, timeout_ms))
+        for partition in unique
+        if partition.log.high_watermark < partition.log.log_end_offset
+    }
+    try:
+        to_flush = [partition for partition in unique if partition.log.owes_flush()]
+        failed = await flusher.flush(to_flush) if to_flush else ()
+        errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
+        for partition, replication in replications.items():
+            if partition not in errors and (code := await replication):
+                errors[partition] = code
+        return errors
+    finally:
+        for replication in replications.values():
+            replication.cancel()
 
 
-async def _wait_until_replicated(
-    partition: Partition, end_offset: int, leader_epoch: int, timeout_ms: int
-) -> ErrorCode:
-    """`leader_epoch` is that of the append."""
+def _wait_until_replicated(partition: Partition, end_offset: int, timeout_ms: int) -> Awaitable[ErrorCode]:
+    return _wait(partition, end_offset, partition.state.leader_epoch, timeout_ms)
+
+
+async def _wait(partition: Partition, end_offset: int, leader_epoch: int, timeout_ms: int) -> ErrorCode:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     while True:

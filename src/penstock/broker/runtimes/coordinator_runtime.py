@@ -223,9 +223,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._notices.once_per(notice.message, notice.level, notice.message, notice.fields)
         if not outcome.has_consequences:
             return
-        owing = self._log.owing((outcome.partition,))
+        owing = self._log.find_owing(outcome.partition)
         # A refusal tells nothing of a partition that is not active, whatever its log owes.
-        if owing and self.shards.is_active(outcome.partition):
+        if owing is not None and self.shards.is_active(outcome.partition):
             self._begin(self._follow_when_durable(outcome, owing, self.shards.hosted(outcome.partition)))
         else:
             self._follow(outcome)
@@ -257,10 +257,10 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         fields["reason"] = error.message
         self._notices.once_per("append", logging.ERROR, "a coordinator's records cannot be written", fields)
 
-    async def _follow_when_durable(self, outcome: OutcomeType, owing: list[Partition], shard: ShardType) -> None:
+    async def _follow_when_durable(self, outcome: OutcomeType, owing: Partition, shard: ShardType) -> None:
         partition = outcome.partition
         while True:
-            code = (await self._log.settle(owing, self._reply_timeout_ms)).get(partition, ErrorCode.NONE)
+            code = (await self._log.settle([owing], self._reply_timeout_ms)).get(partition, ErrorCode.NONE)
             is_ours = self.shards.find(partition) is shard
             if not is_ours:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER

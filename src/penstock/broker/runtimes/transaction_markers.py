@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.settling import owes
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
@@ -92,10 +91,12 @@ class MarkerWriter:
         if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if len(partition.state.isr) < min(partition.log.settings.min_insync_replicas, len(partition.state.replicas)):
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)  # each attempt would leave another marker that does not count
         partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
             self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
-        return partition if owes(partition) else None
+        return None if partition.log.is_settled() else partition
 
     def is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
         """Whether no marker has to be tried again there, whichever broker has said so. Every other error passes: then
