@@ -1,8 +1,9 @@
 """Metadata answers about single topics, ready but for the correlation id.
 
-An answer holds for one image: a new image empties the store. Within an image an answer holds while the partitions that
-it names as led here are online, which is asked each time. Keys are names of topics that exist, versions that are
-served and listeners of this broker, never what a client makes up, and there is room for a few hundred.
+An answer holds for one image: a new image empties the store, also one that changes nothing but the brokers or the
+controller, which every answer names. Within an image an answer holds while the replicas that it names and that are here
+are online, which is asked each time. Keys are names of topics that exist, versions that are served and listeners of
+this broker, never what a client makes up, and there is room for a few hundred.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Iterable
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
 from penstock.broker.features import FEATURES
+from penstock.broker.reachability import PartitionView, Reachability
 from penstock.broker.served_versions import api_versions_response
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
@@ -48,6 +49,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE_NAME = 3
 # Older clients cannot read a feature whose lowest level is 0, so they are not told that it exists (KAFKA-17011).
 _FIRST_VERSION_WITH_LEVEL_ZERO = 4
+_FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_VERSION_WITH_TOPIC_IDS = 12  # the fields are there from 10 on, but not to be used
 # A request for more topics than this does not try to be quick.
 _MANY_TOPICS = 500
@@ -129,7 +131,8 @@ def _metadata_of_one(
         if len(topic.partitions) > _PARTITIONS_PER_STEP:
             return _metadata(broker, context, request, {})
         answer = _topic_without_partitions(broker, context, topic, request.include_topic_authorized_operations)
-        answer.partitions = _describe_partitions(broker, name, topic.partitions)
+        reachability = _reachability(broker, context, image)
+        answer.partitions = _describe_partitions(reachability, context.api_version, name, topic.partitions)
     response = _begin_response(broker, context, request, image)
     response.topics.append(answer)
     return response
@@ -184,12 +187,13 @@ def _metadata(
 ) -> Work[MetadataResponse]:
     image = broker.metadata.image
     response = _begin_response(broker, context, request, image)
+    reachability = _reachability(broker, context, image)
     include_operations = request.include_topic_authorized_operations
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
         for topic in image.topics.values():
             if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-                described = yield from _metadata_topic(broker, context, topic, include_operations)
+                described = yield from _metadata_topic(broker, context, topic, include_operations, reachability)
                 response.topics.append(described)
             yield
     else:
@@ -199,7 +203,8 @@ def _metadata(
                 answered.add((asked.name, asked.topic_id))
                 name, refusal = _resolve(broker, context, image, asked, errors)
                 if refusal is None and name is not None:
-                    refusal = yield from _metadata_topic(broker, context, image.topics[name], include_operations)
+                    topic = image.topics[name]
+                    refusal = yield from _metadata_topic(broker, context, topic, include_operations, reachability)
                 assert refusal is not None
                 response.topics.append(refusal)
             yield
@@ -248,14 +253,14 @@ def _unknown(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
 
 
 def _metadata_topic(
-    broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool
+    broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool, reachability: Reachability
 ) -> Work[MetadataResponseTopic]:
     described = _topic_without_partitions(broker, context, topic, include_operations)
     for start in range(0, len(topic.partitions), _PARTITIONS_PER_STEP):
         if start:
             yield
         states = topic.partitions[start : start + _PARTITIONS_PER_STEP]
-        described.partitions += _describe_partitions(broker, topic.name, states)
+        described.partitions += _describe_partitions(reachability, context.api_version, topic.name, states)
     return described
 
 
@@ -271,11 +276,11 @@ def _topic_without_partitions(
 
 
 def _describe_partitions(
-    broker: Broker, topic: str, states: Iterable[PartitionState]
+    reachability: Reachability, version: int, topic: str, states: Iterable[PartitionState]
 ) -> list[MetadataResponsePartition]:
-    return [
+    described = [
         MetadataResponsePartition(
-            error_code=error_code,
+            error_code=code,
             partition_index=state.partition,
             leader_id=leader,
             leader_epoch=state.leader_epoch,
@@ -283,23 +288,33 @@ def _describe_partitions(
             isr_nodes=list(state.isr),
             offline_replicas=offline,
         )
-        for state, error_code, leader, offline in _partition_states(broker, topic, states)
+        for state, code, leader, offline in (reachability.view(topic, state) for state in states)
     ]
+    if version < _FIRST_VERSION_WITH_LISTENER_NOT_FOUND:
+        for partition in described:
+            _tell_older_client(reachability, version, partition)
+    return described
+
+
+def _tell_older_client(reachability: Reachability, version: int, partition: MetadataResponsePartition) -> None:
+    """Version 0 names reachable brokers alone, and says so where others are left out."""
+    if partition.error_code == ErrorCode.LISTENER_NOT_FOUND:
+        partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+    if version == 0:
+        everybody = partition.replica_nodes + partition.isr_nodes
+        partition.replica_nodes = [node for node in partition.replica_nodes if node in reachability.reachable]
+        partition.isr_nodes = [node for node in partition.isr_nodes if node in reachability.reachable]
+        is_complete = len(partition.replica_nodes) + len(partition.isr_nodes) == len(everybody)
+        if partition.error_code == ErrorCode.NONE and not is_complete:
+            partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def _topic_operations(broker: Broker, context: RequestContext, topic: TopicImage) -> int:
     return authorized_operations(broker.authorizer, context, ResourceType.TOPIC, topic.name)
 
 
-def _partition_states(
-    broker: Broker, topic: str, partitions: Iterable[PartitionState]
-) -> Iterable[tuple[PartitionState, ErrorCode, int, list[int]]]:
-    """(state, error, leader, offline replicas): a replica whose disk failed leads nothing."""
-    for state in partitions:
-        if state.leader == broker.node_id and not broker.partitions.is_online(topic, state.partition):
-            yield state, ErrorCode.LEADER_NOT_AVAILABLE, -1, [broker.node_id]
-        else:
-            yield state, ErrorCode.NONE, state.leader, []
+def _reachability(broker: Broker, context: RequestContext, image: MetadataImage) -> Reachability:
+    return Reachability(image, context.session.listener, broker.node_id, broker.partitions)
 
 
 # ---------------------------------------------------------------------------- DescribeCluster
@@ -338,7 +353,9 @@ def describe_topic_partitions(
     """Describes topics in the order of their names, at most so many partitions of them, and a cursor where to go on.
     There is one version.
     """
-    topics = broker.metadata.image.topics
+    image = broker.metadata.image
+    topics = image.topics
+    reachability = _reachability(broker, context, image)
     asked = sorted({topic.name for topic in request.topics}) or sorted(topics)
     yield
     first = 0
@@ -354,7 +371,8 @@ def describe_topic_partitions(
             break
         topic = topics.get(name)
         states = () if topic is None else topic.partitions[first:][:room]
-        answer = _describe_topic(broker, context, topic, name, states)
+        views = [reachability.view(name, state) for state in states]
+        answer = _describe_topic(broker, context, topic, name, views)
         response.topics.append(answer)
         shown = len(answer.partitions)
         if shown and topic is not None and first + shown < len(topic.partitions):
@@ -371,7 +389,7 @@ def _describe_topic(
     context: RequestContext,
     topic: TopicImage | None,
     name: str,
-    states: Iterable[PartitionState],
+    views: Iterable[PartitionView],
 ) -> DescribeTopicPartitionsResponseTopic:
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
@@ -384,7 +402,7 @@ def _describe_topic(
         topic_authorized_operations=_topic_operations(broker, context, topic),
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=error_code,
+                # No error where no leader can be named, as in Kafka.
                 partition_index=state.partition,
                 leader_id=leader,
                 leader_epoch=state.leader_epoch,
@@ -395,6 +413,6 @@ def _describe_topic(
                 last_known_elr=[],
                 offline_replicas=offline,
             )
-            for state, error_code, leader, offline in _partition_states(broker, name, states)
+            for state, _, leader, offline in views
         ],
     )

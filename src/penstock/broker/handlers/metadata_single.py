@@ -56,8 +56,10 @@ def _prepare(broker: Broker, context: RequestContext, image: MetadataImage, key:
     response = metadata(broker, context, asked)
     if not isinstance(response, MetadataResponse) or any(each.error_code for each in response.topics[0].partitions):
         return None
-    led = (state.partition for state in topic.partitions if state.leader == broker.node_id)
-    hosted = [broker.partitions.find(name, partition) for partition in led]
+    here = (state.partition for state in topic.partitions if broker.node_id in state.replicas)
+    hosted = [broker.partitions.find(name, partition) for partition in here]
+    if None in hosted:  # its log could not be created, and may be at any time
+        return None
     body = encode_response_header(0, flexible=True) + encode(response, version)
     reply = _SIZE.pack(len(body)) + body
     availabilities = tuple(partition.log.availability for partition in hosted if partition is not None)

@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.peers.controller import Controller
 from penstock.broker.peers.peers import BackOff, Peers
 from penstock.broker.session import Session
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
@@ -38,6 +39,23 @@ class View:
         old, self.image = self.image, replace(self.image, **changes)
         for listener in self._listeners:
             listener(old, self.image)
+
+
+class OverlaidMetadata:
+    """The metadata of a broker with another image, which the test makes up."""
+
+    def __init__(self, real: Metadata, image: MetadataImage) -> None:
+        self._real = real
+        self.image = image
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def overlay(served: Served, **changes: Any) -> None:
+    """From here on the broker serves an image with these changes."""
+    metadata = served.broker.metadata
+    served.broker.metadata = cast("Metadata", OverlaidMetadata(metadata, replace(metadata.image, **changes)))
 
 
 class DispatcherLink:

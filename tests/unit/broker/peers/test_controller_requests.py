@@ -22,7 +22,7 @@ from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
 from tests.unit.broker.harness import until
 from tests.unit.broker.peers.links import Network
-from tests.unit.broker.peers.pair import OTHER, Pair, pair
+from tests.unit.broker.peers.pair import OTHER, Pair, overlay, pair
 
 TOPIC_A, TOPIC_B = b"a" * 16, b"b" * 16
 STATE = PartitionState(0, (2, 1), (2,), 2, leader_epoch=3, partition_epoch=4)
@@ -79,8 +79,7 @@ class Rig:
             lambda: image.brokers[OTHER].epoch,
         )
         # The controller of this test opened its metadata before the other broker came.
-        metadata = controller.metadata
-        metadata.publisher.image = replace(metadata.image, brokers=image.brokers)
+        overlay(both.controller, brokers=image.brokers)
 
 
 def with_rig(directory: Path, scene: Callable[[Rig], Awaitable[None]]) -> None:
