@@ -133,6 +133,10 @@ class Store(Protocol):
         """
 
     @property
+    def session_timeout_s(self) -> float:
+        """After so long without contact the session may have ended. Infinite where a session cannot end by itself."""
+
+    @property
     def transaction_limit(self) -> TransactionLimit | None:
         """None: no limit but that of a single value."""
 

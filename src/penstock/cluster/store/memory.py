@@ -58,6 +58,10 @@ class MemoryStore:
         return self.session.last_contact
 
     @property
+    def session_timeout_s(self) -> float:
+        return self.session.timeout_s
+
+    @property
     def transaction_limit(self) -> TransactionLimit | None:
         return self._transaction_limit
 

@@ -38,7 +38,7 @@ class MemorySession:
         self.watches = Watches()
         self.listeners = SessionListeners()
         self._tree = tree
-        self._timeout_s = timeout_ms / 1000
+        self.timeout_s = timeout_ms / 1000
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None  # that of the first call
         self._connection = 0  # one more with each connection that is lost
@@ -62,8 +62,8 @@ class MemorySession:
         self._noticed = loop.create_future()
         session_id = self.id
         self._timers = [
-            loop.call_later(self._timeout_s * _NOTICED_AFTER, self.suspend),
-            loop.call_later(self._timeout_s, self._tree.end_session, session_id),
+            loop.call_later(self.timeout_s * _NOTICED_AFTER, self.suspend),
+            loop.call_later(self.timeout_s, self._tree.end_session, session_id),
         ]
 
     def suspend(self) -> None:

@@ -10,6 +10,7 @@ All calls run on one thread of the store's own, in order, so an fsync never hold
 from __future__ import annotations
 
 import asyncio
+import math
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -87,6 +88,10 @@ class SqliteStore:
     @property
     def last_contact(self) -> float:
         return asyncio.get_running_loop().time()
+
+    @property
+    def session_timeout_s(self) -> float:
+        return math.inf
 
     @property
     def transaction_limit(self) -> TransactionLimit | None:

@@ -52,7 +52,7 @@ class Connection:
         self._first = self._loop.create_future()  # until the first connection
         self._is_open = True
         self._is_refused = False  # our credentials were, and so the session has ended
-        self._timeout_s = settings.session_timeout_ms / 1000
+        self.timeout_s = settings.session_timeout_ms / 1000
         self._heartbeat: float | None = None  # when the one that waits for its answer was sent
         self._timer: asyncio.TimerHandle | None = None
 
@@ -160,7 +160,7 @@ class Connection:
         if not self._is_open:
             return
         self.session_id = connected.session_id
-        self._timeout_s = connected.timeout_ms / 1000
+        self.timeout_s = connected.timeout_ms / 1000
         self.state = SessionState.CONNECTED
         if not self._first.done():
             self._first.set_result(None)
@@ -196,14 +196,14 @@ class Connection:
 
     def _beat(self) -> None:
         self._send_heartbeat()
-        self._timer = self._loop.call_later(self._timeout_s / _HEARTBEATS_PER_TIMEOUT, self._beat)
+        self._timer = self._loop.call_later(self.timeout_s / _HEARTBEATS_PER_TIMEOUT, self._beat)
 
     def _send_heartbeat(self) -> None:
         now = self._loop.time()
         if self.state is not SessionState.CONNECTED:
             return
         if self._heartbeat is not None:
-            if now - self._heartbeat > self._timeout_s * _PATIENCE:
+            if now - self._heartbeat > self.timeout_s * _PATIENCE:
                 # kazoo would see that too, but for requests that others send: it takes each for a sign of life.
                 self.client.drop()
             return

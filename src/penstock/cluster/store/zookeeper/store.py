@@ -86,6 +86,10 @@ class ZooKeeperStore:
         return self._connection.last_contact
 
     @property
+    def session_timeout_s(self) -> float:
+        return self._connection.timeout_s
+
+    @property
     def transaction_limit(self) -> TransactionLimit | None:
         return _LIMIT
 

@@ -1,0 +1,99 @@
+"""What ties a broker to the others of its cluster: connections, the way to the controller, replicas, the eye on deaths.
+
+A broker that is alone has none of this. Every image is followed in the turn in which it takes effect: connections to
+brokers that are gone end, fetchers go to the new leaders, and the controller watches who is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import NamedTuple
+
+from penstock.broker.forwarding.sending import Forwarding
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.controller import Controller
+from penstock.broker.peers.controller_requests import ControllerRequests
+from penstock.broker.peers.failure_detection import FailureDetector, Probe
+from penstock.broker.peers.peer import Connect, Peer
+from penstock.broker.peers.peers import Peers
+from penstock.broker.peers.shutdowns import Shutdowns
+from penstock.broker.replicas.fetcher import Follower
+from penstock.broker.replicas.replicas import Replicas
+from penstock.broker.slices import Slices
+from penstock.cluster.image import ImageDelta, MetadataImage
+from penstock.cluster.metadata import Metadata
+from penstock.core.clock import Clock
+from penstock.core.listeners import Endpoint
+
+_REPLICATION = "replication"
+
+
+class Wires(NamedTuple):
+    """How other brokers are reached. The simulation has its own."""
+
+    connect: Connect
+    probe: Callable[[Endpoint], Awaitable[Probe]]
+
+
+class Neighbours:
+    """`start` once the broker follows its metadata; `close` at its end."""
+
+    def __init__(self, metadata: Metadata, wires: Wires, chance: Random, slices: Slices) -> None:
+        self._metadata = metadata
+        node_id = metadata.config.identity.node_id
+        self.peers = Peers(node_id, self._find, wires.connect, chance)
+        self.controller = Controller(node_id, self.peers, metadata)
+        self.forwarding = Forwarding(self.controller, slices)
+        self.shutdowns = Shutdowns(node_id, metadata, self.peers, lambda: metadata.image)
+        self._requests = ControllerRequests(
+            node_id,
+            self.controller,
+            metadata,
+            self.shutdowns,
+            lambda: metadata.image,
+            lambda: metadata.broker_epoch,
+        )
+        self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.report_dead)
+        self._replicas: Replicas | None = None
+
+    def start(self, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
+        """The image of the moment is applied: followers fetch from here on."""
+        metadata = self._metadata
+        config = metadata.config
+        follower = Follower(
+            config.identity.node_id,
+            lambda: metadata.broker_epoch,
+            clock,
+            flusher,
+            config.replication,
+            self._open_for_replication,
+        )
+        self._replicas = Replicas(partitions, follower, self._requests.alter_partition, metadata.is_session_sure)
+        nothing = MetadataImage(metadata.image.cluster_id)
+        self.follow(nothing, metadata.image, ImageDelta.between(nothing, metadata.image))
+        self._replicas.start()
+
+    def follow(self, old: MetadataImage, new: MetadataImage, delta: ImageDelta) -> None:
+        self.peers.follow(old, new)
+        if self._replicas is not None:
+            self._replicas.apply(old, new, delta)
+            self._detector.follow(new)
+
+    async def request_shutdown(self, deadline_s: float) -> bool:
+        """Whether the controller moved away all that this broker led; see `ControllerRequests`."""
+        return await self._requests.request_shutdown(deadline_s)
+
+    async def close(self) -> None:
+        await self._detector.close()
+        if self._replicas is not None:
+            await self._replicas.close()
+        await self.peers.close()
+
+    def _find(self, node_id: int) -> Endpoint | None:
+        registration = self._metadata.image.brokers.get(node_id)
+        return None if registration is None else registration.endpoint(self._metadata.config.inter_broker_listener)
+
+    async def _open_for_replication(self, node_id: int) -> Peer:
+        return await self.peers.open(node_id, _REPLICATION)
