@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.neighbours import Neighbours
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.settings import group_settings, settings_by_group
 from penstock.cluster.image import ImageDelta, MetadataImage, TopicImage
@@ -28,16 +29,23 @@ from penstock.groups.requests import DeletedTopic
 class Following:
     """Start with `start`, once. From then on every image that the metadata publishes is applied."""
 
-    def __init__(self, broker: Broker, config_changed: Callable[[BrokerConfig], None]) -> None:
-        """`config_changed` hears of a dynamic change, for what lies outside the broker: the listeners' limits."""
+    def __init__(
+        self, broker: Broker, config_changed: Callable[[BrokerConfig], None], neighbours: Neighbours | None = None
+    ) -> None:
+        """`config_changed` hears of a dynamic change, for what lies outside the broker: the listeners' limits. A broker
+        that is alone has no `neighbours`.
+        """
         self._broker = broker
         self._config_changed = config_changed
+        self._neighbours = neighbours
 
     def start(self) -> None:
         broker = self._broker
         image = broker.metadata.image
         broker.partitions.remove_strays(image)
         self.apply(MetadataImage(image.cluster_id), image)
+        if self._neighbours is not None:
+            self._neighbours.start(broker.partitions, broker.flusher, broker.clock)
         partitions = broker.partitions
         broker.metadata.subscribe(self.apply, partitions.prepare, partitions.settle, partitions.abandon)
 
@@ -45,6 +53,8 @@ class Following:
         broker = self._broker
         broker.config = broker.metadata.config
         delta = broker.partitions.apply(old, new)
+        if self._neighbours is not None:
+            self._neighbours.follow(old, new, delta)
         self._follow_settings(delta, new)
         if delta.created or delta.deleted or delta.added:
             broker.groups.topics_changed(new.topics.values())

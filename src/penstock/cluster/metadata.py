@@ -44,7 +44,7 @@ from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import Delete, SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
@@ -166,6 +166,11 @@ class Metadata:
         """Of this broker's present registration; -1 while there is none."""
         return -1 if self._member is None else self._member.broker_epoch
 
+    def is_session_sure(self) -> bool:
+        """Whether the store cannot have given up this broker's session, by the broker's own clock."""
+        silence_s = asyncio.get_running_loop().time() - self._store.last_contact
+        return self._store.session_state is not SessionState.ENDED and silence_s < self._store.session_timeout_s
+
     def subscribe(
         self,
         listener: Listener,
@@ -245,15 +250,22 @@ class Metadata:
         return led_count
 
     async def report_dead(self, node_id: int, broker_epoch: int) -> None:
-        """The broker with this epoch does not answer: its registration goes before its session ends. A broker that
-        lives after all is fenced by its epoch, and registers anew.
+        """The process of the broker with this epoch is dead: its registration goes before its session ends, and its
+        office with it if it was the controller. A broker that lives after all is fenced by its epochs, and registers
+        anew. Raises ApiError.
         """
+        await _answered(self._remove(node_id, broker_epoch))
+
+    async def _remove(self, node_id: int, broker_epoch: int) -> None:
         path = znodes.broker_path(node_id)
-        node = await self._store.read(path)
+        node, controller = await self._store.read_many([path, znodes.CONTROLLER])
         if node is None or znodes.decode_broker(node_id, node.data).epoch != broker_epoch:
             return
+        gone = [Delete(path, node.version)]
+        if controller is not None and controller.owner == node.owner:
+            gone.append(Delete(znodes.CONTROLLER, controller.version))
         try:
-            await self._store.delete(path, node.version)
+            await self._store.transaction(gone)
         except StoreError as error:
             if error.kind not in (StoreErrorKind.NO_NODE, StoreErrorKind.BAD_VERSION, StoreErrorKind.OUTCOME_UNKNOWN):
                 raise

@@ -18,9 +18,12 @@ from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.following import Following
+from penstock.broker.neighbours import Neighbours, Wires
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
+from penstock.broker.peers.connecting import connect_by_tcp
+from penstock.broker.peers.failure_detection import probe_by_tcp
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
@@ -62,16 +65,24 @@ class Surroundings(NamedTuple):
     chance: random.Random
     stopwatch: Stopwatch = REAL_TIME
     cleaner: CleanerProcess | None = None  # it sees the real disk and the real time alone
+    wires: Wires | None = None  # to other brokers; None for a broker that is alone
 
 
 class BrokerServer:
     """Start with `BrokerServer.start`, end with `stop`."""
 
     def __init__(
-        self, broker: Broker, store: Store, listeners: Sequence[TcpListener], housekeeping: Housekeeping
+        self,
+        broker: Broker,
+        store: Store,
+        listeners: Sequence[TcpListener],
+        housekeeping: Housekeeping,
+        neighbours: Neighbours | None,
     ) -> None:
         self.broker = broker
         self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
+        broker.handle_forwarded = self.dispatcher.handle
+        self._neighbours = neighbours
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
@@ -94,7 +105,14 @@ class BrokerServer:
         instead of the one that the configuration names, and closed with the broker.
         """
         cleaner = _find_cleaner() if files is None else None
-        surroundings = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom(), cleaner=cleaner)
+        is_alone = store is None
+        surroundings = Surroundings(
+            clock or SystemClock(),
+            files or Files(),
+            random.SystemRandom(),
+            cleaner=cleaner,
+            wires=None if is_alone else Wires(connect_by_tcp, probe_by_tcp),
+        )
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
@@ -118,9 +136,8 @@ class BrokerServer:
         surroundings: Surroundings,
         metrics: BrokerMetrics,
         listeners: Sequence[TcpListener] = (),
-        ask: Ask = no_peers,
     ) -> BrokerServer:
-        """Everything but the sockets and the chores: logs loaded, coordinators loading. `ask` reaches other brokers."""
+        """Everything but the sockets and the chores: logs loaded, coordinators loading."""
         choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
         metadata = await Metadata.load(store, config, choices=choices)
         closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
@@ -132,9 +149,12 @@ class BrokerServer:
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
             raise
         try:
-            broker = _assemble(metadata, directories, metrics, surroundings, ask)
+            slices = Slices(surroundings.stopwatch.passed)
+            wires = surroundings.wires
+            neighbours = None if wires is None else Neighbours(metadata, wires, surroundings.chance, slices)
+            broker = _assemble(metadata, directories, metrics, surroundings, slices, neighbours)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
-            server = cls(broker, store, listeners, housekeeping)
+            server = cls(broker, store, listeners, housekeeping, neighbours)
             server._connect()
         except BaseException:
             directories.close(clean=False)
@@ -148,7 +168,7 @@ class BrokerServer:
             listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        Following(broker, self._limit_connections).start()
+        Following(broker, self._limit_connections, self._neighbours).start()
 
     def _limit_connections(self, config: BrokerConfig) -> None:
         for listener in self._listeners:
@@ -175,9 +195,12 @@ class BrokerServer:
         if self.is_stopping:
             return
         self.is_stopping = True
+        await self._hand_over()
         await self.housekeeping.stop()
         for listener in self._listeners:
             await listener.close()
+        if self._neighbours is not None:
+            await self._neighbours.close()
         await self.broker.metadata.close()  # a change under way may still create or delete logs
         await self.broker.transactions.close()
         await self.broker.groups.close()
@@ -189,6 +212,15 @@ class BrokerServer:
             epoch=self.broker.metadata.broker_epoch,
         )
         await self._store.close()
+
+    async def _hand_over(self) -> None:
+        """What this broker leads moves to others while it still serves, so that no client meets a closed port."""
+        settings = self.broker.config.shutdown
+        if self._neighbours is None or not settings.controlled_shutdown_enable:
+            return
+        tries = settings.controlled_shutdown_max_retries
+        if not await self._neighbours.request_shutdown(tries * settings.controlled_shutdown_retry_backoff_ms / 1000):
+            logger.warning("stopping although not everything that this broker leads could move to others")
 
 
 # An fsync waits for the disk, not for a core, and a file system writes its journal once for many that wait at once. So
@@ -288,13 +320,25 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
 
 
 def _assemble(
-    metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings, ask: Ask
+    metadata: Metadata,
+    directories: LogDirectories,
+    metrics: BrokerMetrics,
+    surroundings: Surroundings,
+    slices: Slices,
+    neighbours: Neighbours | None,
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
-    partitions = Partitions(config.identity.node_id, directories, metadata.topic_settings, metrics.topics, clock)
+    partitions = Partitions(
+        config.identity.node_id,
+        directories,
+        metadata.topic_settings,
+        metrics.topics,
+        clock,
+        config.replication.replica_lag_time_max_ms,
+    )
     flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
-    slices = Slices(surroundings.stopwatch.passed)
+    ask: Ask = no_peers if neighbours is None else neighbours.peers.ask
     groups = GroupRuntime(
         GroupCoordinator(
             group_settings(config.groups),
@@ -341,7 +385,10 @@ def _assemble(
         producer_ids=producer_ids,
         groups=groups,
         transactions=transactions,
-        topic_creation=TopicCreation(metadata),
+        topic_creation=TopicCreation(metadata, None if neighbours is None else neighbours.controller),
+        duties=None if neighbours is None else metadata,
+        shutdowns=None if neighbours is None else neighbours.shutdowns,
+        forwarding=None if neighbours is None else neighbours.forwarding,
         ask=ask,
     )
 

@@ -1,7 +1,8 @@
-"""The controller notices that a broker's process has died, long before the broker's session in the store runs out.
+"""Brokers notice that another one's process has died, long before that broker's session in the store runs out.
 
 A process that dies leaves its kernel behind: its connections are reset, and its port refuses new ones. The controller
-keeps an idle connection to every registered broker, so it hears of that within milliseconds. A cut network or a paused
+keeps an idle connection to every registered broker, and every broker keeps one to the controller, so they hear of that
+within milliseconds. A cut network or a paused
 process looks otherwise: nothing is reset, or nothing answers. Rules:
 
 - A broker is dead when this broker had a connection to it in its present epoch, some connection to it was lost, and a
@@ -48,10 +49,13 @@ def is_dead(*, was_connected: bool, probe: Probe) -> bool:
 
 
 def watched_brokers(image: MetadataImage, node_id: int) -> dict[int, int]:
-    """The epochs of the brokers that `node_id` watches, by their ids: all others, if it is the controller."""
-    if image.controller_id != node_id:
-        return {}
-    return {each.node_id: each.epoch for each in image.brokers.values() if each.node_id != node_id}
+    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if it is that."""
+    is_controller = image.controller_id == node_id
+    return {
+        each.node_id: each.epoch
+        for each in image.brokers.values()
+        if each.node_id != node_id and (is_controller or each.node_id == image.controller_id)
+    }
 
 
 class FailureDetector:

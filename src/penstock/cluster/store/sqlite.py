@@ -10,8 +10,8 @@ All calls run on one thread of the store's own, in order, so an fsync never hold
 from __future__ import annotations
 
 import asyncio
-import math
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -23,6 +23,7 @@ from penstock.core.config.sections import (
     ProcessSection,
     ReplicationSection,
     RequestSection,
+    ShutdownSection,
     TopicSection,
     TransactionSection,
     TransactionTopicSection,
@@ -49,6 +50,7 @@ class BrokerConfig:
     identity: IdentitySection
     process: ProcessSection
     network: NetworkSection
+    shutdown: ShutdownSection
     requests: RequestSection
     topics: TopicSection
     offsets_topic: OffsetsTopicSection
@@ -92,6 +94,7 @@ class BrokerConfig:
             identity=read_section(IdentitySection, values),
             process=read_section(ProcessSection, values),
             network=read_section(NetworkSection, values),
+            shutdown=read_section(ShutdownSection, values),
             requests=read_section(RequestSection, values),
             topics=read_section(TopicSection, values),
             offsets_topic=read_section(OffsetsTopicSection, values),

@@ -47,6 +47,14 @@ class NetworkSection(NamedTuple):
     connections_max_idle_ms: int
 
 
+class ShutdownSection(NamedTuple):
+    """How a broker of a cluster stops."""
+
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
+
+
 class RequestSection(NamedTuple):
     """How much a single request gets."""
 
