@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.cluster.decisions.brokers import decide_registered
-from penstock.cluster.decisions.leadership import unclean_rule
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
-from tests.unit.cluster.harness import broker, cluster, config
+from tests.unit.cluster.harness import broker, cluster
 
 NEW_EPOCH = 50
 
@@ -176,19 +175,3 @@ class TestSharing:
         decision = decide_registered(image, registered(2), ask)
         assert [each.leader for each in decision.image.topics["t"].partitions] == [2, 2, 2]
         assert asked == ["t"]
-
-
-@pytest.mark.parametrize(
-    ("broker_default", "configs", "is_allowed"),
-    [
-        ("false", {}, False),
-        ("true", {}, True),
-        ("false", {"unclean.leader.election.enable": "true"}, True),
-        ("true", {"unclean.leader.election.enable": "false"}, False),
-    ],
-)
-def test_topic_setting_counts_before_the_brokers_when_an_unclean_election_is_considered(
-    broker_default: str, configs: dict[str, str], is_allowed: bool
-) -> None:
-    rule = unclean_rule(config(unclean_leader_election_enable=broker_default))
-    assert rule(TopicImage("t", bytes(16), (), configs)) is is_allowed

@@ -15,16 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
-from penstock.core.config.broker_config import BrokerConfig
 from penstock.protocol.errors import ApiError, ErrorCode
 
 # Whether a replica that is not in sync may lead a topic's partitions, and records may be lost by that.
 UncleanRule = Callable[[TopicImage], bool]
-
-
-def unclean_rule(config: BrokerConfig) -> UncleanRule:
-    """What unclean.leader.election.enable says, of the topic or else of the broker."""
-    return lambda topic: bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
 
 
 def check_broker_epoch(image: MetadataImage, node_id: int, broker_epoch: int) -> None:
