@@ -15,14 +15,15 @@ from penstock.cluster.image import MetadataImage
 
 
 def decide_shutdown(image: MetadataImage, node_id: int, broker_epoch: int) -> Decision[int]:
-    """The result is the number of partitions with other replicas that the broker still leads.
+    """The result is the number of partitions that the broker still leads and that a live replica may take over.
 
-    A partition with one replica does not count, as in Kafka: to wait for it would be in vain. Asked again, the decision
-    moves what can be moved by then. Raises ApiError(STALE_BROKER_EPOCH).
+    A partition whose other replicas are all gone or stopping does not count: to wait for them would be in vain. Asked
+    again, the decision moves what can be moved by then. Raises ApiError(STALE_BROKER_EPOCH).
     """
     check_broker_epoch(image, node_id, broker_epoch)
     broker = image.brokers[node_id]
     brokers = image.brokers if broker.is_stopping else {**image.brokers, node_id: broker._replace(is_stopping=True)}
+    staying = {each.node_id for each in brokers.values() if not each.is_stopping}
     states = ChangedStates(image)
     led_count = 0
     for topic in image.topics.values():
@@ -32,7 +33,7 @@ def decide_shutdown(image: MetadataImage, node_id: int, broker_epoch: int) -> De
             others = tuple(node for node in state.isr if node != node_id and node in brokers)
             if others:
                 states.put(topic.name, with_in_sync(state, others, brokers))
-            elif state.leader == node_id and len(state.replicas) > 1:
+            elif state.leader == node_id and any(node in staying for node in state.replicas):
                 led_count += 1
     after = states.image()
     return Decision((led_count,), after if brokers is image.brokers else replace(after, brokers=brokers))
