@@ -61,7 +61,8 @@ class TopicCreation:
 
     def _plan(self, name: str) -> NewTopic:
         if is_created_on_demand(name):
-            return internal_topic(name, self._metadata.config, len(self._metadata.image.brokers))
+            count = len(self._metadata.image.brokers)
+            return internal_topic(name, self._metadata.config, count, is_cluster=self._controller is not None)
         return NewTopic(name)
 
     # ------------------------------------------------------------------------------------ by the controller

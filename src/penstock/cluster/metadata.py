@@ -32,6 +32,7 @@ from penstock.cluster.decisions.decision import (
 )
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
 from penstock.cluster.decisions.partitions import decide_alter_partition
+from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, decide_reassignments
 from penstock.cluster.decisions.shutdown import decide_shutdown
 from penstock.cluster.decisions.topics import (
     Choices,
@@ -244,6 +245,19 @@ class Metadata:
         """None: of all partitions."""
         return await self._change(lambda image: decide_elections(image, partitions, election_type))
 
+    async def reassign_partitions(
+        self, requests: Sequence[ReassignmentRequest], *, may_change_replication_factor: bool = True
+    ) -> tuple[ReassignmentResult, ...]:
+        """Replicas are to move to other brokers, or to stay after all."""
+        return await self._change(
+            lambda image: decide_reassignments(
+                image,
+                requests,
+                lambda topic: may_be_unclean(self.config, topic),
+                may_change_replication_factor=may_change_replication_factor,
+            )
+        )
+
     async def begin_shutdown(self, node_id: int, broker_epoch: int) -> int:
         """A broker wants to stop: what it leads moves. Returns how many partitions it leads still."""
         (led_count,) = await self._change(lambda image: decide_shutdown(image, node_id, broker_epoch))
@@ -273,6 +287,18 @@ class Metadata:
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
         return await _answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
+
+    async def leave(self) -> None:
+        """Takes this broker out of its cluster before its port closes: another controller is elected at once, and
+        nobody takes the broker for dead. Changes are refused from here on, and images are not followed any more.
+        """
+        if self._member is None:
+            return
+        await self._member.close()
+        try:
+            await self._remove(self.config.identity.node_id, self.broker_epoch)
+        except StoreError as error:
+            logger.warning("the broker leaves without a word, its session ends later: %s", error)
 
     async def close(self) -> None:
         """Waits for changes under way. The opener of the store closes the store afterwards."""

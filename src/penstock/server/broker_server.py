@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 import random
 import socket
 import sys
@@ -136,14 +137,17 @@ class BrokerServer:
         surroundings: Surroundings,
         metrics: BrokerMetrics,
         listeners: Sequence[TcpListener] = (),
+        ask: Ask | None = None,
     ) -> BrokerServer:
-        """Everything but the sockets and the chores: logs loaded, coordinators loading."""
+        """Everything but the sockets and the chores: logs loaded, coordinators loading. `ask` is how coordinators reach
+        other brokers, where not by the wires.
+        """
         choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
         metadata = await Metadata.load(store, config, choices=choices)
         closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
         try:
-            await _join(metadata, listeners, closed_at, surroundings.clock)
+            await _join(metadata, store, listeners, closed_at, surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
@@ -152,7 +156,7 @@ class BrokerServer:
             slices = Slices(surroundings.stopwatch.passed)
             wires = surroundings.wires
             neighbours = None if wires is None else Neighbours(metadata, wires, surroundings.chance, slices)
-            broker = _assemble(metadata, directories, metrics, surroundings, slices, neighbours)
+            broker = _assemble(metadata, directories, metrics, surroundings, slices, neighbours, ask)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
             server = cls(broker, store, listeners, housekeeping, neighbours)
             server._connect()
@@ -221,6 +225,7 @@ class BrokerServer:
         tries = settings.controlled_shutdown_max_retries
         if not await self._neighbours.request_shutdown(tries * settings.controlled_shutdown_retry_backoff_ms / 1000):
             logger.warning("stopping although not everything that this broker leads could move to others")
+        await self.broker.metadata.leave()
 
 
 # An fsync waits for the disk, not for a core, and a file system writes its journal once for many that wait at once. So
@@ -301,11 +306,18 @@ def _closed_at(config: BrokerConfig, files: Files) -> int | None:
     return epochs.pop() if len(epochs) == 1 else None
 
 
-async def _join(metadata: Metadata, listeners: Sequence[TcpListener], closed_at: int | None, clock: Clock) -> None:
+# ZooKeeper rounds the end of a session up to its next tick, which is 3 s where nobody chose another.
+_SESSION_ENDS_LATE_S = 3.0
+
+
+async def _join(
+    metadata: Metadata, store: Store, listeners: Sequence[TcpListener], closed_at: int | None, clock: Clock
+) -> None:
     """The logs are open by now: a broker that has joined is asked to lead."""
     ports = {each.name: each.port for each in listeners}
     endpoints = metadata.config.advertised_endpoints(ports, socket.gethostname())
-    await metadata.join(endpoints, clock, previous_epoch=closed_at)
+    takeover_s = store.session_timeout_s + _SESSION_ENDS_LATE_S if math.isfinite(store.session_timeout_s) else 0.0
+    await metadata.join(endpoints, clock, previous_epoch=closed_at, takeover_s=takeover_s)
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:
@@ -326,8 +338,11 @@ def _assemble(
     surroundings: Surroundings,
     slices: Slices,
     neighbours: Neighbours | None,
+    ask: Ask | None,
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
+    if ask is None:
+        ask = no_peers if neighbours is None else neighbours.peers.ask
     partitions = Partitions(
         config.identity.node_id,
         directories,
@@ -338,7 +353,6 @@ def _assemble(
     )
     flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
-    ask: Ask = no_peers if neighbours is None else neighbours.peers.ask
     groups = GroupRuntime(
         GroupCoordinator(
             group_settings(config.groups),

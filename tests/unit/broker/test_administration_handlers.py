@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +12,9 @@ import pytest
 from penstock.broker.apis import APIS
 from penstock.broker.session import RequestContext, Session
 from penstock.broker.slices import Slices
-from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
+from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
+from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, TopicImage
+from penstock.core.types import TopicPartition
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
@@ -42,19 +44,31 @@ class Answering:
         return self._is_allowed
 
 
+class Deciding:
+    """Metadata that decides on its image, and keeps it."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType
+    ) -> tuple[ElectionResult, ...]:
+        return decide_elections(self.image, partitions, election_type).results
+
+
 def ask(
     request: Message, *, is_allowed: bool = True, version: int | None = None, image: MetadataImage | None = None
 ) -> Any:
-    broker: Any = SimpleNamespace(
-        authorizer=Answering(is_allowed),
-        metadata=SimpleNamespace(image=image or MetadataImage("cluster")),
-        forwarding=None,
-    )
+    slices = Slices(lambda: 0.0)
+    metadata = Deciding(image or MetadataImage("cluster"))
+    broker: Any = SimpleNamespace(authorizer=Answering(is_allowed), metadata=metadata, forwarding=None, slices=slices)
     chosen = request.MAX_VERSION if version is None else version
     context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")
     response: Any = APIS[request.API_KEY].handler(broker, context, request)
     if isinstance(response, Generator):
-        response = asyncio.run(Slices(lambda: 0.0).run(response))
+        response = asyncio.run(slices.run(response))
+    elif isinstance(response, Coroutine):
+        response = asyncio.run(response)
     encode(response, chosen)
     return response
 
@@ -125,3 +139,31 @@ def test_only_reassignments_under_way_are_listed_when_asked_for(
     ((topic, (partition,)),) = [(topic.name, topic.partitions) for topic in answer.topics]
     assert (topic, partition.partition_index, partition.replicas) == ("t", 1, [3, 2, 1])
     assert (partition.adding_replicas, partition.removing_replicas) == ([3], [1])
+
+
+def test_partitions_that_need_no_election_are_left_out_when_all_are_asked_for() -> None:
+    led = PartitionState(0, (1, 2), (1, 2), 1)
+    moved = PartitionState(1, (1, 2), (1, 2), 2)
+    image = MetadataImage(
+        "cluster",
+        brokers={1: BrokerRegistration(1, ())},
+        topics={
+            "even": TopicImage("even", bytes(16), (led,)),
+            "odd": TopicImage("odd", bytes(16), (led, moved)),
+        },
+    )
+    answer = ask(ElectLeadersRequest(topic_partitions=None), image=image)
+    assert [
+        (topic.topic, [(each.partition_id, each.error_code) for each in topic.partition_result])
+        for topic in answer.replica_election_results
+    ] == [("even", []), ("odd", [(1, ErrorCode.NONE)])]
+    named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="odd", partitions=[1, 0, 5])])
+    ((topic, results),) = [
+        (each.topic, each.partition_result) for each in ask(named, image=image).replica_election_results
+    ]
+    assert topic == "odd"
+    assert [(each.partition_id, each.error_code) for each in results] == [
+        (1, ErrorCode.NONE),
+        (0, ErrorCode.ELECTION_NOT_NEEDED),
+        (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]

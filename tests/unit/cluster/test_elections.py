@@ -4,36 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cluster.decisions.elections import ElectionType, decide_balance, decide_election, decide_elections
+from penstock.cluster.decisions.elections import ElectionType, decide_balance, decide_elections
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import cluster
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
-
-
-def image(leader: int = 1, replicas: tuple[int, ...] = (1,)) -> MetadataImage:
-    state = PartitionState(0, replicas, replicas, leader)
-    return cluster(1, 2).with_topics({"t": TopicImage("t", bytes(16), (state,))})
-
-
-class TestElections:
-    @pytest.mark.parametrize("election_type", list(ElectionType))
-    def test_no_election_is_needed_when_the_preferred_replica_leads(self, election_type: ElectionType) -> None:
-        assert decide_election(image(), "t", 0, election_type) is ErrorCode.ELECTION_NOT_NEEDED
-
-    @pytest.mark.parametrize("election_type", list(ElectionType))
-    @pytest.mark.parametrize(("topic", "index"), [("t", 1), ("t", -1), ("other", 0)])
-    def test_partition_is_unknown_when_it_does_not_exist(
-        self, topic: str, index: int, election_type: ElectionType
-    ) -> None:
-        assert decide_election(image(), topic, index, election_type) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def test_nobody_can_take_over_when_there_is_no_leader(self) -> None:
-        offline = image(NO_LEADER)
-        assert decide_election(offline, "t", 0, PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-        assert decide_election(offline, "t", 0, UNCLEAN) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 def many(*states: PartitionState, brokers: tuple[int, ...] = (1, 2, 3), stopping: int | None = None) -> MetadataImage:

@@ -4,16 +4,11 @@ import pytest
 
 from penstock.cluster.decisions.reassignments import (
     ReassignmentRequest,
-    check_reassignment,
     decide_reassignments,
 )
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import cluster
-
-
-def image(leader: int = 1, replicas: tuple[int, ...] = (1,)) -> MetadataImage:
-    return with_state(PartitionState(0, replicas, replicas, leader), brokers=(1, 2))
 
 
 def with_state(state: PartitionState, brokers: tuple[int, ...] = (1, 2, 3, 4)) -> MetadataImage:
@@ -110,21 +105,3 @@ class TestCancelling:
         assert moved(MOVING._replace(isr=(3,), leader=3), None, is_unclean=True) == PartitionState(
             0, (2, 1), (2,), 2, leader_epoch=6, partition_epoch=8
         )
-
-
-class TestBrokerThatMovesNothing:
-    def test_nothing_is_wrong_when_the_replicas_stay(self) -> None:
-        check_reassignment(image(replicas=(1, 2)), "t", 0, (1, 2), may_change_replication_factor=False)
-
-    def test_replication_factor_is_kept_when_its_change_is_not_allowed(self) -> None:
-        with pytest.raises(ApiError) as caught:
-            check_reassignment(image(), "t", 0, (1, 2), may_change_replication_factor=False)
-        assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-
-    @pytest.mark.parametrize("replicas", [(2,), (1, 2)])
-    def test_move_is_refused_with_a_reason_when_another_broker_would_get_a_replica(
-        self, replicas: tuple[int, ...]
-    ) -> None:
-        with pytest.raises(ApiError, match="does not move replicas") as caught:
-            check_reassignment(image(), "t", 0, replicas)
-        assert caught.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -1,20 +1,23 @@
 """Who leads a partition, and on which brokers its replicas are: ElectLeaders and the partition reassignments.
 
-The answers are those of a cluster of one broker: each partition has its one replica here, and the leader is that one.
+The controller decides. A broker that is not the controller answers NOT_CONTROLLER.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.forwarding.refusals import refuse_elections
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
-from penstock.cluster.decisions.elections import ElectionType, decide_election
-from penstock.cluster.decisions.reassignments import check_reassignment, is_reassigning
+from penstock.cluster.decisions.elections import ElectionResult, ElectionType
+from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, is_reassigning
 from penstock.cluster.image import MetadataImage
+from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -38,13 +41,12 @@ from penstock.protocol.messages.list_partition_reassignments import (
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
 
 
-def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
+async def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elects leaders of the named partitions, or of all of them where the request has null.
 
-    Each named partition gets an answer, ELECTION_NOT_NEEDED as a rule. Of all partitions only those get one that need
-    an election; each topic is listed even so, as in Kafka. Version 0 knows the election of the preferred leader alone
-    and has no error for the whole response, so an error of the request is told for each partition as well. Version 2
-    is flexible.
+    Each named partition gets an answer. Of all partitions only those get one that need an election; each topic is
+    listed even so, as in Kafka. Version 0 knows the election of the preferred leader alone and has no error for the
+    whole response, so an error of the request is told for each partition as well. Version 2 is flexible.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -54,56 +56,55 @@ def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeaders
     except ValueError:
         message = f"Unknown election type {request.election_type}"
         return refuse_elections(request, ErrorCode.INVALID_REQUEST, message)
-    image = broker.metadata.image
-    if request.topic_partitions is None:
-        wanted = yield from _elections_needed(image, election_type)
-    else:
-        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
-    results = []
-    for topic, indexes in wanted:
-        answer = yield from _elect(image, topic, indexes, election_type)
-        results.append(answer)
-        yield
-    return ElectLeadersResponse(replica_election_results=results)
+    named: list[TopicPartition] | None = None
+    if request.topic_partitions is not None:
+        named = [TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
+    try:
+        results = await broker.metadata.elect_leaders(named, election_type)
+    except ApiError as error:
+        return refuse_elections(request, error.code, error.message or describe(error.code))
+    # Results come in the order of the request, so each topic of the request takes as many as it named.
+    wanted = [(topic.topic, len(topic.partitions)) for topic in request.topic_partitions or ()]
+    if named is None:
+        wanted = list(Counter(result.topic for result in results).items())
+    return await broker.slices.run(_elected(broker.metadata.image, wanted, results, is_brief=named is None))
 
 
-def _elect(
-    image: MetadataImage, topic: str, partitions: list[int], election_type: ElectionType
-) -> Work[ReplicaElectionResult]:
-    is_topic_known = topic in image.topics
-    answers = []
-    for index in partitions:
-        code = decide_election(image, topic, index, election_type)
-        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            message = describe(code)
-        elif is_topic_known:
-            message = f"No such partition as {topic}-{index}"
-        else:
-            message = f"No such topic as {shorten(topic)}"
-        answers.append(PartitionResult(partition_id=index, error_code=code, error_message=message))
-        yield
-    return ReplicaElectionResult(topic=topic, partition_result=answers)
-
-
-def _elections_needed(image: MetadataImage, election_type: ElectionType) -> Work[list[tuple[str, list[int]]]]:
-    """Each topic, with the partitions that need an election."""
-    needed: list[tuple[str, list[int]]] = []
-    for topic in image.topics.values():
-        indexes: list[int] = []
-        for index in range(len(topic.partitions)):
-            if decide_election(image, topic.name, index, election_type) is not ErrorCode.ELECTION_NOT_NEEDED:
-                indexes.append(index)
+def _elected(
+    image: MetadataImage, wanted: list[tuple[str, int]], results: Sequence[ElectionResult], *, is_brief: bool
+) -> Work[ElectLeadersResponse]:
+    response = ElectLeadersResponse()
+    remaining = iter(results)
+    for topic, count in wanted:
+        answers = []
+        for result in islice(remaining, count):
+            if not is_brief or result.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                message = _election_message(image, result)
+                answers.append(
+                    PartitionResult(partition_id=result.partition, error_code=result.code, error_message=message)
+                )
             yield
-        needed.append((topic.name, indexes))
-    return needed
+        response.replica_election_results.append(ReplicaElectionResult(topic=topic, partition_result=answers))
+        yield
+    return response
+
+
+def _election_message(image: MetadataImage, result: ElectionResult) -> str | None:
+    if result.code is ErrorCode.NONE:
+        return None
+    if result.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return describe(result.code)
+    if result.topic in image.topics:
+        return f"No such partition as {result.topic}-{result.partition}"
+    return f"No such topic as {shorten(result.topic)}"
 
 
 # ---------------------------------------------------------------------------------------------------- reassignments
 
 
-def alter_partition_reassignments(
+async def alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> Work[AlterPartitionReassignmentsResponse]:
+) -> AlterPartitionReassignmentsResponse:
     """Moves partitions to other brokers, or cancels such a move where a partition's replicas are null.
 
     The replicas that a partition has already are accepted, and nothing happens. Version 1 adds
@@ -111,30 +112,35 @@ def alter_partition_reassignments(
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    image = broker.metadata.image
     may_change = request.allow_replication_factor_change
-    responses = []
+    wanted = [
+        ReassignmentRequest(
+            topic.name, partition.partition_index, None if partition.replicas is None else tuple(partition.replicas)
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    results = await broker.metadata.reassign_partitions(wanted, may_change_replication_factor=may_change)
+    return await broker.slices.run(_reassigned(request, results))
+
+
+def _reassigned(
+    request: AlterPartitionReassignmentsRequest, results: Sequence[ReassignmentResult]
+) -> Work[AlterPartitionReassignmentsResponse]:
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
+    )
+    remaining = iter(results)
     for topic in request.topics:
         partitions = yield from collect(
-            _reassign(image, topic.name, partition.partition_index, partition.replicas, may_change)
-            for partition in topic.partitions
+            ReassignablePartitionResponse(
+                partition_index=result.partition, error_code=result.code, error_message=result.message
+            )
+            for result in islice(remaining, len(topic.partitions))
         )
-        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+        response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
         yield
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=may_change, error_message=None, responses=responses
-    )
-
-
-def _reassign(
-    image: MetadataImage, topic: str, index: int, replicas: list[int] | None, may_change: bool
-) -> ReassignablePartitionResponse:
-    wanted = None if replicas is None else tuple(replicas)
-    try:
-        check_reassignment(image, topic, index, wanted, may_change_replication_factor=may_change)
-    except ApiError as error:
-        return ReassignablePartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    return ReassignablePartitionResponse(partition_index=index, error_message=None)
+    return response
 
 
 def list_partition_reassignments(

@@ -71,14 +71,6 @@ def decide_balance(image: MetadataImage, imbalance_percent: int) -> Decision[Non
     return Decision((), states.image())
 
 
-def decide_election(image: MetadataImage, topic: str, index: int, election_type: ElectionType) -> ErrorCode:
-    """What a client is told that asks for an election in this partition where no election is held."""
-    state = image.partition(topic, index)
-    if state is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return _IMPOSSIBLE[election_type] if _is_needed(state, election_type) else ErrorCode.ELECTION_NOT_NEEDED
-
-
 def _all_partitions(image: MetadataImage) -> Iterable[tuple[str, int]]:
     return ((topic.name, state.partition) for topic in image.topics.values() for state in topic.partitions)
 

@@ -69,25 +69,6 @@ def is_reassigning(state: PartitionState) -> bool:
     return bool(state.adding or state.removing)
 
 
-def check_reassignment(
-    image: MetadataImage,
-    topic: str,
-    index: int,
-    replicas: tuple[int, ...] | None,
-    *,
-    may_change_replication_factor: bool = True,
-) -> None:
-    """Raises ApiError unless the partition has these replicas: the answer of a broker that cannot move them."""
-    state = _find(ChangedStates(image), topic, index)
-    if replicas is None:
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    check_assignment(image, replicas)
-    if not may_change_replication_factor:
-        _check_factor(state, replicas)
-    if replicas != state.replicas:
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "This broker does not move replicas to other brokers yet.")
-
-
 def _find(states: ChangedStates, topic: str, index: int) -> PartitionState:
     if topic not in states.before.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic of this name.")
