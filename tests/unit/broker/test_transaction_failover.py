@@ -101,7 +101,7 @@ def test_markers_are_written_by_the_leaders_when_these_are_other_brokers(tmp_pat
         fetched = groups.shards.read(FETCH_OFFSETS, OffsetFetchRequest("g", [HERE]))
         assert fetched.partitions[0].offset == 7
         assert brokers.wire.count(WriteTxnMarkersRequest) == 1  # for both partitions of the other broker
-        (entry,) = brokers.partition("there", TWO).active_producers()
+        (entry,) = brokers.partition("there", TWO).log.producers.active()
         assert entry.coordinator_epoch == 3  # the leader epoch of the coordinator's partition
 
     run(tmp_path, scenario)
@@ -176,7 +176,7 @@ def test_new_coordinator_completes_the_transaction_when_the_old_one_has_decided(
         assert brokers.one.broker.transactions.waiting_markers == 0
         await until(lambda: state(brokers.two.broker) == "CompleteCommit")
         assert ends(brokers) == (2, 2)
-        (entry,) = brokers.partition("there", TWO).active_producers()
+        (entry,) = brokers.partition("there", TWO).log.producers.active()
         assert entry.coordinator_epoch == 4
         assert await producer.end(brokers.one.broker) is ErrorCode.NOT_COORDINATOR
         assert await producer.end(brokers.two.broker) is ErrorCode.NONE  # a retry
