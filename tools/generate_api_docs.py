@@ -23,8 +23,8 @@ The arrays of a request may have {MAX_REQUEST_ELEMENTS:,} elements together (`MA
 split such requests.
 
 In a cluster, APIs marked *controller* are carried out by the controller. Every broker takes them and passes them on.
-APIs marked *brokers* are what brokers ask of each other: they are served and advertised on the inter-broker listener
-alone.
+APIs marked *brokers* are what brokers ask of each other: they are served and advertised on the inter-broker listener of
+a cluster alone.
 
 | key | API | versions | advertised | flexible from | for |
 |---|---|---|---|---|---|

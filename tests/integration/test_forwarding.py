@@ -88,6 +88,7 @@ def test_client_administers_the_cluster_when_it_asks_a_broker_that_is_not_the_co
                 return view.image.brokers[node_id].endpoint("PLAINTEXT")
 
             peers = Peers(2, find, connect_by_tcp, Random(1))
+            controller.has_peers = True
             other.forwarding = Forwarding(Controller(2, peers, view), other.slices)
             # The client is told of the second broker alone, so that it cannot go to the controller by itself.
             other.metadata = _only(other.metadata, 2)

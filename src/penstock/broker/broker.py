@@ -48,6 +48,8 @@ class Broker:
     transactions: TransactionRuntime
     topic_creation: TopicCreation
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
+    # Whether there may be other brokers. Without them nobody is served or told of what brokers ask of each other.
+    has_peers: bool = False
     # These are None on a broker without others, which is the controller and asks nobody.
     duties: ControllerDuties | None = None
     shutdowns: Shutdowns | None = None

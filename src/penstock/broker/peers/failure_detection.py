@@ -110,7 +110,8 @@ class FailureDetector:
                 opened = await self._open(node_id, peer)
                 if opened is not None:
                     peer = opened
-                    await lost.wait()
+                    if peer.is_open:  # else it was lost before anybody listened
+                        await lost.wait()
                 was_connected = peer is not None
                 if was_connected:
                     endpoint = self._find(node_id)

@@ -210,12 +210,12 @@ class Peers:
     async def _connect_to(self, node_id: int, endpoint: Endpoint, name: str) -> Peer:
         async with asyncio.timeout(_OPENING_TIMEOUT_S):
             link = await self._connect(endpoint, f"broker-{self._node_id}-{name}")
+            link.on_lost(lambda: self._tell_lost(node_id))
             try:
                 served = await ask_versions(link, _OPENING_TIMEOUT_S)
             except BaseException:
                 await _close_quietly(link)
                 raise
-        link.on_lost(lambda: self._tell_lost(node_id))
         return Peer(node_id, endpoint, link, served)
 
     def _count_failure(self, node: _Node, now: float) -> None:

@@ -87,6 +87,7 @@ class Pair:
         self.is_away = False
         self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
         self.channel = Controller(OTHER, self.peers, self.view)
+        controller.broker.has_peers = other.broker.has_peers = True
         other.broker.forwarding = Forwarding(self.channel, other.broker.slices)
 
     def find(self, node_id: int) -> Endpoint | None:

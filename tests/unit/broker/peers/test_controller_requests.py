@@ -23,6 +23,7 @@ from penstock.replication.changes import AlterPartitionResult, InSyncChange
 from tests.unit.broker.harness import until
 from tests.unit.broker.peers.links import Network
 from tests.unit.broker.peers.pair import OTHER, Pair, overlay, pair
+from tests.unit.broker.served import serving
 
 TOPIC_A, TOPIC_B = b"a" * 16, b"b" * 16
 STATE = PartitionState(0, (2, 1), (2,), 2, leader_epoch=3, partition_epoch=4)
@@ -176,6 +177,17 @@ class TestListeners:
                 await served.ask(BrokerHeartbeatRequest(), 2)
 
         with_rig(tmp_path, scene)
+
+    def test_nobody_is_told_of_the_apis_of_brokers_when_there_is_one_broker(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with serving(tmp_path) as served:
+                asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+                told = {api.api_key for api in (await served.ask(asked, 4)).api_keys}
+                assert not {56, 58, 63} & told
+                with pytest.raises(UnanswerableError):
+                    await served.ask(AlterPartitionRequest(), 3)
+
+        asyncio.run(run())
 
 
 class TestStopping:

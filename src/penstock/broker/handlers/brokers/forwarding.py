@@ -20,10 +20,14 @@ from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeRespons
 Request = TypeVar("Request", bound=Message)
 
 
+def serves_brokers(broker: Broker, listener: str) -> bool:
+    return broker.has_peers and listener == broker.config.inter_broker_listener
+
+
 def check_broker(broker: Broker, context: RequestContext) -> None:
     """Raises unless the request comes from a broker: on the listener of the brokers, and with their permission."""
-    if context.listener != broker.config.inter_broker_listener:
-        raise UnanswerableError("api key", "an API for brokers is not served on a listener for clients")
+    if not serves_brokers(broker, context.listener):
+        raise UnanswerableError("api key", "an API for brokers is not served here")
     if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
