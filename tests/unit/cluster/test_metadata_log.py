@@ -149,7 +149,7 @@ def test_image_is_of_one_moment_when_it_is_loaded_beside_changes() -> None:
         stop = asyncio.Event()
 
         async def change() -> None:
-            for turn in range(6):
+            for turn in range(12):
                 await first.metadata.create_topics([NewTopic("a", 30, 1), NewTopic(f"b{turn}", 3, 1)])
                 await first.metadata.delete_topics([TopicSelector("a")])
             stop.set()
@@ -160,7 +160,7 @@ def test_image_is_of_one_moment_when_it_is_loaded_beside_changes() -> None:
         while not stop.is_set():
             loaded.append(await load_image(reader))
         await changing
-        assert len(loaded) > 5
+        assert len(loaded) > 3
         assert all(image == seen[image.number] for image in loaded)
 
     run(main())

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from penstock.cluster.controller.balance import Balance
 from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTopic, TopicSelector
 from penstock.cluster.deltas.position import DELTAS_KEPT
 from penstock.cluster.loading import load_image
@@ -14,6 +15,7 @@ from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_session import LostAnswer
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.changes import InSyncChange
 from tests.unit.cluster.brokers import TIMEOUT_MS, TestBroker, agreed, controller, started, until
 from tests.unit.cluster.harness import run
 
@@ -311,5 +313,31 @@ def test_leaderships_move_when_a_broker_is_about_to_stop() -> None:
         with pytest.raises(ApiError) as error:
             await first.metadata.begin_shutdown(2, 1)
         assert error.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+    run(main())
+
+
+def test_preferred_replicas_lead_again_when_the_controller_looks() -> None:
+    async def main() -> None:
+        first, second = await started(MemoryTree(), 1, 2)
+        await create(first, "a", 6, 2)
+        epoch = second.metadata.broker_epoch
+        second.store.session.expire()
+        await until(lambda: first.metadata.image.brokers.get(2, first.metadata.image.brokers[1]).epoch > epoch)
+        topic = first.metadata.image.topics["a"]
+        assert {state.leader for state in topic.partitions} == {1}
+        # Both are in sync again.
+        changes = [
+            InSyncChange(topic.topic_id, state.partition, state.leader_epoch, state.partition_epoch, ((1, -1), (2, -1)))
+            for state in topic.partitions
+        ]
+        results = await first.metadata.alter_partition(1, first.metadata.broker_epoch, changes)
+        assert {result.code for result in results} == {ErrorCode.NONE}
+        member = first.metadata._member
+        assert member is not None
+        assert member.office is not None
+        Balance(member.office, first.metadata._publisher, first_look_s=0.0)
+        await until(lambda: {state.leader for state in first.metadata.image.topics["a"].partitions} == {1, 2})
+        await agreed(first, second)
 
     run(main())

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.cluster.controller.balance import Balance
 from penstock.cluster.controller.office import Office
 from penstock.cluster.controller.registration import Term, elect, register, term_of
 from penstock.cluster.controller.writer import Writer
@@ -58,6 +59,7 @@ class Member:
         self.office: Office | None = None
         self._entering: Office | None = None  # until its first change is made; the same one afterwards
         self.registration: BrokerRegistration | None = None
+        self._balance: Balance | None = None
         self._store = store
         self._publisher = publisher
         self._broker = broker
@@ -165,6 +167,9 @@ class Member:
         if self._entering is not None:
             self._entering.close()
             self._entering = None
+        if self._balance is not None:
+            self._balance.stop()
+            self._balance = None
         if self.office is not None:
             self._tell("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
             self.office = None
@@ -277,6 +282,7 @@ class Member:
             if not office.is_open:
                 raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
             self.office = office
+            self._balance = Balance(office, self._publisher)
         self._tell("elected controller, epoch %d", term.epoch)
 
     async def _count_brokers(self, office: Office) -> None:
