@@ -336,7 +336,7 @@ def test_preferred_replicas_lead_again_when_the_controller_looks() -> None:
         member = first.metadata._member
         assert member is not None
         assert member.office is not None
-        Balance(member.office, first.metadata._publisher, first_look_s=0.0)
+        Balance(member.office, first.metadata.publisher, first_look_s=0.0)
         await until(lambda: {state.leader for state in first.metadata.image.topics["a"].partitions} == {1, 2})
         await agreed(first, second)
 
