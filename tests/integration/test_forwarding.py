@@ -31,7 +31,8 @@ from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
-from penstock.server.broker_server import BrokerServer, Surroundings
+from penstock.server.assembling import Surroundings
+from penstock.server.broker_server import BrokerServer
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from tests.unit.broker.peers.pair import OverlaidMetadata, View
 

@@ -11,28 +11,16 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from penstock.broker.apis import APIS
-from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
-from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.following import Following
 from penstock.broker.neighbours import Neighbours, Wires
-from penstock.broker.partitions.flusher import Flusher
-from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.peers.asking import Ask, no_peers
+from penstock.broker.peers.asking import Ask
 from penstock.broker.peers.connecting import connect_by_tcp
 from penstock.broker.peers.failure_detection import probe_by_tcp
-from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.runtimes.group_runtime import GroupRuntime
-from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
-from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
-from penstock.broker.settings import group_settings, transaction_settings
 from penstock.broker.slices import Slices
-from penstock.broker.topic_creation import TopicCreation
-from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.housekeeping import Housekeeping
 from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.metadata import Metadata
@@ -40,33 +28,21 @@ from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
-from penstock.core.types import new_topic_id, new_uuid
-from penstock.groups.coordinator import GroupCoordinator
+from penstock.core.types import new_topic_id
 from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
+from penstock.server.assembling import Surroundings, assemble, introduce
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
-from penstock.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger("penstock.server")
 
 METADATA_FILE = "penstock-metadata.db"
-
-
-class Surroundings(NamedTuple):
-    """Time, disk and chance as the broker finds them. A test or the simulation hands over its own."""
-
-    clock: Clock
-    files: Files
-    chance: random.Random
-    stopwatch: Stopwatch = REAL_TIME
-    cleaner: CleanerProcess | None = None  # it sees the real disk and the real time alone
-    wires: Wires | None = None  # to other brokers; None for a broker that is alone
 
 
 class BrokerServer:
@@ -82,7 +58,6 @@ class BrokerServer:
     ) -> None:
         self.broker = broker
         self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
-        broker.handle_forwarded = self.dispatcher.handle
         self._neighbours = neighbours
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
@@ -156,7 +131,11 @@ class BrokerServer:
             slices = Slices(surroundings.stopwatch.passed)
             wires = surroundings.wires
             neighbours = None if wires is None else Neighbours(metadata, wires, surroundings.chance, slices)
-            broker = _assemble(metadata, directories, metrics, surroundings, slices, neighbours, ask)
+            if neighbours is not None and ask is None:
+                ask = neighbours.peers.ask
+            broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
+            if neighbours is not None:
+                introduce(broker, neighbours)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
             server = cls(broker, store, listeners, housekeeping, neighbours)
             server._connect()
@@ -329,86 +308,6 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
         clock=clock,
         files=files,
     )
-
-
-def _assemble(
-    metadata: Metadata,
-    directories: LogDirectories,
-    metrics: BrokerMetrics,
-    surroundings: Surroundings,
-    slices: Slices,
-    neighbours: Neighbours | None,
-    ask: Ask | None,
-) -> Broker:
-    config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
-    if ask is None:
-        ask = no_peers if neighbours is None else neighbours.peers.ask
-    partitions = Partitions(
-        config.identity.node_id,
-        directories,
-        metadata.topic_settings,
-        metrics.topics,
-        clock,
-        config.replication.replica_lag_time_max_ms,
-    )
-    flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
-    producer_ids = ProducerIds(metadata.allocate_producer_id_block)
-    groups = GroupRuntime(
-        GroupCoordinator(
-            group_settings(config.groups),
-            config.offsets_topic.offsets_topic_num_partitions,
-            lambda: new_uuid(chance.randbytes),
-        ),
-        partitions,
-        flusher,
-        clock,
-        metrics.groups,
-        slices,
-    )
-    transactions = TransactionRuntime(
-        TransactionCoordinator(
-            transaction_settings(config.transactions),
-            config.transaction_topic.transaction_state_log_num_partitions,
-            producer_ids.take,
-        ),
-        partitions,
-        MarkerWriter(partitions, Leaders(config.identity.node_id, metadata.find_leader), groups, clock),
-        flusher,
-        clock,
-        slices,
-        ask,
-    )
-    return Broker(
-        node_id=config.identity.node_id,
-        config=config,
-        clock=clock,
-        metrics=metrics,
-        authorizer=AllowEverything(),
-        served_versions=[api.served_versions for api in APIS.values()],
-        slices=slices,
-        metadata=metadata,
-        directories=directories,
-        partitions=partitions,
-        flusher=flusher,
-        fetch_sessions=FetchSessions(
-            config.requests.max_incremental_fetch_session_cache_slots,
-            _FETCH_SESSION_EVICTION_MS,
-            metrics.purgatory,
-            chance,
-        ),
-        producer_ids=producer_ids,
-        groups=groups,
-        transactions=transactions,
-        topic_creation=TopicCreation(metadata, None if neighbours is None else neighbours.controller),
-        duties=None if neighbours is None else metadata,
-        shutdowns=None if neighbours is None else neighbours.shutdowns,
-        forwarding=None if neighbours is None else neighbours.forwarding,
-        ask=ask,
-    )
-
-
-# A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
-_FETCH_SESSION_EVICTION_MS = 120_000
 
 
 async def _abandon(listeners: Sequence[TcpListener], store: Store | None) -> None:

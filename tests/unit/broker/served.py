@@ -24,7 +24,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
-from penstock.server.broker_server import BrokerServer, Surroundings
+from penstock.server.assembling import Surroundings
+from penstock.server.broker_server import BrokerServer
 from penstock.testing.clock import ManualClock
 
 CORRELATION_ID = 5

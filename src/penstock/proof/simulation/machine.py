@@ -24,7 +24,8 @@ from penstock.proof.simulation.plan import FaultKind, Mode
 from penstock.proof.simulation.virtual_loop import VirtualLoop
 from penstock.proof.simulation.world import BROKER, World
 from penstock.protocol.errors import ErrorCode
-from penstock.server.broker_server import BrokerServer, Surroundings
+from penstock.server.assembling import Surroundings
+from penstock.server.broker_server import BrokerServer
 from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 _DATA = "/data"

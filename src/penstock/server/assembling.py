@@ -1,0 +1,128 @@
+"""From the parts of a broker to a broker, as handlers see it."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from penstock.broker.apis import APIS
+from penstock.broker.authorizer import AllowEverything
+from penstock.broker.broker import Broker
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.neighbours import Neighbours, Wires
+from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.peers.asking import Ask, no_peers
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.settings import group_settings, transaction_settings
+from penstock.broker.slices import Slices
+from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
+from penstock.cluster.metadata import Metadata
+from penstock.core.clock import Clock
+from penstock.core.metrics.counters import BrokerMetrics
+from penstock.core.types import new_uuid
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.log.compaction.worker.process import CleanerProcess
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.storage.files import Files
+from penstock.transactions.coordinator import TransactionCoordinator
+
+# A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
+_FETCH_SESSION_EVICTION_MS = 120_000
+
+
+class Surroundings(NamedTuple):
+    """Time, disk and chance as the broker finds them. A test or the simulation hands over its own."""
+
+    clock: Clock
+    files: Files
+    chance: random.Random
+    stopwatch: Stopwatch = REAL_TIME
+    cleaner: CleanerProcess | None = None  # it sees the real disk and the real time alone
+    wires: Wires | None = None  # to other brokers; None for a broker that is alone
+
+
+def assemble(
+    metadata: Metadata,
+    directories: LogDirectories,
+    metrics: BrokerMetrics,
+    surroundings: Surroundings,
+    slices: Slices,
+    ask: Ask | None,
+) -> Broker:
+    """A broker that is alone; see `introduce`. `ask` is how its coordinators ask others."""
+    config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
+    partitions = Partitions(
+        config.identity.node_id,
+        directories,
+        metadata.topic_settings,
+        metrics.topics,
+        clock,
+        config.replication.replica_lag_time_max_ms,
+    )
+    flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
+    producer_ids = ProducerIds(metadata.allocate_producer_id_block)
+    coordinator = GroupCoordinator(
+        group_settings(config.groups),
+        config.offsets_topic.offsets_topic_num_partitions,
+        lambda: new_uuid(chance.randbytes),
+    )
+    groups = GroupRuntime(coordinator, partitions, flusher, clock, metrics.groups, slices)
+    return Broker(
+        node_id=config.identity.node_id,
+        config=config,
+        clock=clock,
+        metrics=metrics,
+        authorizer=AllowEverything(),
+        served_versions=[api.served_versions for api in APIS.values()],
+        slices=slices,
+        metadata=metadata,
+        directories=directories,
+        partitions=partitions,
+        flusher=flusher,
+        fetch_sessions=FetchSessions(
+            config.requests.max_incremental_fetch_session_cache_slots,
+            _FETCH_SESSION_EVICTION_MS,
+            metrics.purgatory,
+            chance,
+        ),
+        producer_ids=producer_ids,
+        groups=groups,
+        transactions=_transactions(metadata, groups, partitions, flusher, producer_ids, clock, slices, ask or no_peers),
+        topic_creation=TopicCreation(metadata),
+        ask=ask or no_peers,
+    )
+
+
+def _transactions(
+    metadata: Metadata,
+    groups: GroupRuntime,
+    partitions: Partitions,
+    flusher: Flusher,
+    producer_ids: ProducerIds,
+    clock: Clock,
+    slices: Slices,
+    ask: Ask,
+) -> TransactionRuntime:
+    config = metadata.config
+    coordinator = TransactionCoordinator(
+        transaction_settings(config.transactions),
+        config.transaction_topic.transaction_state_log_num_partitions,
+        producer_ids.take,
+    )
+    leaders = Leaders(config.identity.node_id, metadata.find_leader)
+    markers = MarkerWriter(partitions, leaders, groups, clock)
+    return TransactionRuntime(coordinator, partitions, markers, flusher, clock, slices, ask)
+
+
+def introduce(broker: Broker, neighbours: Neighbours) -> None:
+    """Makes the broker one of several."""
+    broker.has_peers = True
+    broker.duties = broker.metadata
+    broker.shutdowns = neighbours.shutdowns
+    broker.forwarding = neighbours.forwarding
+    broker.topic_creation = TopicCreation(broker.metadata, neighbours.controller)
