@@ -267,7 +267,14 @@ def _assemble(
     metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
-    partitions = Partitions(config.identity.node_id, directories, metadata.topic_settings, metrics.topics, clock)
+    partitions = Partitions(
+        config.identity.node_id,
+        directories,
+        metadata.topic_settings,
+        metrics.topics,
+        clock,
+        config.replication.replica_lag_time_max_ms,
+    )
     flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     slices = Slices(surroundings.stopwatch.passed)
