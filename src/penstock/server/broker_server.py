@@ -267,14 +267,8 @@ def _assemble(
     metadata: Metadata, directories: LogDirectories, metrics: BrokerMetrics, surroundings: Surroundings
 ) -> Broker:
     config, clock, chance = metadata.config, surroundings.clock, surroundings.chance
-    partitions = Partitions(
-        config.identity.node_id,
-        directories,
-        metadata.topic_settings,
-        metrics.topics,
-        clock,
-        config.replication.replica_lag_time_max_ms,
-    )
+    node_id, lag_max_ms = config.identity.node_id, config.replication.replica_lag_time_max_ms
+    partitions = Partitions(node_id, directories, metadata.topic_settings, metrics.topics, clock, lag_max_ms)
     flusher = Flusher(metrics.logs, clock, surroundings.stopwatch.passed)
     producer_ids = ProducerIds(metadata.allocate_producer_id_block)
     slices = Slices(surroundings.stopwatch.passed)
@@ -305,7 +299,7 @@ def _assemble(
         slices,
     )
     return Broker(
-        node_id=config.identity.node_id,
+        node_id=node_id,
         config=config,
         clock=clock,
         metrics=metrics,

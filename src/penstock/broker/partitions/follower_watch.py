@@ -10,15 +10,20 @@ last fetch: a follower without news was caught up then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.broker.partitions.waiting import Waiter
 from penstock.core.types import TopicId
-
-if TYPE_CHECKING:
-    from penstock.broker.partitions.leading import Leading
+from penstock.replication.progress import FollowerProgress
 
 WatchedKey = tuple[TopicId | str, int]
+
+
+class Leader(Protocol):
+    """Of one partition."""
+
+    followers: dict[int, FollowerProgress]
+    watches: dict[FollowerWatch, None]
 
 
 class FollowerWatch:
@@ -29,10 +34,10 @@ class FollowerWatch:
         self.ready: dict[WatchedKey, None] = {}
         self.last_fetch_ms = 0
         self.waiters: set[Waiter] = set()  # the fetch that waits, if one does
-        self._leadings: dict[WatchedKey, Leading] = {}
-        self._keys: dict[Leading, WatchedKey] = {}
+        self._leadings: dict[WatchedKey, Leader] = {}
+        self._keys: dict[Leader, WatchedKey] = {}
 
-    def attach(self, key: WatchedKey, leading: Leading) -> None:
+    def attach(self, key: WatchedKey, leading: Leader) -> None:
         if self._leadings.get(key) is not leading:
             self.detach(key)
             self._leadings[key] = leading
@@ -50,7 +55,7 @@ class FollowerWatch:
         for key in list(self._leadings):
             self.detach(key)
 
-    def note(self, leading: Leading, size: int) -> None:
+    def note(self, leading: Leader, size: int) -> None:
         """There is news: bytes, or none for anything that the follower has to hear at once."""
         key = self._keys.get(leading)
         if key is None:
