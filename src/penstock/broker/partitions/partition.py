@@ -262,7 +262,10 @@ class Partition:
         """
         if "delete" not in self.log.settings.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")
-        return self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
+        start = self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
+        if self.leading is not None:
+            self.leading.tell_followers()
+        return start
 
 
 def _refusal(partition: Partition) -> ApiError:
