@@ -81,7 +81,7 @@ class BrokerServer:
         instead of the one that the configuration names, and closed with the broker.
         """
         cleaner = _find_cleaner() if files is None else None
-        is_alone = store is None
+        is_alone = store is None and not config.zookeeper.zookeeper_connect
         surroundings = Surroundings(
             clock or SystemClock(),
             files or Files(),
@@ -259,15 +259,15 @@ def _if_given(config: BrokerConfig, name: str, size: int) -> int:
 
 
 async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:
-    if is_temporary:
-        from penstock.cluster.store.memory import MemoryStore
-
-        return MemoryStore()
     if config.zookeeper.zookeeper_connect:
         from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
         from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 
         return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
+    if is_temporary:
+        from penstock.cluster.store.memory import MemoryStore
+
+        return MemoryStore()
     from penstock.cluster.store.sqlite import SqliteStore
 
     return await SqliteStore.open(_metadata_path(config))
