@@ -59,4 +59,6 @@ async def outcome(store: Store, operations: list[Operation]) -> object:
 async def content(store: Store, path: str) -> object:
     prefix = "" if path == "/" else path
     children = [await content(store, f"{prefix}/{name}") for name in await store.children(path)]
-    return path, await store.read(path), children
+    node = await store.read(path)
+    # Each store has a session of its own, so the owners have different names.
+    return path, node and (node.data, node.version, node.owner == store.session_id), children

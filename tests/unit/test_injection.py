@@ -34,6 +34,7 @@ SYSTEM = {"time": TIME, **CHANCE}
 EDGES = {
     "core/clock.py": "the clock itself",
     "core/types.py": "the defaults of new_topic_id and new_uuid, for tools and tests; the broker hands in its own",
+    "cluster/store/sqlite.py": "the name of a session; a file outlives the process, and the simulation has no file",
     "cluster/metadata.py": "the default of Metadata.open, for tests; the broker hands in its own",
     "broker/upkeep/compaction_pacing.py": "the stopwatch itself",
     "broker/partitions/flusher.py": "how long an fsync took, in a metric alone",

@@ -84,8 +84,9 @@ async def _load_partitions(
     nodes = await store.read_many(paths)
     states = []
     for partition, (path, node) in enumerate(zip(paths, nodes, strict=True)):
-        data, version = _required(path, node)
-        states.append(znodes.decode_partition_state(topic, partition, replicas[partition], data, version))
+        found = _required(path, node)
+        state = znodes.decode_partition_state(topic, partition, replicas[partition], found.data, found.version)
+        states.append(state)
     return tuple(states)
 
 

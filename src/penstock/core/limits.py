@@ -20,9 +20,13 @@ MAX_PRODUCER_ID = 2**63 - 1
 # work in long stretches, small enough that hundreds of logs stay far below the kernel's limit.
 WRITE_BACK_BYTES = 8 * 1024 * 1024
 
-# ZooKeeper refuses larger nodes and transactions (jute.maxbuffer is 1 MiB less one byte). Every store has the same
-# limit, so that metadata which fits one fits the other.
-MAX_STORE_VALUE_BYTES = 1_048_575
+# ZooKeeper drops the connection at a larger request (jute.maxbuffer is 1 MiB less one byte, path and headers included,
+# which take less than 4 KiB). Every store has the same limit, so that metadata which fits one fits the other.
+MAX_STORE_VALUE_BYTES = 1_044_480
+# One transaction of ZooKeeper is one request. Half of what fits leaves room for what the server adds when it writes the
+# transaction to its log and sends it to other servers, and no transaction holds up other clients for long.
+MAX_STORE_TRANSACTION_BYTES = 524_288
+MAX_STORE_TRANSACTION_OPERATIONS = 2_000
 # Paths are ours, but they contain topic names and broker ids from outside.
 MAX_STORE_PATH_LENGTH = 1_024
 

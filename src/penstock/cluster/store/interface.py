@@ -9,12 +9,24 @@ contract tests. What they agree on:
 - A sequence node gets ten digits appended to its path, always larger than those of earlier siblings.
 - `transaction` does everything or nothing. When a call returns, what it wrote survives a crash of the process or the
   machine (not in memory, of course).
-- A watch tells that something changed, not what: several changes may come as one call, so its owner reads again.
+- A watch tells that something changed, not what: several changes may come as one call, so its owner reads again. After
+  a lost connection every watcher is called, because changes may have been missed.
+
+A session is what ephemeral nodes belong to. Its connection may be lost and come back:
+
+- While the connection is lost the session is SUSPENDED: nobody here knows whether the server has ended it. Calls are
+  refused with UNAVAILABLE and are not made.
+- A change whose answer the connection took along fails with OUTCOME_UNKNOWN: the change may be made or not. What the
+  store holds after the session is CONNECTED again, read behind a `sync`, is the answer. A read fails with UNAVAILABLE.
+- That a session has ENDED is learnt only when the server is reached again. So the owner of a right that hangs on a
+  session gives the right up by its own clock, from `last_contact` on. A new session begins by itself. Calls between the
+  two are refused with SESSION_ENDED and are not made.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -22,6 +34,12 @@ from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
 
 ANY_VERSION = None
 FIRST_VERSION = 0
+# Headers, flags, lengths and the access list of one operation in ZooKeeper's protocol: at most 62 bytes with the lists
+# that we give, without the part of the path that a store puts in front.
+_OPERATION_OVERHEAD = 128
+# What ZooKeeper refuses in a path [PathUtils.java]: control characters, surrogates (so also all that UTF-16 needs a
+# pair for), private use, and specials.
+_REFUSED_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
 
 class StoreErrorKind(enum.Enum):
@@ -36,6 +54,14 @@ class StoreErrorKind(enum.Enum):
     IN_USE = "in use by another broker; stop that one, or give this one a data directory of its own"
     CORRUPT = "the store's file is damaged"
     UNAVAILABLE = "the store cannot be reached or written"
+    OUTCOME_UNKNOWN = "the connection was lost before the answer came; the change may be made or not"
+    SESSION_ENDED = "the session has ended, and its ephemeral nodes are gone"
+
+
+class SessionState(enum.Enum):
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"  # not connected; whether the session lives is unknown
+    ENDED = "ended"
 
 
 class StoreError(Exception):
@@ -48,6 +74,14 @@ class StoreError(Exception):
 class Node(NamedTuple):
     data: bytes
     version: int
+    owner: str | None = None  # the id of the session that an ephemeral node belongs to
+
+
+class TransactionLimit(NamedTuple):
+    """What one transaction may hold. Its bytes are those of `transaction_size`."""
+
+    size: int
+    operation_count: int
 
 
 class Create(NamedTuple):
@@ -79,9 +113,36 @@ Operation = Create | CompareAndSet | Delete | Check
 # What each operation of a transaction came to: the created path, the new version, or nothing.
 Result = str | int | None
 Watcher = Callable[[str], None]
+SessionListener = Callable[[SessionState], None]
 
 
 class Store(Protocol):
+    @property
+    def session_id(self) -> str:
+        """Changes when a new session begins. The last one's while there is none."""
+
+    @property
+    def session_state(self) -> SessionState: ...
+
+    @property
+    def last_contact(self) -> float:
+        """The loop's time at which the newest request was sent that the server has answered.
+
+        Not the time of the answer: an answer may have waited in a buffer while this process was stopped, and the
+        server counts a session's time from the request on.
+        """
+
+    @property
+    def transaction_limit(self) -> TransactionLimit | None:
+        """None: no limit but that of a single value."""
+
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        """Calls `listener(state)` in the event loop at each change. ENDED is followed by CONNECTED when a new session
+        has begun. Closing the store calls nobody. Returns what ends the calls."""
+
+    async def sync(self, path: str) -> None:
+        """When it returns, reads see all that was written anywhere before it was called."""
+
     async def read(self, path: str) -> Node | None: ...
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
@@ -116,7 +177,7 @@ def check_path(path: str) -> None:
         return
     names = path.split("/")
     well_formed = names[0] == "" and len(names) > 1 and all(name not in ("", ".", "..") for name in names[1:])
-    if not well_formed or "\0" in path or len(path) > MAX_STORE_PATH_LENGTH:
+    if not well_formed or _REFUSED_CHARACTER.search(path) or len(path) > MAX_STORE_PATH_LENGTH:
         raise StoreError(StoreErrorKind.BAD_PATH, path)
 
 
@@ -128,6 +189,25 @@ def check_operation(operation: Operation) -> None:
         raise StoreError(StoreErrorKind.NODE_EXISTS, "/")
     if operation.path == "/" and isinstance(operation, Delete):
         raise StoreError(StoreErrorKind.BAD_PATH, "/", "the root cannot be deleted")
+
+
+def transaction_size(operations: Sequence[Operation]) -> int:
+    """About the bytes that ZooKeeper's protocol makes of them; never less."""
+    data = sum(len(each.data) for each in operations if isinstance(each, Create | CompareAndSet))
+    return data + sum(len(each.path.encode()) + _OPERATION_OVERHEAD for each in operations)
+
+
+def check_transaction(operations: Sequence[Operation], limit: TransactionLimit | None) -> None:
+    """A single operation is bounded by the limit on its value alone."""
+    if limit is None or len(operations) <= 1:
+        return
+    size = transaction_size(operations)
+    if size > limit.size or len(operations) > limit.operation_count:
+        detail = (
+            f"a transaction of {len(operations)} operations and {size} bytes, "
+            f"where {limit.operation_count} and {limit.size} are the most"
+        )
+        raise StoreError(StoreErrorKind.TOO_LARGE, operations[0].path, detail)
 
 
 def parent_of(path: str) -> str:
@@ -163,8 +243,35 @@ class Watches:
 
         return remove
 
+    @property
+    def paths(self) -> list[str]:
+        return sorted(self._watchers)
+
+    def tell_all(self) -> None:
+        self.tell(set(self._watchers))
+
     def tell(self, paths: set[str]) -> None:
         """`paths` are those that changed: the nodes themselves and the parents of created and deleted ones."""
         for path in sorted(paths & self._watchers.keys()):
             for watcher in list(self._watchers.get(path, {}).values()):
                 watcher(path)
+
+
+class SessionListeners:
+    """Who wants to know of the session's state, in the order in which they asked."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, SessionListener] = {}
+
+    def add(self, listener: SessionListener) -> Callable[[], None]:
+        token = object()
+        self._listeners[token] = listener
+
+        def remove() -> None:
+            self._listeners.pop(token, None)
+
+        return remove
+
+    def tell(self, state: SessionState) -> None:
+        for listener in list(self._listeners.values()):
+            listener(state)

@@ -1,7 +1,8 @@
 """The store of a single broker: one SQLite file in the data directory.
 
 The store is durable: SQLite's write-ahead log is synced at every commit. SQLite's exclusive lock admits one process at
-a time. So ephemeral nodes of earlier sessions are removed as soon as a process has opened the file: it is alone.
+a time. So ephemeral nodes of earlier sessions are removed as soon as a process has opened the file: it is alone, and
+all ephemeral nodes are its own. Its session lasts until it is closed and never loses a connection.
 
 All calls run on one thread of the store's own, in order, so an fsync never holds up the event loop.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,8 +27,11 @@ from penstock.cluster.store.interface import (
     Node,
     Operation,
     Result,
+    SessionListener,
+    SessionState,
     StoreError,
     StoreErrorKind,
+    TransactionLimit,
     Watcher,
     Watches,
     check_operation,
@@ -65,10 +70,31 @@ class SqliteStore:
     def __init__(self, path: Path, connection: sqlite3.Connection, executor: ThreadPoolExecutor) -> None:
         """Use `open`."""
         self._path = path
-        self._connection = connection
         self._executor = executor
         self._watches = Watches()
         self._closed = False
+        self._session_id = os.urandom(8).hex()
+        self._nodes = _Nodes(connection, self._session_id)
+
+    @property
+    def session_id(self) -> str:
+        return self._session_id
+
+    @property
+    def session_state(self) -> SessionState:
+        return SessionState.ENDED if self._closed else SessionState.CONNECTED
+
+    @property
+    def last_contact(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def transaction_limit(self) -> TransactionLimit | None:
+        return None
+
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        """There is nothing to tell."""
+        return lambda: None
 
     @classmethod
     async def open(cls, path: Path, *, durable: bool = True) -> SqliteStore:
@@ -84,17 +110,20 @@ class SqliteStore:
             raise
         return cls(path, connection, executor)
 
+    async def sync(self, path: str) -> None:
+        await self.read(path)
+
     async def read(self, path: str) -> Node | None:
         return (await self.read_many([path]))[0]
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
         for path in paths:
             check_path(path)
-        return await self._run(self._read_many, paths)
+        return await self._run(self._nodes.read_many, paths)
 
     async def children(self, path: str) -> list[str]:
         check_path(path)
-        return await self._run(self._children, path)
+        return await self._run(self._nodes.children, path)
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
         (created,) = await self.transaction([Create(path, data, ephemeral, sequence)])
@@ -103,7 +132,7 @@ class SqliteStore:
 
     async def ensure_path(self, path: str) -> None:
         check_path(path)
-        self._watches.tell(await self._run(self._ensure_path, path))
+        self._watches.tell(await self._run(self._nodes.ensure_path, path))
 
     async def compare_and_set(self, path: str, data: bytes, expected_version: int | None) -> int:
         (version,) = await self.transaction([CompareAndSet(path, data, expected_version)])
@@ -114,7 +143,7 @@ class SqliteStore:
         await self.transaction([Delete(path, expected_version)])
 
     async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
-        results, changed = await self._run(self._transaction, operations)
+        results, changed = await self._run(self._nodes.transaction, operations)
         self._watches.tell(changed)
         return results
 
@@ -127,7 +156,7 @@ class SqliteStore:
         self._closed = True
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._executor, self._close)
+            await loop.run_in_executor(self._executor, _translated, self._path, self._nodes.close)
         finally:
             self._executor.shutdown(wait=False)
 
@@ -137,19 +166,25 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, _translated, self._path, lambda: function(argument))
 
-    # The methods below run on the store's thread.
 
-    def _read_many(self, paths: Sequence[str]) -> list[Node | None]:
-        select = "SELECT data, version FROM node WHERE path = ?"
+class _Nodes:
+    """The table of nodes. Everything here runs on the store's thread."""
+
+    def __init__(self, connection: sqlite3.Connection, session_id: str) -> None:
+        self._connection = connection
+        self._session_id = session_id
+
+    def read_many(self, paths: Sequence[str]) -> list[Node | None]:
+        select = "SELECT data, version, ephemeral FROM node WHERE path = ?"
         rows = (self._connection.execute(select, (path,)).fetchone() for path in paths)
-        return [None if row is None else Node(*row) for row in rows]
+        return [None if row is None else Node(row[0], row[1], self._session_id if row[2] else None) for row in rows]
 
-    def _children(self, path: str) -> list[str]:
+    def children(self, path: str) -> list[str]:
         self._expect(path, ANY_VERSION)
         rows = self._connection.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,))
         return [row[0].rpartition("/")[2] for row in rows]
 
-    def _transaction(self, operations: Sequence[Operation]) -> tuple[list[Result], set[str]]:
+    def transaction(self, operations: Sequence[Operation]) -> tuple[list[Result], set[str]]:
         for operation in operations:
             check_operation(operation)
         changed: set[str] = set()
@@ -157,10 +192,10 @@ class SqliteStore:
             results = [self._apply(operation, changed) for operation in operations]
         return results, changed
 
-    def _ensure_path(self, path: str) -> set[str]:
+    def ensure_path(self, path: str) -> set[str]:
         nodes = path_and_parents(path)
-        missing = [Create(each) for each, node in zip(nodes, self._read_many(nodes), strict=True) if node is None]
-        return self._transaction(missing)[1] if missing else set()
+        missing = [Create(each) for each, node in zip(nodes, self.read_many(nodes), strict=True) if node is None]
+        return self.transaction(missing)[1] if missing else set()
 
     def _apply(self, operation: Operation, changed: set[str]) -> Result:
         match operation:
@@ -210,15 +245,12 @@ class SqliteStore:
             raise StoreError(StoreErrorKind.BAD_VERSION, path)
         return row
 
-    def _close(self) -> None:
+    def close(self) -> None:
         try:
-            _translated(self._path, self._remove_ephemerals)
+            with _transaction(self._connection):
+                self._connection.execute("DELETE FROM node WHERE ephemeral")
         finally:
             self._connection.close()
-
-    def _remove_ephemerals(self) -> None:
-        with _transaction(self._connection):
-            self._connection.execute("DELETE FROM node WHERE ephemeral")
 
 
 def _open(path: Path, durable: bool) -> sqlite3.Connection:

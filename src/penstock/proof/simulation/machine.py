@@ -99,10 +99,7 @@ class SlowStore(MemoryStore):
 
     def abandon(self) -> None:
         """The process is gone, and so is its session."""
-        for path in [path for path, entry in self._tree.entries.items() if entry.owner is self]:
-            parent, _, name = path.rpartition("/")
-            del self._tree.entries[path]
-            self._tree.entries[parent or "/"].children.discard(name)
+        self._tree.end_session(self.session_id)
 
 
 class Machine:

@@ -1,4 +1,4 @@
-"""What every store promises. ZooKeeper's joins this list when it comes."""
+"""What every store promises."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from penstock.cluster.store.interface import (
     Delete,
     Node,
     Operation,
+    SessionState,
     Store,
     StoreError,
     StoreErrorKind,
+    TransactionLimit,
+    transaction_size,
 )
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
-from penstock.core.limits import MAX_STORE_VALUE_BYTES
+from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS, MAX_STORE_VALUE_BYTES
 
 # So many that others get their turns before all of it is done.
 MANY = [Create("/a"), *(Create(f"/a/{number}") for number in range(1_000))]
+
+LIMIT = TransactionLimit(MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS)
 
 # Opens a session on the same store each time it is called.
 Opener = Callable[[], Awaitable[Store]]
@@ -35,7 +40,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     tree = MemoryTree()
 
     async def open_memory() -> Store:
-        return MemoryStore(tree)
+        return MemoryStore(tree, transaction_limit=LIMIT)
 
     async def open_sqlite() -> Store:
         return await SqliteStore.open(tmp_path / "metadata.db")
@@ -151,7 +156,23 @@ def test_ensure_path_leaves_what_is_there_when_repeated(opener: Opener) -> None:
     with_store(opener, test)
 
 
-@pytest.mark.parametrize("path", ["", "a", "/a/", "//", "/a//b", "/.", "/a/..", "/a\0b", "/" + "x" * 2000])
+MALFORMED = [
+    "",
+    "a",
+    "/a/",
+    "//",
+    "/a//b",
+    "/.",
+    "/a/..",
+    "/a\0b",
+    "/a\nb",
+    "/a\ue000",
+    "/a\U0001f600",
+    "/" + "x" * 2000,
+]
+
+
+@pytest.mark.parametrize("path", MALFORMED)
 def test_path_is_refused_when_malformed(opener: Opener, path: str) -> None:
     async def test(store: Store) -> None:
         await refused(StoreErrorKind.BAD_PATH, store.create(path))
@@ -279,22 +300,123 @@ def test_transaction_does_nothing_when_one_operation_fails(
     with_store(opener, test)
 
 
+class Told:
+    """What a watcher was told. Several changes may come as one call, and a call may come a little later."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, path: str) -> None:
+        self.paths.append(path)
+        self._news.set()
+
+    async def after(self, change: Awaitable[object]) -> None:
+        self._news.clear()
+        await change
+        await self._news.wait()
+
+
 def test_watcher_is_told_when_node_or_children_change(opener: Opener) -> None:
     async def test(store: Store) -> None:
-        told: list[str] = []
-        stop = store.watch("/a", told.append)
-        await store.create("/a")
-        await store.create("/a/b")
-        await store.compare_and_set("/a/b", b"x", None)
-        assert told == ["/a", "/a"]
-        await store.compare_and_set("/a", b"x", None)
-        await store.delete("/a/b")
-        await store.delete("/a")
-        assert len(told) == 5
+        told = Told()
+        stop = store.watch("/a", told)
+        await told.after(store.create("/a"))
+        await told.after(store.create("/a/b"))
+        await told.after(store.compare_and_set("/a", b"x", None))
+        await told.after(store.delete("/a/b"))
+        await told.after(store.delete("/a"))
+        await told.after(store.ensure_path("/a/b"))
+        assert set(told.paths) == {"/a"}
         stop()
         stop()
+        count = len(told.paths)
+        await store.compare_and_set("/a", b"y", None)
+        await store.sync("/a")
+        assert len(told.paths) == count
+
+    with_store(opener, test)
+
+
+def test_every_watcher_of_a_path_is_told_when_there_are_several(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        first, second, other = Told(), Told(), Told()
+        stop = store.watch("/a", first)
+        store.watch("/a", second)
+        store.watch("/b", other)
+        await second.after(first.after(store.create("/a")))
+        stop()
+        await second.after(store.compare_and_set("/a", b"x", None))
+        await second.after(store.delete("/a"))
+        assert len(first.paths) == 1
+        assert other.paths == []
+
+    with_store(opener, test)
+
+
+def test_ephemeral_node_names_its_session_when_read(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        await store.create("/lasting")
+        await store.create("/passing", b"data", ephemeral=True)
+        assert await store.read_many(["/lasting", "/passing"]) == [Node(b"", 0), Node(b"data", 0, store.session_id)]
+
+    with_store(opener, test)
+
+
+def test_session_has_a_name_of_its_own_when_opened_again(opener: Opener) -> None:
+    async def sessions() -> None:
+        names = []
+        for _ in range(3):
+            store = await opener()
+            names.append(store.session_id)
+            await store.close()
+        assert len(set(names)) == 3
+
+    asyncio.run(sessions())
+
+
+def test_session_has_ended_and_nobody_is_told_when_the_store_is_closed(opener: Opener) -> None:
+    async def closed() -> None:
+        store = await opener()
+        told: list[SessionState] = []
+        store.on_session(told.append)
+        states = [store.session_state]
+        await store.close()
+        states.append(store.session_state)
+        assert states == [SessionState.CONNECTED, SessionState.ENDED]
+        assert told == []
+
+    asyncio.run(closed())
+
+
+def test_last_contact_is_when_the_question_was_asked_when_the_store_has_answered(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        await store.sync("/")
+        assert before <= store.last_contact <= loop.time()
+
+    with_store(opener, test)
+
+
+def test_transaction_is_refused_as_a_whole_when_it_is_over_the_limit(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        limit = store.transaction_limit
         await store.create("/a")
-        assert len(told) == 5
+        value = b"x" * 100_000
+        heavy: list[Operation] = [Create(f"/a/heavy-{number}", value) for number in range(6)]
+        many: list[Operation] = [Create(f"/a/{number}") for number in range(2_001)]
+        if limit is None:
+            await store.transaction(heavy)
+            await store.transaction(many)
+            return
+        assert transaction_size(heavy) > limit.size
+        await refused(StoreErrorKind.TOO_LARGE, store.transaction(heavy))
+        await refused(StoreErrorKind.TOO_LARGE, store.transaction(many))
+        assert await store.children("/a") == []
+        await store.transaction(heavy[:5])
+        await store.transaction(many[: limit.operation_count])
+        assert len(await store.children("/a")) == 5 + limit.operation_count
 
     with_store(opener, test)
 
