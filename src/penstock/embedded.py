@@ -6,21 +6,18 @@ with penstock.Broker() as broker:
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
-import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import new_event_loop
+from penstock.server.loops import LoopThread
 
-T = TypeVar("T")
 ConfigMapping = Mapping[str, str | int | float | bool]
 
 # What differs from a broker of its own process: nobody waits in a test for members that will not come.
@@ -118,45 +115,34 @@ class Broker:
         host: str = "127.0.0.1",
     ) -> None:
         self._broker = AsyncBroker(data_dir, port, config, host)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._running: LoopThread | None = None
 
     def start(self) -> None:
-        assert self._loop is None, "the broker is running already"
-        self._loop = new_event_loop()
-        self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="penstock-broker", daemon=True)
-        self._thread.start()
+        assert self._running is None, "the broker is running already"
+        self._running = LoopThread("penstock-broker")
         try:
-            self._call(self._broker.start())
+            self._running.call(self._broker.start())
         except BaseException:
             self._end_loop()
             raise
 
     def stop(self) -> None:
-        if self._loop is None:
+        if self._running is None:
             return
         try:
-            self._call(self._broker.stop())
+            self._running.call(self._broker.stop())
         finally:
             self._end_loop()
 
-    @staticmethod
-    def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
-
     def _end_loop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+        thread, self._running = self._running, None
+        if thread is not None:
+            thread.stop()
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    @property
+    def _thread(self) -> LoopThread:
+        assert self._running is not None, "the broker is not running"
+        return self._running
 
     @property
     def bootstrap_servers(self) -> str:
@@ -167,10 +153,10 @@ class Broker:
         return self._broker.port
 
     def create_topic(self, name: str, partitions: int = 1, config: ConfigMapping | None = None) -> None:
-        self._call(self._broker.create_topic(name, partitions, config))
+        self._thread.call(self._broker.create_topic(name, partitions, config))
 
     def delete_topic(self, name: str) -> None:
-        self._call(self._broker.delete_topic(name))
+        self._thread.call(self._broker.delete_topic(name))
 
     def __enter__(self) -> Self:
         self.start()

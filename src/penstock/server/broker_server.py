@@ -85,17 +85,19 @@ class BrokerServer:
         is_temporary: bool = False,
         clock: Clock | None = None,
         files: Files | None = None,
+        store: Store | None = None,
     ) -> BrokerServer:
-        """With `is_temporary` the metadata stays in memory, because nobody will open the data again."""
+        """With `is_temporary` the metadata stays in memory, because nobody will open the data again. A `store` is used
+        instead of the one that the configuration names, and closed with the broker.
+        """
         cleaner = _find_cleaner() if files is None else None
         surroundings = Surroundings(clock or SystemClock(), files or Files(), random.SystemRandom(), cleaner=cleaner)
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         listeners = await _bind(config, metrics, surroundings.clock)
-        store: Store | None = None
         try:
-            store = await _open_store(config, is_temporary)
+            store = store or await _open_store(config, is_temporary)
             server = await cls.compose(config, store, surroundings, metrics, listeners)
         except BaseException:
             await _abandon(listeners, store)

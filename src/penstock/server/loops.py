@@ -1,10 +1,16 @@
-"""Event loops: uvloop where there is one, the standard library's elsewhere."""
+"""Event loops: uvloop where there is one, the standard library's elsewhere; and a loop on a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 _STANDARD_DESCRIPTORS = (0, 1, 2)
 
@@ -29,3 +35,28 @@ def _occupy_standard_descriptors() -> None:
         except OSError:
             with contextlib.suppress(OSError):
                 os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+class LoopThread:
+    """A loop beside the caller's code. `stop` ends it, and it cannot be started again."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.begin(work).result()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
