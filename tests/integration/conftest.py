@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.testing.processes import BrokerProcess
+from penstock.processes.zookeeper_jars import ZooKeeperMissingError
+from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
+from tests.integration.stores import Opener, local_opener, zookeeper_opener
+from tests.integration.zookeeper import own_settings
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -26,3 +29,26 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
             return broker.start()
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """One server for all tests that leave it alone. Skipped where there is no Java."""
+    try:
+        server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper") / "data")
+    except ZooKeeperMissingError as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", "zookeeper"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    if request.param == "zookeeper":
+        return zookeeper_opener(own_settings(request.getfixturevalue("zookeeper")))
+    return local_opener(request.param, tmp_path)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def local(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    return local_opener(request.param, tmp_path)

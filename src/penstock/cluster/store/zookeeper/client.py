@@ -1,0 +1,322 @@
+"""kazoo's client, and the way from its threads to the event loop. Nothing else imports kazoo.
+
+kazoo has three threads: one owns the connection, one runs completions, one runs watches. None of our code runs in them
+but what puts a call into the loop's queue. Answers and changes of the connection's state both pass kazoo's queue of
+completions, so they reach the loop in the order in which they happened: when the loop hears that the connection is
+lost, it has heard every answer that came before.
+
+kazoo refuses what waits for an answer when the connection is lost, and puts what comes while it is connecting aside
+until it is connected. Only a call that was made in the very moment of the loss can be put aside like that, because
+the store refuses calls as soon as it has heard. Such a call is sent before anything that is asked after the next
+connection, so what is read then tells whether it was made.
+
+We do not use kazoo's retries (they repeat writes whose outcome is unknown), its chroot (it must exist before) and its
+recipes (they hide lost sessions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
+
+from penstock.cluster.store.interface import (
+    Check,
+    CompareAndSet,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    SessionState,
+)
+from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+
+# kazoo tells of each connection it makes or loses; the store says what matters of that itself.
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
+logger = logging.getLogger(__name__)
+
+# Calls handed over in one turn of the loop: about 1 ms.
+_CALLS_PER_TURN = 100
+# A lost connection is made again at once, then at growing intervals. A second at most: sessions may be that short.
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 1.0
+# How long to wait after refused credentials before they are shown again.
+_REVIVAL_S = 2.0
+# Nodes that hold secrets: passwords, tokens, and the log of all metadata. Nobody else reads them.
+_SECRET = ("/config/users", "/config/brokers", "/delegation_token", "/penstock")
+_ANY_VERSION = -1
+
+
+class Connected(NamedTuple):
+    session_id: str
+    timeout_ms: int
+
+
+class Handover:
+    """Brings calls from other threads into the loop, in order, many in one turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._calls: deque[Callable[[], None]] = deque()
+        self._is_awaited = False
+
+    def put(self, call: Callable[[], None]) -> None:
+        """From any thread."""
+        self._calls.append(call)
+        if not self._is_awaited:
+            self._is_awaited = True
+            try:
+                self._loop.call_soon_threadsafe(self._run)
+            except RuntimeError:  # the loop is closed, and nobody waits any more
+                self._is_awaited = False
+
+    def _run(self) -> None:
+        self._is_awaited = False  # before looking: a call that is put from here on asks for another turn
+        try:
+            for _ in range(min(len(self._calls), _CALLS_PER_TURN)):
+                self._calls.popleft()()
+        finally:
+            if self._calls and not self._is_awaited:
+                self._is_awaited = True
+                self._loop.call_soon(self._run)
+
+
+class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no annotations
+    """kazoo's threads, with less patience for a server that does not answer."""
+
+    def __init__(self, patience_s: float) -> None:
+        super().__init__()
+        self.patience_s = patience_s
+        self.last_error: Exception | None = None
+        self.connection: socket.socket | None = None  # the newest
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        # kazoo would wait for the whole timeout of the session, which is over then, with other servers unasked.
+        kwargs["timeout"] = min(kwargs.get("timeout") or self.patience_s, self.patience_s)
+        try:
+            self.connection = super().create_connection(*args, **kwargs)
+        except Exception as error:
+            self.last_error = error
+            raise
+        return self.connection
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    """Remembers the timeout that the server gave the session, which kazoo forgets."""
+
+    session_timeout_ms = 0
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        if not isinstance(request, Connect):
+            return super()._invoke(timeout, request, xid)
+        answer, zxid = super()._invoke(min(timeout, self.handler.patience_s), request, xid)
+        self.session_timeout_ms = answer.time_out
+        return answer, zxid
+
+
+class ZooKeeperClient:
+    """Asks ZooKeeper from the event loop. Paths are whole: what a connect string puts in front is in them."""
+
+    def __init__(
+        self,
+        settings: ZooKeeperSettings,
+        on_connected: Callable[[Connected], None],
+        on_lost: Callable[[SessionState, float, bool], None],
+        on_watch: Callable[[str], None],
+    ) -> None:
+        """All three are called in the loop. `on_lost` gets the loop's time at which kazoo noticed, and whether our
+        credentials were refused."""
+        self._loop = asyncio.get_running_loop()
+        self._settings = settings
+        self._handover = Handover(self._loop)
+        self._on_connected = on_connected
+        self._on_lost = on_lost
+        self._on_watch = on_watch
+        self._is_stopped = threading.Event()
+        hosts = settings.connect.hosts
+        self._threads = _Threads(settings.session_timeout_ms / 1000 / max(2, len(hosts)))
+        self._kazoo = _new_kazoo(settings, self._threads)
+        self._kazoo.add_listener(self._change_state)
+
+    def start(self) -> None:
+        """Begins to connect, and goes on until `stop`. Does not block."""
+        self._kazoo.start_async()
+
+    async def stop(self, patience_s: float) -> bool:
+        """Ends the session, where the server can be reached. False when that took too long: it goes on by itself."""
+        self._is_stopped.set()
+        done = self._loop.create_future()
+
+        def stop() -> None:
+            try:
+                self._kazoo.stop()
+                self._kazoo.close()
+            except Exception as error:  # noqa: BLE001  # a thread's end; kazoo raises bare exceptions here
+                logger.info("the session with ZooKeeper was not ended properly: %s", error)
+            self._handover.put(lambda: None if done.done() else done.set_result(None))
+
+        threading.Thread(target=stop, name="penstock-zookeeper-stop", daemon=True).start()
+        try:
+            await asyncio.wait_for(done, patience_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def drop(self) -> None:
+        """Gives the connection up, as if the server had closed it. kazoo makes another."""
+        connection = self._threads.connection
+        if connection is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                connection.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def last_error(self) -> str:
+        """Why the last attempt to connect failed, in words; empty when none did."""
+        error = self._threads.last_error
+        return "" if error is None else str(error) or type(error).__name__
+
+    # ---- questions; their errors are kazoo's, for `errors.translate`
+
+    def get(self, path: str) -> asyncio.Future[Node]:
+        return self._ask(self._kazoo.get_async(path), _to_node)
+
+    def children(self, path: str) -> asyncio.Future[list[str]]:
+        return self._ask(self._kazoo.get_children_async(path))
+
+    def sync(self, path: str) -> asyncio.Future[str]:
+        return self._ask(self._kazoo.sync_async(path))
+
+    def new_transaction(self) -> Any:
+        return self._kazoo.transaction()
+
+    def add(self, transaction: Any, operation: Operation, path: str) -> None:
+        match operation:
+            case Create(_, data, ephemeral, sequence):
+                transaction.create(path, data, self._acl(operation.path), ephemeral, sequence)
+            case CompareAndSet(_, data, version):
+                transaction.set_data(path, data, _ANY_VERSION if version is None else version)
+            case Delete(_, version):
+                transaction.delete(path, _ANY_VERSION if version is None else version)
+            case Check(_, version):
+                transaction.check(path, version)
+
+    def commit(self, transaction: Any) -> asyncio.Future[Sequence[Any]]:
+        return self._ask(transaction.commit_async())
+
+    def arm(self, path: str) -> None:
+        """`on_watch` is called once when the node, or the list of its children, changes.
+
+        Nobody looks at the answers: an error means that the connection is lost, or that there is no node and so no
+        list of children. The first watch is there for a missing node as well, and tells when it comes.
+        """
+        self._kazoo.exists_async(path, watch=self._watch)
+        self._kazoo.get_children_async(path, watch=self._watch)
+
+    def _ask(self, question: Any, read: Callable[[Any], Any] | None = None) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        question.rawlink(lambda answered: self._handover.put(partial(_settle, future, answered, read)))
+        return future
+
+    def _acl(self, path: str) -> list[Any] | None:
+        if not self._settings.sets_acl:
+            return None
+        is_secret = any(path == each or path.startswith(f"{each}/") for each in _SECRET)
+        return list(CREATOR_ALL_ACL) if is_secret else [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
+
+    # ---- news, in kazoo's threads
+
+    def _watch(self, event: Any) -> None:
+        if event.path is not None:  # without a path it tells that the connection is lost, which others tell better
+            self._handover.put(partial(self._on_watch, event.path))
+
+    def _change_state(self, state: str) -> None:
+        now = self._loop.time()
+        call: Callable[[], None]
+        if state == KazooState.CONNECTED:
+            session_id = f"{self._kazoo.client_id[0] & (2**64 - 1):x}"
+            call = partial(self._on_connected, Connected(session_id, self._kazoo._connection.session_timeout_ms))
+        else:
+            lost = SessionState.SUSPENDED if state == KazooState.SUSPENDED else SessionState.ENDED
+            call = partial(self._on_lost, lost, now, self._kazoo.client_state == KeeperState.AUTH_FAILED)
+            if lost is SessionState.ENDED and self._kazoo.client_state != KeeperState.EXPIRED_SESSION:
+                self._begin_revival()
+        # Through the queue of completions, behind the answers that came before.
+        news = self._threads.async_result()
+        news.rawlink(lambda _: self._handover.put(call))
+        news.set(None)
+
+    def _begin_revival(self) -> None:
+        """kazoo gives up when its credentials are refused, or on an error of its own. We do not."""
+        if self._is_stopped.is_set():
+            return
+
+        def revive() -> None:
+            if self._kazoo.client_state == KeeperState.AUTH_FAILED:
+                logger.error("ZooKeeper refuses our credentials")
+            if not self._is_stopped.wait(_REVIVAL_S):
+                self._kazoo.stop()
+                self._kazoo.start_async()
+
+        threading.Thread(target=revive, name="penstock-zookeeper-revival", daemon=True).start()
+
+
+def _to_node(answer: tuple[bytes | None, Any]) -> Node:
+    data, status = answer
+    owner = status.ephemeralOwner
+    return Node(data or b"", status.version, f"{owner & (2**64 - 1):x}" if owner else None)
+
+
+def _settle(future: asyncio.Future[Any], answered: Any, read: Callable[[Any], Any] | None) -> None:
+    if future.done():
+        return
+    if not answered.successful():
+        future.set_exception(answered.exception)
+    else:
+        future.set_result(answered.value if read is None else read(answered.value))
+
+
+def _new_kazoo(settings: ZooKeeperSettings, threads: _Threads) -> Any:
+    tls, sasl = settings.tls, settings.sasl
+    retry = KazooRetry(
+        max_tries=-1, delay=_FIRST_RETRY_S, max_delay=_LONGEST_RETRY_S, sleep_func=SequentialThreadingHandler.sleep_func
+    )
+    security: dict[str, Any] = {}
+    if tls is not None:
+        security = {
+            "use_ssl": True,
+            "ca": tls.ca_file,
+            "certfile": tls.certificate_file,
+            "keyfile": tls.key_file or tls.certificate_file,
+            "keyfile_password": tls.key_password,
+            "check_hostname": tls.checks_host_name,
+        }
+    kazoo = KazooClient(
+        ",".join(settings.connect.hosts),
+        timeout=settings.session_timeout_ms / 1000,
+        handler=threads,
+        auth_data=[("digest", settings.digest)] if settings.digest else None,
+        connection_retry=retry,
+        logger=_kazoo_logger,
+        **security,
+    )
+    options = None
+    if sasl is not None:
+        given = {"mechanism": sasl.mechanism, "service": sasl.service}
+        options = given | {k: v for k, v in (("username", sasl.username), ("password", sasl.password)) if v}
+    # In place of kazoo's own, which is made in its constructor and cannot be asked for otherwise.
+    kazoo._connection = _Connection(kazoo, kazoo._conn_retry.copy(), logger=_kazoo_logger, sasl_options=options)
+    return kazoo

@@ -1,0 +1,223 @@
+"""Servers run as processes of their own: start, wait until they answer, stop, kill, start again.
+
+Used by clusters on one machine, and wherever a test needs what only a real process shows: signals, crashes, start-up
+time, resident memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+# Long enough to recover a large log on a busy machine; a broker that cannot start exits at once instead.
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+# A fine poll: tests start hundreds of brokers, and the benchmark measures start-up.
+POLL_INTERVAL_S = 0.005
+LOG_TAIL_LINES = 40
+# Beneath the range that the kernel hands out to outgoing connections, so that no client can take a listener's port.
+FIRST_FREE_PORT, LAST_FREE_PORT = 15_000, 32_000
+
+
+class ServerProcessError(Exception):
+    """The server ended or stayed silent; the text ends with the last lines of its log."""
+
+
+def find_free_port(host: str = "127.0.0.1") -> int:
+    """A port that nobody listens on now; chosen outside the ephemeral range so that it stays free across restarts."""
+    span = LAST_FREE_PORT - FIRST_FREE_PORT
+    start = int.from_bytes(os.urandom(4), "big")
+    for step in range(span):
+        port = FIRST_FREE_PORT + (start + step) % span
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise ServerProcessError(f"no free port between {FIRST_FREE_PORT} and {LAST_FREE_PORT}")
+
+
+class ServerProcess:
+    """One listening server as a child process, its output appended to one log file across restarts.
+
+    An end that nobody asked for, or with an unexpected exit code, is an error when the server is stopped or its block
+    is left.
+    """
+
+    clean_exit_codes: frozenset[int] = frozenset({0})
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        port: int,
+        log_path: Path,
+        host: str = "127.0.0.1",
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = START_TIMEOUT_S,
+    ) -> None:
+        self.name = name
+        self.command = list(command)
+        self.host = host
+        self.port = port
+        self.log_path = log_path
+        self.environment = environment
+        self.start_timeout_s = start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end_is_known = False
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ServerProcessError(f"{self.name} was not started")
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start and return once the server accepts connections."""
+        self.spawn()
+        self.wait_until_ready()
+        return self
+
+    def spawn(self) -> None:
+        """Start without waiting."""
+        if self.is_running:
+            raise ServerProcessError(f"{self.name} is already running as process {self.pid}")
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._end_is_known = False
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(self.environment or {})},
+            )
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + self.start_timeout_s
+        while not self.is_ready():
+            return_code = self.process.poll()
+            if return_code is not None:
+                raise ServerProcessError(self.describe(f"ended with {_describe_exit(return_code)} before it was ready"))
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerProcessError(
+                    self.describe(f"did not listen on port {self.port} in {self.start_timeout_s} s")
+                )
+            time.sleep(POLL_INTERVAL_S)
+        # The port may have been taken by another process between choosing it and starting; then ours is ending.
+        if not self.is_running:
+            raise ServerProcessError(self.describe(f"ended while another process listens on port {self.port}"))
+
+    def terminate(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """SIGTERM, wait, and return the exit code; a server that ignores it is killed and reported."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return_code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerProcessError(self.describe(f"did not end within {timeout_s} s of SIGTERM")) from None
+        self._end_is_known = True
+        if return_code not in self.clean_exit_codes:
+            raise ServerProcessError(self.describe(f"was stopped and ended with {_describe_exit(return_code)}"))
+        return return_code
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash looks like to the files and to the clients."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._end_is_known = True
+
+    def restart(self) -> Self:
+        """A clean stop, then a start on the same port and data."""
+        self.terminate()
+        return self.start()
+
+    def read_log(self) -> str:
+        with contextlib.suppress(FileNotFoundError):
+            return self.log_path.read_text(errors="replace")
+        return ""
+
+    def __enter__(self) -> Self:
+        return self if self.is_running else self.start()
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process is None or self._end_is_known:
+            return
+        try:
+            self.terminate()
+        except ServerProcessError as error:
+            # The failure that is already under way comes first; how the server ended may be its cause.
+            if exception is None:
+                raise
+            exception.add_note(str(error))
+
+    def is_ready(self) -> bool:
+        """Whether the server accepts connections; a server that can say more about itself is asked."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=1.0):
+                return True
+        except OSError:
+            return False
+
+    def describe(self, what: str) -> str:
+        """What happened to the server, with its command and the end of its log."""
+        tail = "\n".join(self.read_log().splitlines()[-LOG_TAIL_LINES:]) or "(nothing)"
+        return f"{self.name} {what}\ncommand: {' '.join(self.command)}\nlast lines of {self.log_path}:\n{tail}"
+
+
+class ServerGroup:
+    """Servers that are started together: when one does not start, those before it are stopped."""
+
+    _running: contextlib.ExitStack
+
+    def start_all(self, stack: contextlib.ExitStack) -> None:
+        """Starts them and says to `stack` how each is stopped."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self.start_all(stack)
+            self._running = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._running.close()
+
+
+def _describe_exit(return_code: int) -> str:
+    return f"signal {signal.Signals(-return_code).name}" if return_code < 0 else f"exit code {return_code}"

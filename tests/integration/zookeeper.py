@@ -1,0 +1,24 @@
+"""A ZooKeeper for the tests of the store, and where in it each test works."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from penstock.cluster.store.zookeeper.settings import ConnectString, ZooKeeperSettings
+from penstock.testing.processes import ZooKeeperProcess
+
+# The shortest that the server gives.
+SESSION_TIMEOUT_MS = 1_000
+
+_roots = itertools.count()
+
+
+def own_settings(server: ZooKeeperProcess, **settings: Any) -> ZooKeeperSettings:
+    """A part of the tree that no other test uses."""
+    return settings_for(f"{server.connect}/test/{next(_roots)}", **settings)
+
+
+def settings_for(connect: str, **settings: Any) -> ZooKeeperSettings:
+    given = {"session_timeout_ms": SESSION_TIMEOUT_MS, **settings}
+    return ZooKeeperSettings(connect=ConnectString.parse(connect), **given)

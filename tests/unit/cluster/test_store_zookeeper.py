@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cluster.store.interface import (
+    Check,
+    CompareAndSet,
+    Create,
+    Operation,
+    StoreError,
+    StoreErrorKind,
+)
+from penstock.cluster.store.zookeeper.errors import failure, translate
+from penstock.cluster.store.zookeeper.settings import ConnectString
+
+WITHOUT_KAZOO = """
+import asyncio, sys
+sys.modules["kazoo"] = None
+from penstock.cluster.store.zookeeper.settings import ConnectString, ZooKeeperSettings
+from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+asyncio.run(ZooKeeperStore.open(ZooKeeperSettings(connect=ConnectString.parse("localhost"))))
+"""
+
+
+class NoNodeError(Exception): ...
+
+
+class BadVersionError(Exception): ...
+
+
+class RolledBackError(Exception): ...
+
+
+class RuntimeInconsistency(Exception): ...  # noqa: N818  # kazoo's name
+
+
+class ConnectionLoss(Exception): ...  # noqa: N818
+
+
+class SessionExpiredError(Exception): ...
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "root"),
+    [
+        ("localhost", ("localhost:2181",), ""),
+        ("a:1,b:2", ("a:1", "b:2"), ""),
+        ("a:1, b/kafka", ("a:1", "b:2181"), "/kafka"),
+        ("a:1/kafka/prod/", ("a:1",), "/kafka/prod"),
+        ("a:1/", ("a:1",), ""),
+        ("[::1]:2182,[fe80::1]", ("[::1]:2182", "[fe80::1]:2181"), ""),
+    ],
+)
+def test_connect_string_is_taken_apart_when_well_formed(text: str, hosts: tuple[str, ...], root: str) -> None:
+    assert ConnectString.parse(text) == ConnectString(hosts, root)
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "a:0", "a:65536", "a:1,", ":2181", "::1:2181", "a:1/x//y", "a:1/../b"])
+def test_connect_string_is_refused_when_malformed(text: str) -> None:
+    with pytest.raises(StoreError) as error:
+        ConnectString.parse(text)
+    assert error.value.kind is StoreErrorKind.BAD_PATH
+
+
+@pytest.mark.parametrize(
+    ("error", "is_change", "kind"),
+    [
+        (ConnectionLoss(), True, StoreErrorKind.OUTCOME_UNKNOWN),
+        (ConnectionLoss(), False, StoreErrorKind.UNAVAILABLE),
+        (RuntimeError("odd"), True, StoreErrorKind.OUTCOME_UNKNOWN),
+        (SessionExpiredError(), True, StoreErrorKind.SESSION_ENDED),
+        (NoNodeError(), False, StoreErrorKind.NO_NODE),
+    ],
+)
+def test_outcome_is_unknown_when_no_server_has_refused_a_change(
+    error: Exception, is_change: bool, kind: StoreErrorKind
+) -> None:
+    assert translate(error, "/a", is_change=is_change).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (["/a", None, True], None),
+        ([RolledBackError(), BadVersionError(), RuntimeInconsistency()], (StoreErrorKind.BAD_VERSION, "/b")),
+        ([NoNodeError(), RuntimeInconsistency(), RuntimeInconsistency()], (StoreErrorKind.NO_NODE, "/")),
+        ([RolledBackError(), RolledBackError(), NoNodeError()], (StoreErrorKind.NO_NODE, "/c")),
+        ([RolledBackError(), RolledBackError(), RolledBackError()], (StoreErrorKind.OUTCOME_UNKNOWN, "/a")),
+    ],
+)
+def test_operation_to_blame_is_named_when_a_transaction_fails(
+    answers: list[object], expected: tuple[StoreErrorKind, str] | None
+) -> None:
+    operations: list[Operation] = [Create("/a"), CompareAndSet("/b", b"", 1), Check("/c", 0)]
+    error = failure(answers, operations)
+    assert (error and (error.kind, error.path)) == expected
+
+
+def test_kazoo_is_not_imported_when_only_the_store_is() -> None:
+    code = "import sys, penstock.cluster.store.zookeeper.store; sys.exit('kazoo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_error_names_the_extra_when_kazoo_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_KAZOO], check=False, capture_output=True, text=True)
+    assert "pip install 'penstock[cluster]'" in done.stderr.splitlines()[-1]
