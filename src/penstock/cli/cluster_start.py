@@ -103,8 +103,10 @@ class Interrupts:
 def _explained() -> Iterator[None]:
     try:
         yield
-    except (ClusterError, ZooKeeperMissingError) as error:
+    except ClusterError as error:
         raise CliError(error.message, error.hint) from error
+    except ZooKeeperMissingError as error:
+        raise CliError(error.message, f"{error.hint}\nHere: --zookeeper HOST:PORT.") from error
     except ServerProcessError as error:
         raise CliError(str(error)) from error
 
@@ -223,7 +225,13 @@ def _end_of(broker: ClusterBroker) -> str:
     log_path = broker.log_path
     assert log_path is not None, "a process has a log"
     properties = log_path.with_suffix(".properties")
-    return f"{what}; see {log_path}\nTo bring it back: penstock broker start --config {properties}"
+    return f"{what}; see {_short(log_path)}\nTo bring it back: penstock broker start --config {_short(properties)}\n"
+
+
+def _short(path: Path) -> Path:
+    """As it would be typed here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _stop(cluster: Cluster) -> None:
@@ -281,5 +289,5 @@ def _render(view: RunningView, *, is_last: bool = False) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    below = "" if is_last else "Ctrl-C stops the cluster."
-    return Group(output.render_rich(running_table(view)), Text(f"\n{view.summary}\n{below}"))
+    below = "" if is_last else "\nCtrl-C stops the cluster."
+    return Group(output.render_rich(running_table(view)), Text(f"\n{view.summary}{below}"))

@@ -43,11 +43,12 @@ def start(
         Path | None, typer.Option(metavar="DIR", help="Where the data goes, and is found at the next start.")
     ] = None,
     brokers: Annotated[
-        int | None, typer.Option(min=1, help="How many.  [default: as many as there are in DIR, or 3]")
+        int | None, typer.Option(metavar="N", min=1, help="How many.  [default: as many as there are in DIR, or 3]")
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
+            metavar="PORT",
             min=0,
             max=65_535,
             help="The first broker's; the others follow. 0 takes free ones.  [default: as last time, or 9092]",
