@@ -17,6 +17,8 @@ _REPLICATION_FACTOR = 3
 _MIN_IN_SYNC_REPLICAS = 2
 # Brokers on one machine hear of each other at once. ZooKeeper's usual 18 s are for networks.
 _SESSION_TIMEOUT_MS = 2_000
+# ZooKeeper starts together with the brokers, and on a busy machine Java takes its time.
+_CONNECTION_TIMEOUT_MS = 60_000
 
 CHOSEN_BY_THE_CLUSTER = frozenset(
     {
@@ -63,6 +65,7 @@ def shared_properties(broker_count: int, config: ConfigMapping | None) -> dict[s
         "offsets.topic.replication.factor": factor,
         "transaction.state.log.replication.factor": factor,
         "transaction.state.log.min.isr": min_in_sync,
+        "zookeeper.connection.timeout.ms": str(_CONNECTION_TIMEOUT_MS),
         "zookeeper.session.timeout.ms": str(_SESSION_TIMEOUT_MS),
         # Nobody waits here for members that will not come.
         "group.initial.rebalance.delay.ms": "0",
