@@ -234,6 +234,11 @@ async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:
         from penstock.cluster.store.memory import MemoryStore
 
         return MemoryStore()
+    if config.zookeeper.zookeeper_connect:
+        from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+        from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+
+        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
     from penstock.cluster.store.sqlite import SqliteStore
 
     return await SqliteStore.open(_metadata_path(config))

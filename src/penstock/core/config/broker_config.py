@@ -26,6 +26,7 @@ from penstock.core.config.sections import (
     TransactionSection,
     TransactionTopicSection,
     UpkeepSection,
+    ZooKeeperSection,
     read_section,
 )
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME, reason_ignored
@@ -56,6 +57,7 @@ class BrokerConfig:
     transactions: TransactionSection
     upkeep: UpkeepSection
     cleaner: CleanerSection
+    zookeeper: ZooKeeperSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     dynamic_broker: Mapping[str, str]
@@ -97,6 +99,7 @@ class BrokerConfig:
             transactions=read_section(TransactionSection, values),
             upkeep=read_section(UpkeepSection, values),
             cleaner=read_section(CleanerSection, values),
+            zookeeper=read_section(ZooKeeperSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),
