@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.testing.clock import ManualClock
 from tests.unit.broker.harness import until
-from tests.unit.broker.replication_rig import TOPIC, TOPIC_ID, Node, ReplicaCluster
+from tests.unit.broker.replication_rig import TOPIC, TOPIC_ID, Node, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch
 
 LAG_MS = 10_000
@@ -239,5 +240,38 @@ def test_writers_without_patience_leave_nothing_behind() -> None:
         futures = [waiting.wait(1, 0) for _ in range(100)]
         assert set(await asyncio.gather(*futures)) == {ErrorCode.REQUEST_TIMED_OUT}
         assert len(waiting) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_follower_that_could_not_join_is_asked_for_again_when_brokers_change(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, PartitionState(0, ALL, (1, 2), 1)) as cluster:
+            leader = cluster.nodes[1]
+            cluster.refusal = ErrorCode.INELIGIBLE_REPLICA
+            await until(lambda: bool(cluster.changes))
+            cluster.refusal = None
+            cluster.publish(
+                replace(cluster.image, brokers=dict(cluster.image.brokers) | {9: cluster.registration(9, 9)})
+            )
+            await until(lambda: set(leader.partition().state.isr) == set(ALL))
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_registers_anew_joins_again_when_nothing_was_written(tmp_path: Path) -> None:
+    """Its session ended and began anew, and its idle partitions must be named with the new epoch."""
+
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            leader = cluster.nodes[1]
+            await leader.produce(batch("a"))
+            await cluster.until_equal()
+            cluster.publish(
+                replace(cluster.image, brokers=dict(cluster.image.brokers) | {3: cluster.registration(3, 77)})
+            )
+            cluster.change(isr=(1, 2))
+            await until(lambda: set(leader.partition().state.isr) == set(ALL))
+            assert cluster.changes[-1].isr == ((1, 1), (2, 2), (3, 77))
 
     asyncio.run(scenario())

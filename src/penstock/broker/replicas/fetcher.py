@@ -75,6 +75,7 @@ class LeaderFetcher:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
         self._failure_count = 0  # since the last answer
+        self._broker_epoch: int | None = None  # which the leader's session knows
         self._limited_log = RateLimitedLog(logger, Limiter(), follower.clock.monotonic_ms)
 
     def __len__(self) -> int:
@@ -138,11 +139,15 @@ class LeaderFetcher:
         follower, requests, settings = self._follower, self._requests, self._settings
         if self._link is None:
             self._link = await follower.open_link(self.leader)
+        broker_epoch = follower.broker_epoch()
+        if broker_epoch != self._broker_epoch:  # the leader must hear the new one for all partitions
+            self._broker_epoch = broker_epoch
+            requests.reset()
         topics, forgotten = requests.build(follower.clock.monotonic_ms())
         if not requests.has_something_to_ask and not forgotten:
             return
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=follower.node_id, replica_epoch=follower.broker_epoch()),
+            replica_state=ReplicaState(replica_id=follower.node_id, replica_epoch=broker_epoch),
             max_wait_ms=settings.replica_fetch_wait_max_ms,
             min_bytes=settings.replica_fetch_min_bytes,
             max_bytes=settings.replica_fetch_response_max_bytes,
