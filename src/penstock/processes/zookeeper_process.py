@@ -95,12 +95,11 @@ class ZooKeeperProcess(ServerProcess):
             },
             **(settings or {}),
         }
-        class_path = find_class_path(with_tls="secureClientPort" in self.settings)
         super().__init__(
             "ZooKeeper" if place is None else f"ZooKeeper {place.server_id}",
             [
                 *(find_java(), *_JAVA_OPTIONS, f"-Dlog4j2.configurationFile={self._logging.absolute()}"),
-                *("-cp", class_path, MAIN_CLASS, str(self._configuration.absolute())),
+                *("-cp", find_class_path(), MAIN_CLASS, str(self._configuration.absolute())),
             ],
             port=chosen_port,
             host=host,
