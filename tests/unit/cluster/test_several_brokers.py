@@ -44,6 +44,20 @@ def test_all_brokers_have_the_same_image_when_the_controller_changes_something()
     run(main())
 
 
+def test_broker_has_its_own_settings_when_the_controller_changed_them() -> None:
+    async def main() -> None:
+        first, second = await started(MemoryTree(), 1, 2)
+        (result,) = await first.metadata.alter_configs([FullChange(4, "2", (("message.max.bytes", "1000"),))])
+        assert result.code is ErrorCode.NONE
+        await agreed(first, second)
+        assert second.metadata.config.get("message.max.bytes") == 1000
+        assert first.metadata.config.get("message.max.bytes") != 1000
+        (result,) = await first.metadata.alter_configs([FullChange(4, "9", ())])
+        assert result.code is ErrorCode.INVALID_REQUEST
+
+    run(main())
+
+
 def test_another_broker_takes_over_when_the_controllers_session_ends() -> None:
     async def main() -> None:
         first, second, third = brokers = await started(MemoryTree(), 1, 2, 3)

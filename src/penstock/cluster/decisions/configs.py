@@ -177,7 +177,7 @@ def _alter_topic(image: MetadataImage, config: BrokerConfig, name: str, transfor
 
 
 def _alter_broker(image: MetadataImage, config: BrokerConfig, name: str, transform: Transform) -> MetadataImage:
-    node_id = parse_own_broker_id(name, config.identity.node_id) if name else None
+    node_id = _changed_broker(image, name, config.identity.node_id) if name else None
     before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
     try:
         settings = transform(before)
@@ -191,6 +191,13 @@ def _alter_broker(image: MetadataImage, config: BrokerConfig, name: str, transfo
     if node_id is None:
         return replace(image, default_broker_config=stored)
     return replace(image, broker_configs=_with_settings(image.broker_configs, node_id, stored))
+
+
+def _changed_broker(image: MetadataImage, name: str, own_id: int) -> int:
+    """Clients ask the broker whose settings they change, and that broker passes them on to the controller."""
+    if name.isdecimal() and int(name) in image.brokers:
+        return int(name)
+    return parse_own_broker_id(name, own_id)
 
 
 def parse_own_broker_id(name: str, own_id: int) -> int:
