@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cluster.controller.balance import Balance
 from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTopic, TopicSelector
-from penstock.cluster.deltas.position import DELTAS_KEPT
+from penstock.cluster.deltas.position import DELTAS_KEPT, LogPosition, encode_position
 from penstock.cluster.loading import load_image
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore
@@ -40,6 +40,20 @@ def test_all_brokers_have_the_same_image_when_the_controller_changes_something()
         await first.metadata.delete_topics([TopicSelector("a")])
         await agreed(*brokers)
         assert not second.metadata.image.topics
+
+    run(main())
+
+
+def test_broker_has_its_own_settings_when_the_controller_changed_them() -> None:
+    async def main() -> None:
+        first, second = await started(MemoryTree(), 1, 2)
+        (result,) = await first.metadata.alter_configs([FullChange(4, "2", (("message.max.bytes", "1000"),))])
+        assert result.code is ErrorCode.NONE
+        await agreed(first, second)
+        assert second.metadata.config.get("message.max.bytes") == 1000
+        assert first.metadata.config.get("message.max.bytes") != 1000
+        (result,) = await first.metadata.alter_configs([FullChange(4, "9", ())])
+        assert result.code is ErrorCode.INVALID_REQUEST
 
     run(main())
 
@@ -283,6 +297,24 @@ def test_broker_loads_everything_when_the_log_does_not_keep_what_it_missed() -> 
             await keeper.delete(f"/penstock/log/{name}")
         second.store.session.heal()
         await agreed(first, second)
+
+    run(main())
+
+
+def test_broker_keeps_its_image_when_the_store_has_lost_changes(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        first, second = await started(tree, 1, 2)
+        await create(first, "a")
+        await agreed(first, second)
+        number = second.metadata.image.number
+        position = encode_position(LogPosition(number - 1))
+        await MemoryStore(tree).compare_and_set("/penstock/log", position, None)
+        await until(lambda: "the store has lost changes" in caplog.text)
+        assert second.metadata.image.number == number
+        with pytest.raises(ApiError) as error:
+            await create(first, "b")
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
 
     run(main())
 
