@@ -26,7 +26,7 @@ ZOOKEEPER_KEYS: tuple[ConfigKey, ...] = (
         18_000,
         "How long a broker may be silent before ZooKeeper counts it as gone. ZooKeeper has bounds of its own, often at "
         "least 4000, and the broker's log says so when another timeout is given. `penstock zookeeper start` allows "
-        "1000 to 60000; 2000 lets others take over within 3 s.",
+        "1000 to 60000; with 2000 the registration of a killed broker is gone after about 2 s.",
         rule=Range(1),
         importance=_HIGH,
     ),
