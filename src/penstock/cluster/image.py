@@ -13,9 +13,21 @@ from typing import NamedTuple
 
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.listeners import Endpoint
+from penstock.core.partition_state import NO_LEADER, PartitionState
 from penstock.core.types import TopicId, TopicPartition
 
-NO_LEADER = -1
+__all__ = [
+    "NO_CONTROLLER",
+    "NO_LEADER",
+    "BrokerRegistration",
+    "ImageDelta",
+    "MetadataImage",
+    "PartitionState",
+    "Settings",
+    "TopicImage",
+    "find_colliding_names",
+]
+
 NO_CONTROLLER = -1
 
 Settings = Mapping[str, str]
@@ -28,21 +40,13 @@ class BrokerRegistration(NamedTuple):
     rack: str | None = None
     # Larger with every registration of any broker: tells a restarted broker from its former self.
     epoch: int = 0
+    # The epoch that its logs were closed with: where that was its last one, nothing was lost. -1: not known.
+    previous_epoch: int = -1
+    # A controlled shutdown is under way: it gets no new leaderships.
+    is_stopping: bool = False
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.name == listener_name), None)
-
-
-class PartitionState(NamedTuple):
-    partition: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int = 0
-    # The version of the partition's node in the store, which an in-sync change is compared against.
-    partition_epoch: int = 0
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):
@@ -74,6 +78,8 @@ class MetadataImage:
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
     # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
     group_configs: Mapping[str, Settings] = field(default_factory=dict)
+    # The newest delta of the log that the image contains.
+    number: int = 0
 
     @cached_property
     def topics_by_id(self) -> Mapping[TopicId, TopicImage]:

@@ -1,45 +1,146 @@
-"""Reads the metadata image from a store."""
+"""Reads the metadata image from a store.
+
+The nodes are not read at one moment, and a change may be made meanwhile. So the position of the log is read before and
+after. Where it moved, the deltas in between are replayed: they hold whole values, so whatever was read of them already
+comes out right. A node that is missing then is a race. It is damage where the log stood still.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
-from penstock.cluster.image import (
-    NO_CONTROLLER,
-    BrokerRegistration,
-    MetadataImage,
-    PartitionState,
-    Settings,
-    TopicImage,
-)
+from penstock.cluster.deltas.delta import Delta, replay
+from penstock.cluster.deltas.encoding import decode_delta
+from penstock.cluster.deltas.position import LogPosition, decode_position
+from penstock.cluster.image import MetadataImage, Settings, TopicImage
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import FIRST_VERSION, Node, Store, StoreError, StoreErrorKind
+from penstock.core.types import TopicId
+
+# Each turn reads everything. Where the log moves by more than it keeps in each of them, the store is not the problem.
+_ATTEMPTS = 10
+# Bytes of deltas that are decoded in a turn of the loop: some 2 ms. More is done by a thread.
+_DECODED_IN_TURN = 2_000
+
+
+class StoredPosition(NamedTuple):
+    position: LogPosition
+    # Of the node, which the next change of the metadata is compared against.
+    version: int
+
+
+class Loaded(NamedTuple):
+    image: MetadataImage
+    stored: StoredPosition
+
+
+class _Read(NamedTuple):
+    image: MetadataImage
+    # The path of a node that is missing, for each topic that has one. The image does not have these topics.
+    missing: dict[TopicId, str]
 
 
 async def load_image(store: Store) -> MetadataImage:
+    return (await load(store)).image
+
+
+async def load(store: Store) -> Loaded:
     """Everything in the store. Raises StoreError(CORRUPT) when a node is missing or cannot be understood."""
-    cluster_id, controller, controller_epoch = await store.read_many(
-        [znodes.CLUSTER_ID, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH]
-    )
+    for _ in range(_ATTEMPTS):
+        before = (await read_position(store)).position
+        read = await _read_nodes(store)
+        after = await read_position(store)
+        # The nodes of a delta that is not written whole are overlaid with it.
+        newest = before.number - before.is_unwritten
+        deltas = await read_deltas(store, newest, after.position.number)
+        if deltas is None:
+            continue
+        image = read.image
+        for delta in deltas:
+            image = _replayed(image, delta)
+        lost = _lost_topics(read, image, deltas)
+        if lost and not deltas:
+            raise StoreError(StoreErrorKind.CORRUPT, lost[0], "the node is missing, though others refer to it")
+        if not lost:
+            position = after.position
+            image = replace(
+                image,
+                number=position.number,
+                controller_id=position.controller_id,
+                controller_epoch=position.controller_epoch,
+            )
+            return Loaded(image, after)
+    detail = f"the metadata changed faster than it could be read, {_ATTEMPTS} times"
+    raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.LOG, detail)
+
+
+async def read_position(store: Store) -> StoredPosition:
+    node = await store.read(znodes.LOG)
+    if node is None:
+        return StoredPosition(LogPosition(), FIRST_VERSION)
+    return StoredPosition(decode_position(node.data), node.version)
+
+
+async def read_deltas(store: Store, newest_known: int, newest: int) -> list[Delta] | None:
+    """Those after `newest_known`, up to `newest`. None if one of them is not kept any more."""
+    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
+    nodes = await store.read_many(paths)
+    present = [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
+    if len(present) < len(paths):
+        return None
+    if sum(len(data) for _, data in present) < _DECODED_IN_TURN:
+        return _decode_deltas(present)
+    return await asyncio.to_thread(_decode_deltas, present)
+
+
+def _decode_deltas(nodes: Sequence[tuple[str, bytes]]) -> list[Delta]:
+    return [decode_delta(path, data) for path, data in nodes]
+
+
+def replayed(image: MetadataImage, deltas: Sequence[Delta]) -> MetadataImage:
+    """Raises StoreError(CORRUPT) when a delta does not follow on what is there."""
+    for delta in deltas:
+        image = _replayed(image, delta)
+    return image
+
+
+def _replayed(image: MetadataImage, delta: Delta) -> MetadataImage:
+    try:
+        return replay(image, delta)
+    except ValueError as error:
+        detail = f"the delta does not follow on the one before: {error}"
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(delta.number), detail) from error
+
+
+def _lost_topics(read: _Read, image: MetadataImage, deltas: Sequence[Delta]) -> list[str]:
+    """Missing nodes of topics that were neither being deleted nor being created."""
+    deleted = {topic.topic_id for delta in deltas for topic in delta.deleted}
+    return [
+        path
+        for topic_id, path in read.missing.items()
+        if topic_id not in deleted and topic_id not in image.topics_by_id
+    ]
+
+
+async def _read_nodes(store: Store) -> _Read:
+    cluster_id, brokers = await store.read_many([znodes.CLUSTER_ID, znodes.BROKERS])
+    if cluster_id is None:
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, "the node is missing, though others refer to it")
     default_config, broker_configs = await _load_broker_configs(store)
-    return MetadataImage(
-        cluster_id=znodes.decode_cluster_id(_required(znodes.CLUSTER_ID, cluster_id).data),
-        controller_id=NO_CONTROLLER if controller is None else znodes.decode_controller(controller.data),
-        controller_epoch=znodes.decode_controller_epoch(_required(znodes.CONTROLLER_EPOCH, controller_epoch).data),
-        brokers={broker.node_id: broker for broker in await _load_brokers(store)},
-        topics={topic.name: topic for topic in await _load_topics(store)},
+    topics, missing = await _load_topics(store)
+    image = MetadataImage(
+        cluster_id=znodes.decode_cluster_id(cluster_id.data),
+        brokers={} if brokers is None else znodes.decode_brokers(brokers.data),
+        topics=topics,
         broker_configs=broker_configs,
         default_broker_config=default_config,
         group_configs=await _load_group_configs(store),
     )
-
-
-async def _load_brokers(store: Store) -> list[BrokerRegistration]:
-    names = await store.children(znodes.BROKER_IDS)
-    nodes = await store.read_many([f"{znodes.BROKER_IDS}/{name}" for name in names])
-    # A broker may have left between the two reads.
-    return [znodes.decode_broker(int(name), node.data) for name, node in zip(names, nodes, strict=True) if node]
+    return _Read(image, missing)
 
 
 async def _load_broker_configs(store: Store) -> tuple[Settings, dict[int, Settings]]:
@@ -48,13 +149,13 @@ async def _load_broker_configs(store: Store) -> tuple[Settings, dict[int, Settin
     settings = await _load_settings(store, paths)
     by_name = dict(zip(names, settings, strict=True))
     default = by_name.pop(znodes.DEFAULT_ENTITY, MappingProxyType({}))
-    return default, {int(name): value for name, value in by_name.items()}
+    return default, {int(name): value for name, value in by_name.items() if value}
 
 
 async def _load_group_configs(store: Store) -> dict[str, Settings]:
     names = await store.children(znodes.GROUP_CONFIGS)
     settings = await _load_settings(store, [f"{znodes.GROUP_CONFIGS}/{name}" for name in names])
-    return {znodes.group_of_config(name): value for name, value in zip(names, settings, strict=True)}
+    return {znodes.group_of_config(name): value for name, value in zip(names, settings, strict=True) if value}
 
 
 async def _load_settings(store: Store, paths: Sequence[str]) -> list[Settings]:
@@ -65,32 +166,43 @@ async def _load_settings(store: Store, paths: Sequence[str]) -> list[Settings]:
     ]
 
 
-async def _load_topics(store: Store) -> list[TopicImage]:
+async def _load_topics(store: Store) -> tuple[dict[str, TopicImage], dict[TopicId, str]]:
+    """Topics of which all nodes are there, and a missing node of each other one. States come in one read: a thousand
+    topics in as many reads would be a thousand round trips.
+    """
     names = await store.children(znodes.TOPICS)
     nodes = await store.read_many([znodes.topic_path(name) for name in names])
-    configs = await _load_settings(store, [znodes.topic_config_path(name) for name in names])
-    topics = []
-    for name, node, settings in zip(names, nodes, configs, strict=True):
-        assignment = znodes.decode_topic(name, _required(znodes.topic_path(name), node).data)
-        partitions = await _load_partitions(store, name, assignment.replicas)
-        topics.append(TopicImage(name, assignment.topic_id, partitions, settings))
-    return topics
+    # Gone since their names were read: nothing refers to them.
+    present = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+    configs = await _load_settings(store, [znodes.topic_config_path(name) for name in present])
+    assignments = {name: znodes.decode_topic(name, node.data) for name, node in present.items()}
+    paths = {
+        name: [znodes.partition_state_path(name, partition) for partition in range(len(assignment.replicas))]
+        for name, assignment in assignments.items()
+    }
+    states = await store.read_many([path for each in paths.values() for path in each])
+    # In a thread: a broker that missed much loads while it serves, and each partition takes some 10 us.
+    return await asyncio.to_thread(_build_topics, assignments, configs, paths, iter(states))
 
 
-async def _load_partitions(
-    store: Store, topic: str, replicas: dict[int, tuple[int, ...]]
-) -> tuple[PartitionState, ...]:
-    paths = [znodes.partition_state_path(topic, partition) for partition in sorted(replicas)]
-    nodes = await store.read_many(paths)
-    states = []
-    for partition, (path, node) in enumerate(zip(paths, nodes, strict=True)):
-        found = _required(path, node)
-        state = znodes.decode_partition_state(topic, partition, replicas[partition], found.data, found.version)
-        states.append(state)
-    return tuple(states)
-
-
-def _required(path: str, node: Node | None) -> Node:
-    if node is None:
-        raise StoreError(StoreErrorKind.CORRUPT, path, "the node is missing, though others refer to it")
-    return node
+def _build_topics(
+    assignments: Mapping[str, znodes.TopicAssignment],
+    configs: Sequence[Settings],
+    paths: Mapping[str, Sequence[str]],
+    states: Iterator[Node | None],
+) -> tuple[dict[str, TopicImage], dict[TopicId, str]]:
+    topics: dict[str, TopicImage] = {}
+    missing: dict[TopicId, str] = {}
+    for (name, assignment), settings in zip(assignments.items(), configs, strict=True):
+        found: list[tuple[str, Node | None]] = [(path, next(states)) for path in paths[name]]
+        lost = next((path for path, node in found if node is None), None)
+        if lost is not None:
+            missing[assignment.topic_id] = lost
+            continue
+        partitions = tuple(
+            znodes.decode_partition_state(name, partition, assignment, node.data, node.version)
+            for partition, (_, node) in enumerate(found)
+            if node is not None
+        )
+        topics[name] = TopicImage(name, assignment.topic_id, partitions, settings)
+    return topics, missing

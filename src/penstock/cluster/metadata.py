@@ -1,9 +1,9 @@
-"""The cluster's metadata at one broker: loaded, changed one request at a time, and told to those who listen.
+"""The cluster's metadata as the rest of the broker sees it: an image, changes of it, and news of them.
 
 A change is decided on the current image, prepared by the broker (which makes the files of new partitions), written to
-the store in one transaction, and only then becomes the image that the broker serves. So what a client was told is
-durable, and a crash leaves either all of a change or nothing. A change that cannot be prepared or written leaves
-nothing, and its request fails as a whole.
+the store with its delta, and only then becomes the image that the broker serves. So what a client was told is durable,
+and a crash leaves either all of a change or nothing. A change that cannot be prepared or written leaves nothing, and
+its request fails as a whole. Only the controller changes anything. Other brokers refuse with NOT_CONTROLLER and follow.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from random import SystemRandom
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from penstock.cluster.controller.member import Member, Rules
+from penstock.cluster.controller.office import Decide, Office
+from penstock.cluster.controller.registration import ensure_cluster
 from penstock.cluster.decisions.configs import decide_alter_configs, decide_incremental_alter_configs
 from penstock.cluster.decisions.decision import (
     AlterConfigsResult,
     CreatePartitionsResult,
     CreateTopicResult,
-    Decision,
     DeleteTopicResult,
     FullChange,
     IncrementalChange,
@@ -27,40 +30,36 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
+from penstock.cluster.decisions.partitions import decide_alter_partition
+from penstock.cluster.decisions.shutdown import decide_shutdown
 from penstock.cluster.decisions.topics import (
     Choices,
     decide_create_partitions,
     decide_create_topics,
     decide_delete_topics,
-    decide_start,
 )
-from penstock.cluster.image import MetadataImage, TopicImage
+from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
-from penstock.cluster.registration import Registration, register
-from penstock.cluster.store.interface import Operation, Store, StoreError, StoreErrorKind
+from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
-from penstock.core.config.types import ConfigError
 from penstock.core.listeners import Endpoint
 from penstock.core.log_settings import LogSettings
-from penstock.core.types import format_topic_id, new_topic_id
+from penstock.core.types import TopicPartition, format_topic_id, new_topic_id
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.changes import AlterPartitionResult, InSyncChange
 
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-Listener = Callable[[MetadataImage, MetadataImage], None]
-Preparation = Callable[[MetadataImage, MetadataImage], Awaitable[str | None]]
-
-
-class Subscription(NamedTuple):
-    listener: Listener
-    prepare: Preparation | None
-    settle: Callable[[], Awaitable[None]] | None
-    abandon: Callable[[], Awaitable[None]] | None
+# How long changes under way have until the broker stops being the controller.
+_PATIENCE_S = 10.0
 
 
 # What a client is told when the store refuses a change; anything else is a fault on our side.
@@ -69,22 +68,19 @@ _STORE_CODES = {
     StoreErrorKind.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
     StoreErrorKind.CLOSED: ErrorCode.BROKER_NOT_AVAILABLE,
     StoreErrorKind.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+    StoreErrorKind.SESSION_ENDED: ErrorCode.NOT_CONTROLLER,
+    # Whether or not it was made: a client that tries again finds out.
+    StoreErrorKind.OUTCOME_UNKNOWN: ErrorCode.NOT_CONTROLLER,
 }
 
 
 class Metadata:
-    def __init__(
-        self, store: Store, config: BrokerConfig, registration: Registration, image: MetadataImage, choices: Choices
-    ) -> None:
-        """Use `open`."""
-        self.image = image
-        # The configuration in effect: the broker's own with the dynamic layers of the image.
-        self.config = effective_config(config, image)
+    def __init__(self, store: Store, publisher: Publisher, choices: Choices) -> None:
+        """Use `open`, or `load` and `join`."""
         self._store = store
-        self._registration = registration
+        self._publisher = publisher
         self._choices = choices
-        self._subscriptions: list[Subscription] = []
-        self._turn = asyncio.Lock()
+        self._member: Member | None = None
         self._running: set[asyncio.Future[None]] = set()
 
     @classmethod
@@ -95,29 +91,80 @@ class Metadata:
         endpoints: tuple[Endpoint, ...],
         clock: Clock,
         *,
-        was_clean_shutdown: bool = False,
+        previous_epoch: int | None = None,
         cluster_id: str | None = None,
         choices: Choices | None = None,
     ) -> Metadata:
-        """Registers the broker, makes it the controller if there is none, and loads the image.
+        """Loads and joins."""
+        metadata = await cls.load(store, config, cluster_id=cluster_id, choices=choices)
+        await metadata.join(endpoints, clock, previous_epoch=previous_epoch)
+        return metadata
 
-        `endpoints` are what clients are told. `was_clean_shutdown` says that the logs were closed properly the last
-        time; see `decide_start`. `cluster_id` is for a new cluster alone. Raises StoreError.
+    @classmethod
+    async def load(
+        cls, store: Store, config: BrokerConfig, *, cluster_id: str | None = None, choices: Choices | None = None
+    ) -> Metadata:
+        """The metadata as it stands in the store. A new cluster is made if there is none, with `cluster_id` if one is
+        given. Raises StoreError.
         """
         choices = choices or Choices(SystemRandom(), new_topic_id)
         # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
-        new_cluster_id = cluster_id or format_topic_id(choices.new_topic_id())
-        registration = await register(store, config.identity, endpoints, clock.now_ms(), new_cluster_id)
+        await ensure_cluster(store, config.identity, cluster_id or format_topic_id(choices.new_topic_id()))
         image = await load_image(store)
-        decision = decide_start(image, config.identity.node_id, was_clean_shutdown=was_clean_shutdown)
-        if decision.operations and registration.is_controller:
-            await store.transaction([registration.fence, *decision.operations])
-            image = decision.image
-        return cls(store, config, registration, image, choices)
+        if image.number == 0:
+            image = await _adopted(store, image, config.identity.node_id)
+        return cls(store, Publisher(config, image), choices)
+
+    async def join(
+        self,
+        endpoints: tuple[Endpoint, ...],
+        clock: Clock,
+        *,
+        previous_epoch: int | None = None,
+        takeover_s: float = 0.0,
+    ) -> None:
+        """Registers the broker, and makes it the controller if there is none. Returns when the image has the broker.
+
+        `endpoints` are what clients are told. `previous_epoch` is the broker's epoch in the mark of a clean shutdown:
+        None where the logs were not closed properly, -1 where an earlier version wrote the mark. `takeover_s`: see
+        `Member.join`. Raises StoreError.
+        """
+        identity, image = self.config.identity, self.image
+        epoch = -1 if previous_epoch is None else previous_epoch
+        if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
+            epoch = image.brokers[identity.node_id].epoch
+        broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch)
+        rules = Rules(
+            lambda topic: may_be_unclean(self.config, topic), lambda: format_topic_id(self._choices.new_topic_id())
+        )
+        self._member = Member(self._store, self._publisher, broker, clock, rules)
+        try:
+            await self._member.join(takeover_s)
+        except BaseException:
+            await self._member.close()
+            raise
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._publisher.image
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration in effect: the broker's own with the dynamic layers of the image."""
+        return self._publisher.config
 
     @property
     def is_controller(self) -> bool:
-        return self._registration.is_controller
+        return self._office() is not None
+
+    @property
+    def controller_id(self) -> int:
+        return self.image.controller_id
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this broker's present registration; -1 while there is none."""
+        return -1 if self._member is None else self._member.broker_epoch
 
     def subscribe(
         self,
@@ -133,9 +180,7 @@ class Metadata:
         returns a reason if the change cannot be made. `abandon()` undoes what was prepared for a change that was not
         made. What one subscription fails to do is logged, and the others are told. Returns what ends the subscription.
         """
-        subscription = Subscription(listener, prepare, settle, abandon)
-        self._subscriptions.append(subscription)
-        return lambda: self._subscriptions.remove(subscription)
+        return self._publisher.subscribe(Subscription(listener, prepare, settle, abandon))
 
     def log_settings(self, topic: str) -> LogSettings:
         """What the logs of a topic are to be opened with; the broker's defaults for a topic that is not there."""
@@ -150,32 +195,63 @@ class Metadata:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> tuple[CreateTopicResult, ...]:
         return await self._change(
-            lambda: decide_create_topics(self.image, self.config, topics, self._choices, validate_only=validate_only)
+            lambda image: decide_create_topics(image, self.config, topics, self._choices, validate_only=validate_only)
         )
 
     async def delete_topics(self, selectors: Sequence[TopicSelector]) -> tuple[DeleteTopicResult, ...]:
-        return await self._change(lambda: decide_delete_topics(self.image, self.config.topics, selectors))
+        return await self._change(lambda image: decide_delete_topics(image, self.config.topics, selectors))
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> tuple[CreatePartitionsResult, ...]:
         return await self._change(
-            lambda: decide_create_partitions(self.image, topics, self._choices, validate_only=validate_only)
+            lambda image: decide_create_partitions(image, topics, self._choices, validate_only=validate_only)
         )
 
     async def alter_configs(
         self, resources: Sequence[FullChange], *, validate_only: bool = False
     ) -> tuple[AlterConfigsResult, ...]:
         return await self._change(
-            lambda: decide_alter_configs(self.image, self.config, resources, validate_only=validate_only)
+            lambda image: decide_alter_configs(image, self.config, resources, validate_only=validate_only)
         )
 
     async def incremental_alter_configs(
         self, resources: Sequence[IncrementalChange], *, validate_only: bool = False
     ) -> tuple[AlterConfigsResult, ...]:
         return await self._change(
-            lambda: decide_incremental_alter_configs(self.image, self.config, resources, validate_only=validate_only)
+            lambda image: decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only)
         )
+
+    async def alter_partition(
+        self, asker: int, asker_epoch: int, changes: Sequence[InSyncChange]
+    ) -> tuple[AlterPartitionResult, ...]:
+        """A leader wants other in-sync sets."""
+        return await self._change(lambda image: decide_alter_partition(image, asker, asker_epoch, changes))
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType
+    ) -> tuple[ElectionResult, ...]:
+        """None: of all partitions."""
+        return await self._change(lambda image: decide_elections(image, partitions, election_type))
+
+    async def begin_shutdown(self, node_id: int, broker_epoch: int) -> int:
+        """A broker wants to stop: what it leads moves. Returns how many partitions it leads still."""
+        (led_count,) = await self._change(lambda image: decide_shutdown(image, node_id, broker_epoch))
+        return led_count
+
+    async def report_dead(self, node_id: int, broker_epoch: int) -> None:
+        """The broker with this epoch does not answer: its registration goes before its session ends. A broker that
+        lives after all is fenced by its epoch, and registers anew.
+        """
+        path = znodes.broker_path(node_id)
+        node = await self._store.read(path)
+        if node is None or znodes.decode_broker(node_id, node.data).epoch != broker_epoch:
+            return
+        try:
+            await self._store.delete(path, node.version)
+        except StoreError as error:
+            if error.kind not in (StoreErrorKind.NO_NODE, StoreErrorKind.BAD_VERSION, StoreErrorKind.OUTCOME_UNKNOWN):
+                raise
 
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
@@ -183,78 +259,45 @@ class Metadata:
 
     async def close(self) -> None:
         """Waits for changes under way. The opener of the store closes the store afterwards."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=_PATIENCE_S)
+        if self._member is not None:
+            await self._member.close()  # who waits for a store that does not answer gives up
         while self._running:
             await asyncio.wait(self._running)
 
-    async def _change(self, decide: Callable[[], Decision[Item]]) -> tuple[Item, ...]:
+    def _office(self) -> Office | None:
+        return None if self._member is None else self._member.office
+
+    async def _change(self, decide: Decide[Item]) -> tuple[Item, ...]:
         """Decides, writes and publishes, one at a time.
 
         A client that goes away must not stop a change between its write and its publication, so the work is a task of
         its own that a cancellation of the caller does not reach.
         """
-        work = asyncio.ensure_future(self._change_in_turn(decide))
+        office = self._office()
+        if office is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        work = asyncio.ensure_future(office.change(decide))
         done: asyncio.Future[None] = asyncio.ensure_future(_settled(work))
         self._running.add(done)
         done.add_done_callback(self._running.discard)
         return await _answered(asyncio.shield(work))
 
-    async def _change_in_turn(self, decide: Callable[[], Decision[Item]]) -> tuple[Item, ...]:
-        async with self._turn:
-            if not self.is_controller:
-                raise ApiError(ErrorCode.NOT_CONTROLLER)
-            # In a thread: a request may name 10,000 partitions, and a decision takes some 10 us for each.
-            decision = await asyncio.to_thread(decide)
-            if decision.operations:
-                subscriptions = list(self._subscriptions)
-                try:
-                    await self._prepare(subscriptions, decision.image)
-                    operations: list[Operation] = [self._registration.fence, *decision.operations]
-                    await self._store.transaction(operations)
-                except Exception:
-                    await _tell_each("abandoning a change", [subscription.abandon for subscription in subscriptions])
-                    raise
-                # Each step may have used its turn of the loop up: the image takes effect in a turn of its own.
-                await asyncio.sleep(0)
-                self._publish(decision.image)
-                await asyncio.sleep(0)
-                await _tell_each("settling a change", [subscription.settle for subscription in subscriptions])
-            return decision.results
 
-    async def _prepare(self, subscriptions: Iterable[Subscription], image: MetadataImage) -> None:
-        for subscription in subscriptions:
-            reason = None if subscription.prepare is None else await subscription.prepare(self.image, image)
-            if reason is not None:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-
-    def _publish(self, image: MetadataImage) -> None:
-        old, self.image = self.image, image
-        if old.broker_configs != image.broker_configs or old.default_broker_config != image.default_broker_config:
-            self.config = effective_config(self.config, image)
-        for subscription in list(self._subscriptions):
-            try:
-                subscription.listener(old, image)
-            except Exception:  # the change is durable: the others must follow it, and the client must not be misled
-                logger.exception("following a change of the metadata failed")
+def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
+    """Whether a replica that is not in sync may lead where no other can."""
+    return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
 
 
-def effective_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
-    """The configuration with the image's dynamic layers.
-
-    They were checked when they were stored, but the broker's file may have changed since. A setting that no longer fits
-    is left out with a warning, because a broker that cannot start cannot be corrected either.
+async def _adopted(store: Store, image: MetadataImage, node_id: int) -> MetadataImage:
+    """The image of a store that has no log yet: a single broker of an earlier version wrote it. The broker's last epoch
+    was the newest of the counter.
     """
-    default = dict(image.default_broker_config)
-    own = dict(image.broker_configs.get(config.identity.node_id, {}))
-    while True:
-        try:
-            return config.with_dynamic(default, own)
-        except ConfigError as error:
-            logger.warning("a dynamic setting in the metadata store is ignored: %s", error.message)
-            if error.key in own or error.key in default:
-                own.pop(error.key or "", None)
-                default.pop(error.key or "", None)
-            else:
-                default, own = {}, {}
+    sequence = await store.read(znodes.BROKER_SEQUENCE)
+    if sequence is None or not image.topics:
+        return image
+    return replace(image, brokers={node_id: BrokerRegistration(node_id, (), epoch=sequence.version)})
 
 
 async def answer_each(
@@ -267,16 +310,6 @@ async def answer_each(
         return await change
     except ApiError as error:
         return tuple(refuse(error.code, error.message))
-
-
-async def _tell_each(doing: str, steps: Iterable[Callable[[], Awaitable[None]] | None]) -> None:
-    """A step that fails stops no other step. The client is told what was decided, whatever becomes of the steps."""
-    for step in steps:
-        if step is not None:
-            try:
-                await step()
-            except Exception:
-                logger.exception("%s failed", doing)
 
 
 async def _settled(work: asyncio.Future[tuple[Item, ...]]) -> None:

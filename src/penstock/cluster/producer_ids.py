@@ -14,7 +14,8 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 # Each lost race means that another broker won a block, so a handful of turns is enough for any cluster we serve.
 _ATTEMPTS = 20
-_LOST_RACE = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS)
+# Where the outcome is unknown, the block may be lost: that costs nothing.
+_LOST_RACE = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.OUTCOME_UNKNOWN)
 
 
 async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBlock:

@@ -40,6 +40,7 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
+from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
@@ -117,8 +118,16 @@ class BrokerServer:
         listeners: Sequence[TcpListener] = (),
     ) -> BrokerServer:
         """Everything but the sockets and the chores: logs loaded, coordinators loading."""
-        metadata = await _open_metadata(config, store, listeners, surroundings)
+        choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
+        metadata = await Metadata.load(store, config, choices=choices)
+        closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
+        try:
+            await _join(metadata, listeners, closed_at, surroundings.clock)
+        except BaseException:
+            # Nothing was written to the logs: they are as clean as they were.
+            directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
+            raise
         try:
             broker = _assemble(metadata, directories, metrics, surroundings)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
@@ -174,6 +183,7 @@ class BrokerServer:
         await asyncio.to_thread(
             self.broker.directories.close,
             threads_per_directory=_closing_threads(self.broker.config.upkeep.num_recovery_threads_per_data_dir),
+            epoch=self.broker.metadata.broker_epoch,
         )
         await self._store.close()
 
@@ -250,13 +260,35 @@ def _metadata_path(config: BrokerConfig) -> Path:
     return directory / METADATA_FILE
 
 
-async def _open_metadata(
-    config: BrokerConfig, store: Store, listeners: Sequence[TcpListener], surroundings: Surroundings
-) -> Metadata:
-    endpoints = config.advertised_endpoints({each.name: each.port for each in listeners}, socket.gethostname())
-    clean = all(surroundings.files.exists(Path(path) / names.CLEAN_SHUTDOWN) for path in config.log_directories)
-    choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
-    return await Metadata.open(store, config, endpoints, surroundings.clock, was_clean_shutdown=clean, choices=choices)
+def _closed_at(config: BrokerConfig, files: Files) -> int | None:
+    """The broker's epoch in the marks of a clean shutdown. None where a data directory has no mark, or another one."""
+    epochs = set()
+    for path in config.log_directories:
+        try:
+            epochs.add(decode_clean_shutdown(files.read_file(Path(path) / names.CLEAN_SHUTDOWN)))
+        except OSError:
+            return None
+    return epochs.pop() if len(epochs) == 1 else None
+
+
+async def _join(metadata: Metadata, listeners: Sequence[TcpListener], closed_at: int | None, clock: Clock) -> None:
+    """The logs are open by now: a broker that has joined is asked to lead."""
+    ports = {each.name: each.port for each in listeners}
+    endpoints = metadata.config.advertised_endpoints(ports, socket.gethostname())
+    await metadata.join(endpoints, clock, previous_epoch=closed_at, takeover_s=_takeover_s(metadata.config))
+
+
+def _takeover_s(config: BrokerConfig) -> float:
+    """A broker that was killed and starts again finds itself registered until ZooKeeper ends its old session. That takes
+    the timeout and a tick, and a server may stretch short timeouts.
+    """
+    if not config.zookeeper.zookeeper_connect:
+        return 0.0
+    return 2 * config.zookeeper.zookeeper_session_timeout_ms / 1000 + _LONGEST_MIN_SESSION_S
+
+
+# A server with ZooKeeper's own default of 3 s for a tick gives no session less than two ticks.
+_LONGEST_MIN_SESSION_S = 6.0
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:

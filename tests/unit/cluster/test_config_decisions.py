@@ -11,6 +11,7 @@ from penstock.cluster.decisions.configs import (
 )
 from penstock.cluster.decisions.decision import FullChange, IncrementalChange, NewTopic, RequestedChange
 from penstock.cluster.decisions.topics import decide_create_topics
+from penstock.cluster.deltas.nodes import write_operations
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import CompareAndSet, Delete, check_operation
@@ -37,7 +38,7 @@ def test_topic_settings_change_key_by_key_when_altered_incrementally() -> None:
     decision = decide_incremental_alter_configs(image(), config(), [incremental(TOPIC, "t", changes)])
     assert decision.results == ((TOPIC, "t", ErrorCode.NONE, None),)
     assert decision.image.topics["t"].configs == {"segment.ms": "7", "cleanup.policy": "delete,compact"}
-    (operation,) = decision.operations
+    (operation,) = write_operations(image(), decision.image)
     assert operation.path == "/config/topics/t"
 
 
@@ -51,9 +52,9 @@ def test_nothing_changes_when_a_request_only_validates() -> None:
     before = image()
     change = incremental(TOPIC, "t", [("retention.ms", SET, "9")])
     decision = decide_incremental_alter_configs(before, config(), [change], validate_only=True)
-    assert (decision.image, decision.operations, decision.results[0].code) == (before, (), ErrorCode.NONE)
+    assert (decision.image, decision.results[0].code) == (before, ErrorCode.NONE)
     full = decide_alter_configs(before, config(), [FullChange(TOPIC, "t", ())], validate_only=True)
-    assert (full.image, full.operations) == (before, ())
+    assert full.image is before
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,6 @@ def test_resource_is_refused_as_by_kafka_when_wrong(
     before = image()
     decision = decide_incremental_alter_configs(before, config(), [incremental(resource_type, name, keys)])
     assert decision.results == ((resource_type, name, ErrorCode(code), message),)
-    assert decision.operations == ()
     assert decision.image is before
 
 
@@ -183,7 +183,10 @@ def test_broker_settings_are_stored_per_broker_and_for_all_when_dynamic() -> Non
     assert [result.code for result in decision.results] == [ErrorCode.NONE, ErrorCode.NONE]
     assert decision.image.broker_configs == {1: {"log.retention.ms": "5", "my.plugin": "x"}}
     assert decision.image.default_broker_config == {"log.retention.ms": "7"}
-    assert [each.path for each in decision.operations] == ["/config/brokers/1", "/config/brokers/<default>"]
+    assert [each.path for each in write_operations(image(), decision.image)] == [
+        "/config/brokers/1",
+        "/config/brokers/<default>",
+    ]
 
 
 def test_both_are_refused_when_a_resource_appears_twice() -> None:
@@ -223,7 +226,7 @@ def test_group_settings_are_stored_under_a_name_of_one_part_when_the_group_has_a
     change = incremental(GROUP, group, [(SESSION, SET, "50000")])
     decision = decide_incremental_alter_configs(cluster(), config(), [change])
     assert decision.image.group_configs == {group: {SESSION: "50000"}}
-    (operation,) = decision.operations
+    (operation,) = write_operations(cluster(), decision.image)
     check_operation(operation)
     assert znodes.group_of_config(operation.path.removeprefix("/config/groups/")) == group
 
@@ -232,16 +235,16 @@ def test_group_setting_is_written_over_when_there_is_one() -> None:
     change = FullChange(GROUP, "g", (("consumer.heartbeat.interval.ms", "6000"),))
     decision = decide_alter_configs(group_image(), config(), [change])
     assert decision.image.group_configs == {"g": {"consumer.heartbeat.interval.ms": "6000"}}
-    assert [type(operation) for operation in decision.operations] == [CompareAndSet]
+    assert [type(operation) for operation in write_operations(group_image(), decision.image)] == [CompareAndSet]
 
 
 def test_nothing_is_left_when_a_group_loses_its_last_setting() -> None:
     change = incremental(GROUP, "g", [(SESSION, DELETE, None)])
     decision = decide_incremental_alter_configs(group_image(), config(), [change])
     assert decision.image.group_configs == {}
-    assert decision.operations == (Delete("/config/groups/g"),)
+    assert write_operations(group_image(), decision.image) == [Delete("/config/groups/g")]
     again = decide_incremental_alter_configs(decision.image, config(), [change])
-    assert (again.results[0].code, again.operations) == (ErrorCode.NONE, ())
+    assert (again.results[0].code, write_operations(decision.image, again.image)) == (ErrorCode.NONE, [])
 
 
 @pytest.mark.parametrize(
@@ -256,7 +259,7 @@ def test_group_settings_are_refused_when_name_or_key_is_wrong(group: str, key: s
     change = incremental(GROUP, group, [(key, SET, "50000")])
     decision = decide_incremental_alter_configs(cluster(), config(), [change])
     assert decision.results == ((GROUP, group, code, message),)
-    assert decision.operations == ()
+    assert decision.image == cluster()
 
 
 @pytest.mark.parametrize(

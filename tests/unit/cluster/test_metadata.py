@@ -28,9 +28,10 @@ from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, r
 
 
 async def opened(store: Store, broker: BrokerConfig | None = None, *, clean: bool = True) -> Metadata:
-    return await Metadata.open(
-        store, broker or config(), ENDPOINTS, FixedClock(), was_clean_shutdown=clean, choices=choices()
-    )
+    metadata = await Metadata.load(store, broker or config(), choices=choices())
+    before = metadata.image.brokers.get(metadata.config.identity.node_id)
+    await metadata.join(ENDPOINTS, FixedClock(), previous_epoch=before.epoch if before and clean else None)
+    return metadata
 
 
 def with_metadata(test: Callable[[Metadata, Store], Awaitable[None]]) -> None:

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from penstock.cluster.decisions.placement import place_replicas
+from penstock.cluster.image import BrokerRegistration
 from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.cluster.harness import broker
 
@@ -53,5 +54,17 @@ def test_placement_is_refused_when_there_are_too_few_brokers() -> None:
     with pytest.raises(ApiError, match=r"Unable to replicate the partition 2 time\(s\).*only 1 broker") as error:
         place_replicas([broker(1)], 1, 2, Random(0))
     assert error.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-    with pytest.raises(ApiError, match="only 0 broker"):
-        place_replicas([], 1, 1, Random(0))
+
+
+def test_no_replica_is_placed_on_a_broker_when_it_is_about_to_stop() -> None:
+    brokers = [broker(1), broker(2)._replace(is_stopping=True), broker(3)]
+    assert {node for replicas in place_replicas(brokers, 10, 2, Random(0)) for node in replicas} == {1, 3}
+    with pytest.raises(ApiError, match="only 2 broker"):
+        place_replicas(brokers, 1, 3, Random(0))
+
+
+@pytest.mark.parametrize("brokers", [[], [broker(1)._replace(is_stopping=True)]])
+def test_placement_is_refused_as_by_kafka_when_no_broker_can_lead(brokers: list[BrokerRegistration]) -> None:
+    with pytest.raises(ApiError, match=r"1 time\(s\): All brokers are currently fenced\.") as error:
+        place_replicas(brokers, 1, 1, Random(0))
+    assert error.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

@@ -4,12 +4,15 @@ import json
 
 import pytest
 
+from penstock.cluster.deltas.delta import DeletedTopic
+from penstock.cluster.deltas.nodes import create_topic_operations, delete_topic_operations
 from penstock.cluster.image import BrokerRegistration, PartitionState, TopicImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.listeners import Endpoint
 
 TOPIC = TopicImage("t", b"0123456789abcdef", (PartitionState(0, (1, 2), (1,), 1), PartitionState(1, (2, 1), (2, 1), 2)))
+ASSIGNMENT = znodes.TopicAssignment(TOPIC.topic_id, {0: (1, 2)}, {}, {})
 
 
 def test_topic_is_laid_out_as_kafka_did_when_encoded() -> None:
@@ -20,19 +23,27 @@ def test_topic_is_laid_out_as_kafka_did_when_encoded() -> None:
         "adding_replicas": {},
         "removing_replicas": {},
     }
-    assert znodes.decode_topic("t", znodes.encode_topic(TOPIC)) == (TOPIC.topic_id, {0: (1, 2), 1: (2, 1)})
+    assert znodes.decode_topic("t", znodes.encode_topic(TOPIC)) == (TOPIC.topic_id, {0: (1, 2), 1: (2, 1)}, {}, {})
 
 
 def test_partition_state_comes_back_when_decoded() -> None:
     state = PartitionState(3, (1, 2), (2,), 2, leader_epoch=7, partition_epoch=4)
     data = znodes.encode_partition_state(state, controller_epoch=9)
     assert json.loads(data) == {"version": 1, "leader": 2, "leader_epoch": 7, "isr": [2], "controller_epoch": 9}
-    assert znodes.decode_partition_state("t", 3, (1, 2), data, version=4) == state
+    assignment = znodes.TopicAssignment(bytes(16), {3: (1, 2)}, {}, {})
+    assert znodes.decode_partition_state("t", 3, assignment, data, version=4) == state
+
+
+def test_replicas_that_come_and_go_are_kept_when_a_topic_is_decoded() -> None:
+    moving = TopicImage("t", b"0123456789abcdef", (PartitionState(0, (1, 2), (1,), 1, adding=(2,), removing=(1,)),))
+    assignment = znodes.decode_topic("t", znodes.encode_topic(moving))
+    data = znodes.encode_partition_state(moving.partitions[0], controller_epoch=9)
+    assert znodes.decode_partition_state("t", 0, assignment, data, version=0) == moving.partitions[0]
 
 
 def test_broker_comes_back_when_decoded() -> None:
     endpoints = (Endpoint("PLAINTEXT", "host", 9092, "PLAINTEXT"), Endpoint("LOCAL", "::1", 9093, "PLAINTEXT"))
-    broker = BrokerRegistration(4, endpoints, "rack", epoch=12)
+    broker = BrokerRegistration(4, endpoints, "rack", epoch=12, previous_epoch=7)
     data = znodes.encode_broker(broker, now_ms=5)
     assert znodes.decode_broker(4, data) == broker
     value = json.loads(data)
@@ -63,7 +74,7 @@ def test_node_is_named_when_it_cannot_be_understood(data: bytes) -> None:
     assert error.value.kind is StoreErrorKind.CORRUPT
     for decode in (
         lambda: znodes.decode_broker(1, data),
-        lambda: znodes.decode_partition_state("t", 0, (), data, 0),
+        lambda: znodes.decode_partition_state("t", 0, ASSIGNMENT, data, 0),
         lambda: znodes.decode_controller(data),
         lambda: znodes.decode_controller_epoch(data),
         lambda: znodes.decode_producer_id_block(data),
@@ -79,8 +90,8 @@ def test_topic_is_refused_when_a_partition_is_missing() -> None:
 
 
 def test_deleting_undoes_creating_when_operations_are_compared() -> None:
-    created = [operation.path for operation in znodes.create_topic_operations(TOPIC, 1)]
-    deleted = [operation.path for operation in znodes.delete_topic_operations(TOPIC)]
+    created = [operation.path for operation in create_topic_operations(TOPIC, 1)]
+    deleted = [operation.path for operation in delete_topic_operations(DeletedTopic("t", TOPIC.topic_id, 2))]
     assert sorted(created) == sorted(deleted)
 
 

@@ -17,7 +17,6 @@ from penstock.cluster.decisions.decision import AlterConfigsResult, Decision, Fu
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.cluster.image import MetadataImage, Settings
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.changes import (
     ConfigChange,
@@ -50,6 +49,7 @@ _KEYS: dict[int, Mapping[str, ConfigKey]] = {
     ConfigResourceType.GROUP: GROUP_KEYS_BY_NAME,
 }
 
+Key = TypeVar("Key", int, str)
 Change = TypeVar("Change", IncrementalChange, FullChange)
 # From the settings a resource has to those it asks for.
 Transform = Callable[[Settings], Mapping[str, str]]
@@ -84,22 +84,20 @@ def _decide(
 ) -> Decision[AlterConfigsResult]:
     counts = Counter((change.resource_type, change.resource_name) for change in requested)
     results: list[AlterConfigsResult] = []
-    operations: list[Operation] = []
     new_image = image
     for change in requested:
         resource = change.resource_type, change.resource_name
         try:
             if counts[resource] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            needed, new_image = _alter(new_image, config, *resource, transform_of(change))
+            new_image = _alter(new_image, config, *resource, transform_of(change))
         except ApiError as error:
             results.append(AlterConfigsResult(*resource, error.code, error.message))
             continue
-        operations += needed
         results.append(AlterConfigsResult(*resource, ErrorCode.NONE, None))
     if validate_only:
-        return Decision(tuple(results), (), image)
-    return Decision(tuple(results), tuple(operations), new_image)
+        return Decision(tuple(results), image)
+    return Decision(tuple(results), new_image)
 
 
 def parse_changes(change: IncrementalChange) -> list[ConfigChange]:
@@ -150,7 +148,7 @@ def _check_nulls(names: Iterable[str]) -> None:
 
 def _alter(
     image: MetadataImage, config: BrokerConfig, resource_type: int, resource_name: str, transform: Transform
-) -> tuple[list[Operation], MetadataImage]:
+) -> MetadataImage:
     if resource_type == ConfigResourceType.TOPIC:
         return _alter_topic(image, config, resource_name, transform)
     if resource_type == ConfigResourceType.BROKER:
@@ -163,9 +161,7 @@ def _alter(
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
-def _alter_topic(
-    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
-) -> tuple[list[Operation], MetadataImage]:
+def _alter_topic(image: MetadataImage, config: BrokerConfig, name: str, transform: Transform) -> MetadataImage:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     topic = image.topics.get(name)
@@ -177,14 +173,11 @@ def _alter_topic(
         raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    changed = topic._replace(configs=MappingProxyType(dict(settings)))
-    return [_write(znodes.topic_config_path(name), settings)], image.with_topics({name: changed})
+    return image.with_topics({name: topic._replace(configs=_stored(settings))})
 
 
-def _alter_broker(
-    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
-) -> tuple[list[Operation], MetadataImage]:
-    node_id = parse_own_broker_id(name, config.identity.node_id) if name else None
+def _alter_broker(image: MetadataImage, config: BrokerConfig, name: str, transform: Transform) -> MetadataImage:
+    node_id = _changed_broker(image, name, config.identity.node_id) if name else None
     before = image.default_broker_config if node_id is None else image.broker_configs.get(node_id, {})
     try:
         settings = transform(before)
@@ -194,11 +187,17 @@ def _alter_broker(
         check_broker_settings(config, settings, before, is_default=node_id is None)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
-    stored = MappingProxyType(dict(settings))
-    operation = _write(znodes.broker_config_path(node_id), settings)
+    stored = _stored(settings)
     if node_id is None:
-        return [operation], replace(image, default_broker_config=stored)
-    return [operation], replace(image, broker_configs={**image.broker_configs, node_id: stored})
+        return replace(image, default_broker_config=stored)
+    return replace(image, broker_configs=_with_settings(image.broker_configs, node_id, stored))
+
+
+def _changed_broker(image: MetadataImage, name: str, own_id: int) -> int:
+    """Clients ask the broker whose settings they change, and that broker passes them on to the controller."""
+    if name.isdecimal() and int(name) in image.brokers:
+        return int(name)
+    return parse_own_broker_id(name, own_id)
 
 
 def parse_own_broker_id(name: str, own_id: int) -> int:
@@ -213,14 +212,11 @@ def parse_own_broker_id(name: str, own_id: int) -> int:
     return node_id
 
 
-def _alter_group(
-    image: MetadataImage, config: BrokerConfig, name: str, transform: Transform
-) -> tuple[list[Operation], MetadataImage]:
-    """A group need not exist, and one without settings of its own leaves nothing behind."""
+def _alter_group(image: MetadataImage, config: BrokerConfig, name: str, transform: Transform) -> MetadataImage:
+    """A group need not exist."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    path = znodes.group_config_path(name)
-    if len(path) > MAX_STORE_PATH_LENGTH:
+    if len(znodes.group_config_path(name)) > MAX_STORE_PATH_LENGTH:
         raise ApiError(ErrorCode.INVALID_REQUEST, "the group's name is too long to have settings")
     before = image.group_configs.get(name, {})
     try:
@@ -228,16 +224,16 @@ def _alter_group(
         group_config(config, settings)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
-    others = {group: kept for group, kept in image.group_configs.items() if group != name}
-    if not settings:
-        return [Delete(path)] if before else [], replace(image, group_configs=others)
-    write = _write(path, settings)
-    changed = replace(image, group_configs={**others, name: MappingProxyType(dict(settings))})
-    return [write if before else Create(path, write.data)], changed
+    return replace(image, group_configs=_with_settings(image.group_configs, name, _stored(settings)))
 
 
-def _write(path: str, settings: Settings) -> CompareAndSet:
-    data = znodes.encode_settings(settings)
-    if len(data) > MAX_STORE_VALUE_BYTES:
+def _with_settings(present: Mapping[Key, Settings], key: Key, settings: Settings) -> Mapping[Key, Settings]:
+    """A resource without settings of its own leaves nothing behind."""
+    others = {each: kept for each, kept in present.items() if each != key}
+    return {**others, key: settings} if settings else others
+
+
+def _stored(settings: Settings) -> Settings:
+    if len(znodes.encode_settings(settings)) > MAX_STORE_VALUE_BYTES:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"the settings take more than {MAX_STORE_VALUE_BYTES} bytes together")
-    return CompareAndSet(path, data)
+    return MappingProxyType(dict(settings))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.cluster.image import MetadataImage, TopicImage
-from penstock.cluster.store.interface import Operation
 from penstock.core.types import ZERO_TOPIC_ID, TopicId
 from penstock.protocol.errors import ErrorCode
 
@@ -13,10 +12,9 @@ Item = TypeVar("Item")
 
 
 class Decision(NamedTuple, Generic[Item]):
-    """The answer for each item of a request, the store's operations, and the image once they are written."""
+    """The answer for each item of a request, and the image afterwards: the same object where nothing changes."""
 
     results: tuple[Item, ...]
-    operations: tuple[Operation, ...]
     image: MetadataImage
 
 

@@ -11,6 +11,8 @@ from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 # What `segment.bytes` allows; the two keys below allow less, from before KIP-1030 raised it.
 _LEAST_SEGMENT_BYTES = 1_048_576
+# What the wire's 16 bits allow, so any number of replicas that the settings name.
+_MAX_REPLICATION_FACTOR = 32_767
 
 
 def is_created_on_demand(name: str) -> bool:
@@ -18,20 +20,23 @@ def is_created_on_demand(name: str) -> bool:
     return name in _TOPICS
 
 
-def internal_topic(name: str, config: BrokerConfig, broker_count: int) -> NewTopic:
-    """The topic with Kafka's settings, with no more replicas than there are brokers.
+def internal_topic(name: str, config: BrokerConfig, broker_count: int, *, is_cluster: bool = False) -> NewTopic:
+    """The topic with Kafka's settings. Raises KeyError for any other name.
 
-    Kafka refuses to create `__consumer_offsets` on one broker unless offsets.topic.replication.factor says 1; then no
-    group works, and the reason is hard to find. Raises KeyError for any other name.
+    A broker that has its metadata to itself creates it with no more replicas than there are brokers: Kafka refuses to
+    create `__consumer_offsets` on one broker unless offsets.topic.replication.factor says 1; then no group works, and
+    the reason is hard to find. In a cluster the topic gets the replicas that its settings name, as in Kafka: the first
+    broker that starts must not leave it without copies for ever. Until there are enough brokers its creation fails with
+    INVALID_REPLICATION_FACTOR, and clients are told COORDINATOR_NOT_AVAILABLE and try again.
     """
-    return _TOPICS[name](config, broker_count)
+    return _TOPICS[name](config, _MAX_REPLICATION_FACTOR if is_cluster else broker_count)
 
 
-def _consumer_offsets(section: OffsetsTopicSection, broker_count: int) -> NewTopic:
+def _consumer_offsets(section: OffsetsTopicSection, max_replicas: int) -> NewTopic:
     return NewTopic(
         CONSUMER_OFFSETS,
         section.offsets_topic_num_partitions,
-        min(section.offsets_topic_replication_factor, broker_count),
+        min(section.offsets_topic_replication_factor, max_replicas),
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
@@ -40,8 +45,8 @@ def _consumer_offsets(section: OffsetsTopicSection, broker_count: int) -> NewTop
     )
 
 
-def _transaction_state(section: TransactionTopicSection, broker_count: int) -> NewTopic:
-    replication_factor = min(section.transaction_state_log_replication_factor, broker_count)
+def _transaction_state(section: TransactionTopicSection, max_replicas: int) -> NewTopic:
+    replication_factor = min(section.transaction_state_log_replication_factor, max_replicas)
     return NewTopic(
         TRANSACTION_STATE,
         section.transaction_state_log_num_partitions,
@@ -57,6 +62,6 @@ def _transaction_state(section: TransactionTopicSection, broker_count: int) -> N
 
 
 _TOPICS: dict[str, Callable[[BrokerConfig, int], NewTopic]] = {
-    CONSUMER_OFFSETS: lambda config, broker_count: _consumer_offsets(config.offsets_topic, broker_count),
-    TRANSACTION_STATE: lambda config, broker_count: _transaction_state(config.transaction_topic, broker_count),
+    CONSUMER_OFFSETS: lambda config, max_replicas: _consumer_offsets(config.offsets_topic, max_replicas),
+    TRANSACTION_STATE: lambda config, max_replicas: _transaction_state(config.transaction_topic, max_replicas),
 }

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from random import Random
 
+from penstock.cluster.decisions.leadership import can_take_over
 from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.protocol.errors import ApiError, ErrorCode
 
@@ -19,20 +20,34 @@ from penstock.protocol.errors import ApiError, ErrorCode
 def place_replicas(
     brokers: Iterable[BrokerRegistration], partition_count: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """Per partition its replicas, the preferred leader first. Raises ApiError(INVALID_REPLICATION_FACTOR)."""
-    row = _alternate_racks(brokers)
-    if replication_factor > len(row):
+    """Per partition its replicas, the preferred leader first; none on a broker that is about to stop.
+
+    Raises ApiError(INVALID_REPLICATION_FACTOR).
+    """
+    row = _alternate_racks(broker for broker in brokers if not broker.is_stopping)
+    if not row or replication_factor > len(row):
         reason = (
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-            f"{replication_factor} cannot be reached because only {len(row)} broker(s) are registered."
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(row)} "
+            "broker(s) are registered."
+            if row
+            else "All brokers are currently fenced."
         )
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+        message = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     start = random.randrange(len(row))
     shift = random.randrange(len(row))
     return [
         _place(row, (start + partition) % len(row), shift + partition // len(row), replication_factor)
         for partition in range(partition_count)
     ]
+
+
+def check_new_assignment(image: MetadataImage, partition: int, nodes: tuple[int, ...], factor: int | None) -> None:
+    """The same as `check_assignment` for a new partition, which needs a leader at once."""
+    check_assignment(image, nodes, factor)
+    if not any(can_take_over(node, image.brokers) for node in nodes):
+        message = f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in"
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{message} controlled shutdown.")
 
 
 def check_assignment(image: MetadataImage, nodes: tuple[int, ...], factor: int | None = None) -> None:

@@ -21,11 +21,10 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
-from penstock.cluster.decisions.placement import check_assignment, place_replicas
+from penstock.cluster.decisions.leadership import can_take_over
+from penstock.cluster.decisions.placement import check_new_assignment, place_replicas
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
-from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage, find_colliding_names
-from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import CompareAndSet, Operation
+from penstock.cluster.image import MetadataImage, PartitionState, TopicImage, find_colliding_names
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import TopicSection
 from penstock.core.config.types import ConfigError
@@ -57,9 +56,8 @@ def decide_create_topics(
     counts = Counter(topic.name for topic in requested)
     if sum(_partition_count(topic, config.topics) for topic in requested) > MAX_PARTITIONS_PER_REQUEST:
         code = ErrorCode.POLICY_VIOLATION
-        return Decision(tuple(CreateTopicResult(name, code, _TOO_MANY_PARTITIONS) for name in counts), (), image)
+        return Decision(tuple(CreateTopicResult(name, code, _TOO_MANY_PARTITIONS) for name in counts), image)
     results: list[CreateTopicResult] = []
-    operations: list[Operation] = []
     created: dict[str, TopicImage] = {}
     colliding_names = dict(image.colliding_names)
     for topic in {topic.name: topic for topic in requested}.values():
@@ -73,11 +71,10 @@ def decide_create_topics(
             continue
         created[topic.name] = new
         colliding_names |= find_colliding_names([topic.name])
-        operations += znodes.create_topic_operations(new, image.controller_epoch)
         results.append(CreateTopicResult(topic.name, ErrorCode.NONE, None, new))
     if validate_only:
-        return Decision(tuple(results), (), image)
-    return Decision(tuple(results), tuple(operations), image.with_topics(created))
+        return Decision(tuple(results), image)
+    return Decision(tuple(results), image.with_topics(created))
 
 
 def decide_delete_topics(
@@ -85,7 +82,7 @@ def decide_delete_topics(
 ) -> Decision[DeleteTopicResult]:
     if not settings.delete_topic_enable:
         code, message = ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
-        return Decision(tuple(DeleteTopicResult(*selector, code, message) for selector in selectors), (), image)
+        return Decision(tuple(DeleteTopicResult(*selector, code, message) for selector in selectors), image)
     counts = Counter(selectors)
     topics = {selector: _selected_topic(image, selector) for selector in counts}
     targets = Counter(topic.topic_id for topic in topics.values() if topic is not None)
@@ -107,8 +104,7 @@ def decide_delete_topics(
             continue
         deleted[topic.name] = topic
         results.append(DeleteTopicResult(topic.name, topic.topic_id, ErrorCode.NONE, None))
-    operations = tuple(each for topic in deleted.values() for each in znodes.delete_topic_operations(topic))
-    return Decision(tuple(results), operations, image.without_topics(set(deleted)))
+    return Decision(tuple(results), image.without_topics(set(deleted)))
 
 
 def decide_create_partitions(
@@ -116,7 +112,6 @@ def decide_create_partitions(
 ) -> Decision[CreatePartitionsResult]:
     counts = Counter(item.name for item in requested)
     results: list[CreatePartitionsResult] = []
-    operations: list[Operation] = []
     grown: dict[str, TopicImage] = {}
     allowance = MAX_PARTITIONS_PER_REQUEST
     for item in {item.name: item for item in requested}.values():
@@ -132,42 +127,10 @@ def decide_create_partitions(
             continue
         allowance -= len(added)
         grown[topic.name] = topic._replace(partitions=topic.partitions + added)
-        operations.append(CompareAndSet(znodes.topic_path(topic.name), znodes.encode_topic(grown[topic.name])))
-        operations += znodes.create_partition_operations(topic.name, added, image.controller_epoch)
         results.append(CreatePartitionsResult(topic.name, ErrorCode.NONE, None))
     if validate_only:
-        return Decision(tuple(results), (), image)
-    return Decision(tuple(results), tuple(operations), image.with_topics(grown))
-
-
-def decide_start(image: MetadataImage, node_id: int, *, was_clean_shutdown: bool) -> Decision[None]:
-    """Leadership when a broker has (re)started: it takes back what it led, and what nobody leads.
-
-    After an unclean shutdown the leader epoch goes up by one, even where the leader stays: recovery may have cut
-    records off, and the next ones at the same offsets must be told from them (KIP-101). After a clean shutdown the log
-    ends where it ended, so the epoch stays and nothing is written.
-    """
-    operations: list[Operation] = []
-    changed: dict[str, TopicImage] = {}
-    for topic in image.topics.values():
-        states = tuple(_restarted(state, node_id, was_clean_shutdown) for state in topic.partitions)
-        if states == topic.partitions:
-            continue
-        changed[topic.name] = topic._replace(partitions=states)
-        for state, before in zip(states, topic.partitions, strict=True):
-            if state != before:
-                path = znodes.partition_state_path(topic.name, state.partition)
-                data = znodes.encode_partition_state(state, image.controller_epoch)
-                operations.append(CompareAndSet(path, data, before.partition_epoch))
-    return Decision((), tuple(operations), image.with_topics(changed))
-
-
-def _restarted(state: PartitionState, node_id: int, was_clean_shutdown: bool) -> PartitionState:
-    may_lead = state.leader == NO_LEADER and node_id in state.isr
-    if may_lead or (state.leader == node_id and not was_clean_shutdown):
-        leader_epoch, partition_epoch = state.leader_epoch + 1, state.partition_epoch + 1
-        return state._replace(leader=node_id, leader_epoch=leader_epoch, partition_epoch=partition_epoch)
-    return state
+        return Decision(tuple(results), image)
+    return Decision(tuple(results), image.with_topics(grown))
 
 
 def _partition_count(topic: NewTopic, settings: TopicSection) -> int:
@@ -233,7 +196,7 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
         if partition in replicas:
             message = f"Found multiple manual partition assignments for partition {partition}"
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        check_assignment(image, nodes, factor)
+        check_new_assignment(image, partition, nodes, factor)
         factor = len(nodes)
         replicas[partition] = nodes
     if sorted(replicas) != list(range(len(replicas))):
@@ -243,8 +206,9 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
 
 
 def _new_state(image: MetadataImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
-    isr = tuple(node for node in replicas if node in image.brokers)
-    return PartitionState(partition, replicas, isr, isr[0] if isr else NO_LEADER)
+    """All replicas are in sync with nothing, but one that is about to stop would not follow for long."""
+    isr = tuple(node for node in replicas if can_take_over(node, image.brokers))
+    return PartitionState(partition, replicas, isr, isr[0])
 
 
 def _selected_topic(image: MetadataImage, selector: TopicSelector) -> TopicImage | None:
@@ -284,7 +248,7 @@ def _new_partitions(
                 "assignment(s) were specified."
             )
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        for nodes in item.assignments:
-            check_assignment(image, nodes, topic.replication_factor)
+        for index, nodes in enumerate(item.assignments, present):
+            check_new_assignment(image, index, nodes, topic.replication_factor)
         replicas = list(item.assignments)
     return tuple(_new_state(image, present + index, nodes) for index, nodes in enumerate(replicas))

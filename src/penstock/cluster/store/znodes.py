@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from penstock.cluster.image import BrokerRegistration, PartitionState, Settings, TopicImage
-from penstock.cluster.store.interface import Create, Delete, Operation, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.config.types import ConfigError
-from penstock.core.listeners import parse_endpoints
+from penstock.core.listeners import Endpoint, parse_endpoints
 from penstock.core.types import TopicId, format_topic_id, parse_topic_id
 
 CLUSTER_ID = "/cluster/id"
@@ -30,13 +30,31 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
+# The log of the metadata: in the node its position, below the node the deltas. Kafka has nothing like it.
+LOG = "/penstock/log"
+# The brokers as the log knows them. Those in /brokers/ids may have come or gone since.
+BROKERS = "/penstock/brokers"
 
 # Made when a cluster is born, or by the first version that knows of them.
-PERSISTENT_PATHS = ("/cluster", BROKER_IDS, BROKER_SEQUENCE, TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS)
+PERSISTENT_PATHS = (
+    "/cluster",
+    BROKER_IDS,
+    BROKER_SEQUENCE,
+    TOPICS,
+    TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    GROUP_CONFIGS,
+    LOG,
+    BROKERS,
+)
 
 
 def broker_path(node_id: int) -> str:
     return f"{BROKER_IDS}/{node_id}"
+
+
+def delta_path(number: int) -> str:
+    return f"{LOG}/{number:010d}"
 
 
 def topic_path(topic: str) -> str:
@@ -69,8 +87,12 @@ def group_of_config(node_name: str) -> str:
 
 
 class TopicAssignment(NamedTuple):
+    """Replicas by partition; `adding` and `removing` have the partitions alone whose replicas move."""
+
     topic_id: TopicId
     replicas: dict[int, tuple[int, ...]]
+    adding: dict[int, tuple[int, ...]]
+    removing: dict[int, tuple[int, ...]]
 
 
 class ProducerIdBlock(NamedTuple):
@@ -108,6 +130,7 @@ def encode_broker(broker: BrokerRegistration, now_ms: int) -> bytes:
             "rack": broker.rack,
             # Kafka takes the epoch from ZooKeeper's transaction id, which a reader of the JSON does not see.
             "epoch": broker.epoch,
+            "previous_epoch": broker.previous_epoch,
         }
     )
 
@@ -117,9 +140,35 @@ def decode_broker(node_id: int, data: bytes) -> BrokerRegistration:
     value = _decode(path, data)
     try:
         endpoints = parse_endpoints("endpoints", value["endpoints"], value["listener_security_protocol_map"])
-        return BrokerRegistration(node_id, endpoints, value.get("rack"), int(value.get("epoch", 0)))
+        epoch, previous_epoch = int(value.get("epoch", 0)), int(value.get("previous_epoch", -1))
+        return BrokerRegistration(node_id, endpoints, value.get("rack"), epoch, previous_epoch)
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise _damaged(path, error) from error
+
+
+def encode_brokers(brokers: Mapping[int, BrokerRegistration]) -> bytes:
+    return _encode({"version": 1, "brokers": brokers_to_json(brokers)})
+
+
+def decode_brokers(data: bytes) -> dict[int, BrokerRegistration]:
+    if not data:
+        return {}
+    try:
+        return brokers_from_json(_decode(BROKERS, data)["brokers"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(BROKERS, error) from error
+
+
+def brokers_to_json(brokers: Mapping[int, BrokerRegistration]) -> list[Any]:
+    return [tuple(brokers[node_id]) for node_id in sorted(brokers)]
+
+
+def brokers_from_json(value: list[Any]) -> dict[int, BrokerRegistration]:
+    brokers = (
+        BrokerRegistration(node_id, tuple(Endpoint(*each) for each in endpoints), *rest)
+        for node_id, endpoints, *rest in value
+    )
+    return {broker.node_id: broker for broker in brokers}
 
 
 def encode_topic(topic: TopicImage) -> bytes:
@@ -138,12 +187,18 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
     path = topic_path(name)
     value = _decode(path, data)
     try:
-        replicas = {int(partition): tuple(map(int, nodes)) for partition, nodes in value["partitions"].items()}
+        replicas = _nodes_by_partition(value["partitions"])
         if sorted(replicas) != list(range(len(replicas))):
             raise ValueError("the partitions are not numbered from 0 without gaps")
-        return TopicAssignment(parse_topic_id(value["topic_id"]), replicas)
+        adding = _nodes_by_partition(value.get("adding_replicas", {}))
+        removing = _nodes_by_partition(value.get("removing_replicas", {}))
+        return TopicAssignment(parse_topic_id(value["topic_id"]), replicas, adding, removing)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, error) from error
+
+
+def _nodes_by_partition(value: dict[str, list[int]]) -> dict[int, tuple[int, ...]]:
+    return {int(partition): tuple(map(int, nodes)) for partition, nodes in value.items()}
 
 
 def encode_partition_state(state: PartitionState, controller_epoch: int) -> bytes:
@@ -159,13 +214,22 @@ def encode_partition_state(state: PartitionState, controller_epoch: int) -> byte
 
 
 def decode_partition_state(
-    topic: str, partition: int, replicas: tuple[int, ...], data: bytes, version: int
+    topic: str, partition: int, assignment: TopicAssignment, data: bytes, version: int
 ) -> PartitionState:
     path = partition_state_path(topic, partition)
     value = _decode(path, data)
     try:
         isr = tuple(map(int, value["isr"]))
-        return PartitionState(partition, replicas, isr, int(value["leader"]), int(value["leader_epoch"]), version)
+        return PartitionState(
+            partition,
+            assignment.replicas[partition],
+            isr,
+            int(value["leader"]),
+            int(value["leader_epoch"]),
+            version,
+            assignment.adding.get(partition, ()),
+            assignment.removing.get(partition, ()),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
 
@@ -215,41 +279,6 @@ def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
     first = _integer(PRODUCER_ID_BLOCK, value.get("block_start"))
     last = _integer(PRODUCER_ID_BLOCK, value.get("block_end"))
     return ProducerIdBlock(first, last - first + 1)
-
-
-def create_topic_operations(topic: TopicImage, controller_epoch: int) -> list[Operation]:
-    return [
-        Create(topic_config_path(topic.name), encode_settings(topic.configs)),
-        Create(topic_path(topic.name), encode_topic(topic)),
-        Create(partitions_path(topic.name)),
-        *create_partition_operations(topic.name, topic.partitions, controller_epoch),
-    ]
-
-
-def create_partition_operations(
-    topic: str, partitions: tuple[PartitionState, ...], controller_epoch: int
-) -> list[Operation]:
-    operations: list[Operation] = []
-    parent = partitions_path(topic)
-    encoded: dict[tuple[object, ...], bytes] = {}  # new partitions differ in little but their numbers
-    for state in partitions:
-        key = (state.leader, state.leader_epoch, state.isr)
-        if key not in encoded:
-            encoded[key] = encode_partition_state(state, controller_epoch)
-        operations.append(Create(f"{parent}/{state.partition}"))
-        operations.append(Create(f"{parent}/{state.partition}/state", encoded[key]))
-    return operations
-
-
-def delete_topic_operations(topic: TopicImage) -> list[Operation]:
-    operations: list[Operation] = []
-    for state in topic.partitions:
-        operations.append(Delete(partition_state_path(topic.name, state.partition)))
-        operations.append(Delete(f"{partitions_path(topic.name)}/{state.partition}"))
-    operations.append(Delete(partitions_path(topic.name)))
-    operations.append(Delete(topic_path(topic.name)))
-    operations.append(Delete(topic_config_path(topic.name)))
-    return operations
 
 
 def _encode(value: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.core.config.checks import CHECKS, check_compaction_lag, check_log_times
 from penstock.core.config.sections import (
+    BalanceSection,
     CleanerSection,
     GroupSection,
     IdentitySection,
@@ -51,6 +52,7 @@ class BrokerConfig:
     network: NetworkSection
     requests: RequestSection
     topics: TopicSection
+    balance: BalanceSection
     offsets_topic: OffsetsTopicSection
     transaction_topic: TransactionTopicSection
     groups: GroupSection
@@ -93,6 +95,7 @@ class BrokerConfig:
             network=read_section(NetworkSection, values),
             requests=read_section(RequestSection, values),
             topics=read_section(TopicSection, values),
+            balance=read_section(BalanceSection, values),
             offsets_topic=read_section(OffsetsTopicSection, values),
             transaction_topic=read_section(TransactionTopicSection, values),
             groups=read_section(GroupSection, values),

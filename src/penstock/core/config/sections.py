@@ -64,6 +64,13 @@ class TopicSection(NamedTuple):
     delete_topic_enable: bool
 
 
+class BalanceSection(NamedTuple):
+    """The return to preferred leaders."""
+
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+
+
 class OffsetsTopicSection(NamedTuple):
     """The shape of `__consumer_offsets`."""
 
@@ -155,6 +162,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     NetworkSection,
     RequestSection,
     TopicSection,
+    BalanceSection,
     OffsetsTopicSection,
     TransactionTopicSection,
     GroupSection,

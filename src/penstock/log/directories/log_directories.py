@@ -27,6 +27,7 @@ from penstock.log.directories.partition_directories import (
 )
 from penstock.log.directories.progress import with_progress
 from penstock.log.formats import names
+from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import LoadRequest, create_log, load_log, unreadable_log
 from penstock.log.storage.files import FULL_DISK, Files
@@ -308,7 +309,7 @@ class LogDirectories:
 
     # ---- close
 
-    def close(self, clean: bool = True, threads_per_directory: int = 1) -> None:
+    def close(self, clean: bool = True, threads_per_directory: int = 1, epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
         unsettled = self._close_logs(clean, threads_per_directory)
         if clean:
@@ -316,7 +317,7 @@ class LogDirectories:
         for path, directory in self.directories.items():
             if clean and path not in unsettled and path not in self.offline:
                 try:
-                    directory.mark_clean()
+                    directory.mark_clean(epoch)
                 except OSError as error:
                     logger.warning("cannot mark %s as cleanly shut down: %s", path, error)
             directory.release()

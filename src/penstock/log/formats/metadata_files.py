@@ -61,5 +61,13 @@ def decode_meta_properties(data: bytes) -> DirectoryIdentity:
     )
 
 
+def decode_clean_shutdown(data: bytes) -> int:
+    """The broker's epoch, or UNKNOWN_BROKER_EPOCH where the file does not tell: Kafka wrote empty ones once."""
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return UNKNOWN_BROKER_EPOCH
+
+
 def encode_clean_shutdown(broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode("ascii")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import random
+import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.broker.apis import APIS
+from penstock.cluster.deltas.delta import DeletedTopic, Delta, TopicChange
+from penstock.cluster.deltas.encoding import decode_delta, encode_delta
+from penstock.cluster.image import BrokerRegistration, PartitionState, TopicImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError
+from penstock.core.listeners import Endpoint
 from penstock.core.types import TopicPartition
 from penstock.groups.records import consumer_groups as consumer_records
 from penstock.groups.records.consumer_offsets import (
@@ -222,12 +227,19 @@ def _store_decoders() -> list[Decoder]:
     topic = b'{"version":3,"topic_id":"AQEBAQEBAQEBAQEBAQEBAQ","partitions":{"0":[1]}}'
     state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
     settings = b'{"version":1,"config":{"retention.ms":"1000"}}'
+    assignment = znodes.TopicAssignment(b"\1" * 16, {0: (1,)}, {}, {})
+    broker = BrokerRegistration(1, (Endpoint("PLAINTEXT", "host", 9092, "PLAINTEXT"),), "rack", 3)
+    created = TopicImage("topic", b"\1" * 16, (PartitionState(0, (1,), (1,), 1),))
+    change = TopicChange("topic", b"\1" * 16, 1, created.partitions, configs={"retention.ms": "1"})
+    delta = Delta(1, "id", 1, 1, {1: broker}, (DeletedTopic("topic", b"\1" * 16, 1),), (created,), (change,))
     table: list[tuple[str, bytes, Callable[[bytes], object]]] = [
         ("topic node", topic, lambda data: znodes.decode_topic("topic", data)),
-        ("partition node", state, lambda data: znodes.decode_partition_state("topic", 0, (1,), data, 0)),
+        ("partition node", state, lambda data: znodes.decode_partition_state("topic", 0, assignment, data, 0)),
         ("settings node", settings, lambda data: znodes.decode_settings("/config", data)),
         ("cluster node", b'{"version":"1","id":"cluster"}', znodes.decode_cluster_id),
         ("controller node", b'{"version":1,"brokerid":1,"timestamp":"1"}', znodes.decode_controller),
         ("epoch node", b"1", znodes.decode_controller_epoch),
+        ("brokers node", znodes.encode_brokers({1: broker}), znodes.decode_brokers),
+        ("delta", zlib.decompress(encode_delta(delta)), lambda data: decode_delta("/log", zlib.compress(data))),
     ]
     return [Decoder(name, [sample], read, (StoreError,)) for name, sample, read in table] * 4

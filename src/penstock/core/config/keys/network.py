@@ -233,4 +233,19 @@ REQUEST_KEYS: tuple[ConfigKey, ...] = (
         True,
         "Whether leadership moves to other brokers before this one stops.",
     ),
+    ConfigKey(
+        "auto.leader.rebalance.enable",
+        ConfigKind.BOOLEAN,
+        True,
+        "Whether the controller gives leadership back to the preferred replicas, now and then.",
+        importance=_HIGH,
+    ),
+    ConfigKey(
+        "leader.imbalance.check.interval.seconds",
+        ConfigKind.LONG,
+        300,
+        "How often the controller looks whether a broker lacks more than a tenth of the leaderships that are its own.",
+        rule=Range(1),
+        importance=_HIGH,
+    ),
 )

@@ -1,0 +1,324 @@
+"""A broker's part in its cluster: registered, and either the controller or following the log.
+
+Rules:
+- What is to be done follows from what stands in the store, not from what happened: an event only wakes `_step`, which
+  looks. So an event that is lost with a connection, or told twice, does no harm.
+- A session that ended takes the registration and the office along. The broker registers anew, with a new epoch.
+- Whoever is elected first catches up with the log, then writes what the controller before left unwritten, then decides
+  about the brokers that are registered. Only then it serves changes.
+- A broker that is not the controller replays the deltas of the log in order. If they are not kept any more, it loads
+  everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.cluster.controller.balance import Balance
+from penstock.cluster.controller.office import Office
+from penstock.cluster.controller.registration import Term, elect, register, term_of
+from penstock.cluster.controller.writer import Writer
+from penstock.cluster.decisions.brokers import decide_registered
+from penstock.cluster.decisions.decision import Decision
+from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
+from penstock.cluster.loading import StoredPosition, load, read_deltas, read_position, replayed
+from penstock.cluster.publishing import Publisher
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
+from penstock.core.clock import Clock
+from penstock.protocol.errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+# Between two looks at a store that refuses.
+_RETRY_S = 0.5
+# How long a step may go on after the broker was told to stop.
+_PATIENCE_S = 5.0
+_LOOKS = 5
+# A node of an older session than these is long gone.
+_SESSIONS_REMEMBERED = 10
+
+
+class Rules(NamedTuple):
+    """What the member needs to know to decide and to write."""
+
+    may_be_unclean: Callable[[TopicImage], bool]
+    new_id: Callable[[], str]
+
+
+class Member:
+    def __init__(
+        self, store: Store, publisher: Publisher, broker: BrokerRegistration, clock: Clock, rules: Rules
+    ) -> None:
+        """`broker` is what to register, without its epoch."""
+        self.office: Office | None = None
+        self._entering: Office | None = None  # until its first change is made; the same one afterwards
+        self.registration: BrokerRegistration | None = None
+        self._balance: Balance | None = None
+        self._store = store
+        self._publisher = publisher
+        self._broker = broker
+        self._clock = clock
+        self._rules = rules
+        self._session_id = store.session_id
+        self._former_sessions: list[str] = []
+        self._was_fenced = False  # in the present session, with the controller's node perhaps still ours
+        self._woken = asyncio.Event()
+        self._is_joined = False
+        self._is_stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self._complaint = ""
+        paths = (znodes.LOG, znodes.CONTROLLER, znodes.BROKER_IDS, znodes.broker_path(broker.node_id))
+        self._ends = [store.watch(path, self._changed) for path in paths]
+        self._ends.append(store.on_session(self._session_changed))
+
+    # ---------------------------------------------------------------------------------------------- joining, leaving
+
+    async def join(self, takeover_s: float) -> None:
+        """Returns when the controller, perhaps this broker, counts the broker. Raises StoreError.
+
+        `takeover_s` is how long the broker waits for the end of a session that holds its node: its former self may
+        have been killed a moment ago.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + takeover_s
+        is_told = False
+        looks = 0
+        # A broker that is alone looks until it finds nothing new, and rests. In a busy cluster there is always news.
+        while not self._is_counted() or (self._woken.is_set() and looks < _LOOKS):
+            self._woken.clear()
+            looks += 1
+            try:
+                await self._step()
+            except StoreError as error:
+                is_taken = error.kind is StoreErrorKind.NODE_EXISTS and loop.time() < deadline
+                if not is_taken and not self._is_passing(error):
+                    raise
+                if is_taken and not is_told:
+                    logger.warning(
+                        "waiting up to %.1f s for the end of the session of a former self: %s", takeover_s, error
+                    )
+                    is_told = True
+                await self._wait(_RETRY_S)
+                continue
+            if not self._is_counted():
+                await self._woken.wait()
+        self._is_joined = True
+        if self._woken.is_set():
+            self._wake()
+
+    def _is_passing(self, error: StoreError) -> bool:
+        """Whether the connection or the session was lost, and will be back."""
+        is_connected = self._store.session_state is SessionState.CONNECTED
+        return error.kind in (StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED) or not is_connected
+
+    async def close(self) -> None:
+        self._is_stopping = True
+        for end in self._ends:
+            end()
+        task = self._task
+        if task is not None:
+            _, pending = await asyncio.wait({task}, timeout=_PATIENCE_S)
+            if pending:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._resign("the broker stops")
+
+    @property
+    def broker_epoch(self) -> int:
+        return -1 if self.registration is None else self.registration.epoch
+
+    def _is_counted(self) -> bool:
+        counted = self._publisher.image.brokers.get(self._broker.node_id)
+        return self.registration is not None and counted is not None and counted.epoch == self.registration.epoch
+
+    # ---------------------------------------------------------------------------------------------- events
+
+    def _changed(self, path: str) -> None:
+        # The controller knows what it wrote to the log.
+        if path != znodes.LOG or self.office is None:
+            self._wake()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.ENDED:
+            self._end_session()
+        self._wake()
+
+    def _end_session(self) -> None:
+        self._resign("its session has ended")
+        if self.registration is not None:
+            logger.warning("the session with the metadata store has ended; registering anew")
+        self.registration = None
+        self._was_fenced = False
+        self._former_sessions = [*self._former_sessions, self._session_id][-_SESSIONS_REMEMBERED:]
+
+    def _fenced(self, office: Office) -> None:
+        if office is self._entering:
+            self._was_fenced = True
+            self._resign("another controller was elected")
+            self._wake()
+
+    def _resign(self, reason: str) -> None:
+        if self._entering is not None:
+            self._entering.close()
+            self._entering = None
+        if self._balance is not None:
+            self._balance.stop()
+            self._balance = None
+        if self.office is not None:
+            self._tell("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
+            self.office = None
+
+    # ---------------------------------------------------------------------------------------------- what to do
+
+    def _wake(self) -> None:
+        self._woken.set()
+        if self._is_joined and self._task is None and not self._is_stopping:
+            self._task = asyncio.create_task(self._run(), name="metadata-member")
+
+    async def _run(self) -> None:
+        while self._woken.is_set() and not self._is_stopping:
+            self._woken.clear()
+            try:
+                await self._step()
+                self._complaint = ""
+            except Exception as error:  # noqa: BLE001  # one failed look must not be the last; it is logged
+                self._complain(error)
+                asyncio.get_running_loop().call_later(_RETRY_S, self._wake)
+        self._task = None
+
+    def _complain(self, error: Exception) -> None:
+        if str(error) == self._complaint:
+            return
+        self._complaint = str(error)
+        if isinstance(error, ApiError) or (isinstance(error, StoreError) and error.kind is not StoreErrorKind.CORRUPT):
+            logger.warning("the metadata store cannot be followed now: %s", error)
+        else:
+            logger.error("the metadata cannot be followed: %s", error, exc_info=error)
+
+    def _tell(self, message: str, *arguments: object) -> None:
+        """A broker that is alone does nobody a favour with such news."""
+        logger.log(logging.INFO if len(self._publisher.image.brokers) > 1 else logging.DEBUG, message, *arguments)
+
+    async def _wait(self, timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._woken.wait()
+
+    async def _step(self) -> None:
+        if self._store.session_state is not SessionState.CONNECTED:
+            return  # the next state wakes us
+        await self._register()
+        await self._look_for_controller()
+        if self.office is None:
+            async with self._publisher.turn:
+                await self._catch_up()
+        else:
+            await self.office.finish()
+            await self._count_brokers(self.office)
+
+    async def _register(self) -> None:
+        if self.registration is not None:
+            node = await self._store.read(znodes.broker_path(self._broker.node_id))
+            if node is not None and node.owner == self._store.session_id:
+                return
+            logger.warning("the registration of this broker was taken away; registering anew")
+            self.registration = None
+        self._session_id = self._store.session_id
+        registered, term = await register(self._store, self._broker, self._former_sessions, self._clock.now_ms())
+        if self._session_id != self._store.session_id:
+            self._wake()  # the session ended meanwhile, and the registration with it
+            return
+        self.registration = registered
+        # A later registration of this process follows on an end of its session that nobody can call clean.
+        self._broker = self._broker._replace(previous_epoch=-1)
+        self._tell("registered as broker %d with epoch %d", registered.node_id, registered.epoch)
+        if term is not None:
+            await self._take_office(term)
+
+    async def _look_for_controller(self) -> None:
+        epoch, controller = await self._store.read_many([znodes.CONTROLLER_EPOCH, znodes.CONTROLLER])
+        is_ours = controller is not None and controller.owner == self._store.session_id
+        if self.office is not None:
+            if is_ours and self.office.term == term_of(epoch):
+                return
+            self._resign("another controller was elected")
+        if is_ours and not self._was_fenced:
+            await self._take_office(term_of(epoch))  # the answer to the election was lost
+            return
+        if controller is not None and (is_ours or controller.owner in self._former_sessions):
+            await self._store.delete(znodes.CONTROLLER, controller.version)
+            controller = None
+        if controller is None:
+            self._was_fenced = False
+            term = await elect(self._store, self._broker.node_id, epoch, self._clock.now_ms())
+            if term is None:
+                self._wake()
+            else:
+                await self._take_office(term)
+
+    async def _take_office(self, term: Term) -> None:
+        session_id = self._store.session_id
+        await self._store.sync(znodes.LOG)
+        async with self._publisher.turn:
+            stored = await self._catch_up()
+            writer = Writer(self._store, term.fence, stored, self._rules.new_id)
+            office = Office(term, writer, self._publisher, self._fenced)
+            registered = await self._registered()
+
+            def decide(image: MetadataImage) -> Decision[None]:
+                image = replace(image, controller_id=self._broker.node_id, controller_epoch=term.epoch)
+                return decide_registered(image, registered, self._rules.may_be_unclean)
+
+            self._entering = office  # from here on an end of the session closes it
+            if session_id != self._store.session_id or self.registration is None:
+                raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
+            await office.change_in_turn(decide, can_refuse=False)
+            if not office.is_open:
+                raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
+            self.office = office
+            self._balance = Balance(office, self._publisher)
+        self._tell("elected controller, epoch %d", term.epoch)
+
+    async def _count_brokers(self, office: Office) -> None:
+        registered = await self._registered()
+        counted = self._publisher.image.brokers
+        if {each.node_id: each.epoch for each in registered.values()} != {
+            each.node_id: each.epoch for each in counted.values()
+        }:
+            await office.change(
+                lambda image: decide_registered(image, registered, self._rules.may_be_unclean), can_refuse=False
+            )
+
+    async def _registered(self) -> dict[int, BrokerRegistration]:
+        names = await self._store.children(znodes.BROKER_IDS)
+        nodes = await self._store.read_many([f"{znodes.BROKER_IDS}/{name}" for name in names])
+        # A broker may have left between the two reads.
+        present = [(int(name), node) for name, node in zip(names, nodes, strict=True) if node is not None]
+        return {node_id: znodes.decode_broker(node_id, node.data) for node_id, node in present}
+
+    async def _catch_up(self) -> StoredPosition:
+        """With the turn held. Returns where the log stands, and where the image stands now."""
+        image = self._publisher.image
+        stored = await read_position(self._store)
+        position = stored.position
+        if position.number == image.number:
+            return stored
+        deltas = None
+        if position.first <= image.number + 1 <= position.number:
+            deltas = await read_deltas(self._store, image.number, position.number)
+        if deltas is None:
+            logger.info("loading the metadata: the log has moved from %d to %d", image.number, position.number)
+            loaded, stored = await load(self._store)
+            if loaded.cluster_id != image.cluster_id:
+                detail = f"the store belongs to cluster {loaded.cluster_id} now, not to {image.cluster_id}"
+                raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, detail)
+        else:
+            loaded = await asyncio.to_thread(replayed, image, deltas)
+        await self._publisher.follow(loaded)
+        return stored

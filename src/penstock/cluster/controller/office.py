@@ -1,0 +1,129 @@
+"""The controller at work: a change is decided on the newest image, written, and published, one after another.
+
+Whether a change was made is not always known at once: the connection may be lost before the answer comes. Then nothing
+else is decided until it is known, and other changes are refused at once, with an error after which clients try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.cluster.controller.registration import Term
+from penstock.cluster.controller.writer import Change, Writer
+from penstock.cluster.decisions.decision import Decision
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.publishing import Publisher
+from penstock.cluster.store.interface import StoreError, StoreErrorKind
+from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Decide = Callable[[MetadataImage], Decision[Item]]
+
+# How long to wait before the store is asked again whether a change was made: shorter than any client's patience.
+_ASK_AGAIN_S = 0.2
+
+
+class Office:
+    """Open from the election until the resignation."""
+
+    def __init__(self, term: Term, writer: Writer, publisher: Publisher, fenced: Callable[[Office], None]) -> None:
+        """`fenced` is told that another controller writes."""
+        self.term = term
+        self.is_open = True
+        self._writer = writer
+        self._publisher = publisher
+        self._fenced = fenced
+        self._is_outcome_unknown = False
+
+    async def change(self, decide: Decide[Item], *, can_refuse: bool = True) -> tuple[Item, ...]:
+        """`can_refuse`: a change that this broker's disk does not allow is not made. Raises ApiError and StoreError."""
+        if self._is_outcome_unknown:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "it is not known yet whether the change before was made")
+        async with self._publisher.turn:
+            return await self.change_in_turn(decide, can_refuse=can_refuse)
+
+    async def change_in_turn(self, decide: Decide[Item], *, can_refuse: bool = True) -> tuple[Item, ...]:
+        """With the turn of the publisher held."""
+        if not self.is_open:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        before = self._publisher.image
+        # In a thread: a request may name 10,000 partitions, and a change takes some 30 us for each.
+        decision, change = await asyncio.to_thread(self._plan, before, decide)
+        if change is None:
+            return decision.results
+        planned = change
+        await self._finish(before)
+        publish = self._publisher.change if can_refuse else self._publisher.follow
+        await publish(change.image, lambda: self._write(planned))
+        return decision.results
+
+    async def finish(self) -> None:
+        """Writes what the newest change left unwritten, if anything."""
+        async with self._publisher.turn:
+            if self.is_open:
+                await self._finish(self._publisher.image)
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def _plan(self, image: MetadataImage, decide: Decide[Item]) -> tuple[Decision[Item], Change | None]:
+        decision = decide(image)
+        return decision, None if decision.image is image else self._writer.plan(image, decision.image)
+
+    async def _write(self, change: Change) -> None:
+        try:
+            await self._write_until_known(change)
+        except StoreError as error:
+            self._look_at(error)
+            raise
+        try:
+            await self._writer.write_nodes(change.image)
+        except StoreError as error:  # the change is made all the same
+            logger.warning("the nodes of change %d are not all written yet: %s", change.delta.number, error)
+            self._look_at(error)
+
+    async def _finish(self, image: MetadataImage) -> None:
+        try:
+            await self._writer.write_nodes(image)
+        except StoreError as error:
+            self._look_at(error)
+            raise
+
+    async def _write_until_known(self, change: Change) -> None:
+        while True:
+            try:
+                await self._writer.write(change)
+            except StoreError as error:
+                if error.kind is not StoreErrorKind.OUTCOME_UNKNOWN:
+                    raise
+                self._is_outcome_unknown = True
+                try:
+                    if await self._is_made(change, error):
+                        return
+                finally:
+                    self._is_outcome_unknown = False
+            else:
+                return
+
+    async def _is_made(self, change: Change, lost: StoreError) -> bool:
+        logger.warning("it is not known whether change %d was made: %s", change.delta.number, lost)
+        while self.is_open:
+            try:
+                return await self._writer.is_made(change)
+            except StoreError as error:
+                if error.kind not in _PASSING:
+                    raise
+            await asyncio.sleep(_ASK_AGAIN_S)
+        raise lost  # the next controller knows, and this broker reads it in the log
+
+    def _look_at(self, error: StoreError) -> None:
+        if self._writer.is_fenced_by(error):
+            self._fenced(self)
+
+
+_PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED)

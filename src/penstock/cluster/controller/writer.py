@@ -1,0 +1,167 @@
+"""Writes changes of the metadata to the store, as the controller of one epoch.
+
+Rules:
+- Every transaction checks the controller's epoch: it fails once another controller has been elected. A change also
+  moves the position of the log from the version that the writer knows, and creates the next delta by its number. So of
+  two writers one fails.
+- A change that fits one transaction is written by one: position, nodes, delta. A change that does not fit begins with
+  the delta, and from then on it is made. The position says that nodes are still to be written; whoever loads overlays
+  them with the delta. The nodes follow, part by part. The next change or the next controller writes what a crash left.
+- Whether a change was made is not known after a lost connection. The delta's unique id in the store tells. Until then
+  nothing else is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.cluster.deltas.delta import Delta, difference
+from penstock.cluster.deltas.encoding import decode_delta, encode_delta
+from penstock.cluster.deltas.nodes import delta_operations, remaining_operations, touched_paths
+from penstock.cluster.deltas.position import LogPosition, encode_position, next_position
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.loading import StoredPosition, read_deltas
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import (
+    Check,
+    CompareAndSet,
+    Create,
+    Delete,
+    Operation,
+    Store,
+    StoreError,
+    StoreErrorKind,
+    TransactionLimit,
+    transaction_size,
+)
+
+_FENCES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS)
+
+
+class Change(NamedTuple):
+    """A change that is ready to be written."""
+
+    image: MetadataImage  # afterwards, with the number of the delta
+    delta: Delta
+    data: bytes
+    operations: Sequence[Operation]
+
+
+class Writer:
+    def __init__(self, store: Store, fence: Check, stored: StoredPosition, new_id: Callable[[], str]) -> None:
+        self._store = store
+        self._fence = fence
+        self._position = stored.position
+        self._version = stored.version
+        self._new_id = new_id
+        # Of a change that did not fit one transaction, until the first attempt to write them.
+        self._operations: Sequence[Operation] | None = None
+
+    def plan(self, old: MetadataImage, new: MetadataImage) -> Change | None:
+        """None where there is nothing to write. Takes some 20 us for each partition that changes, and no turn of the
+        loop: meant for a thread.
+        """
+        delta = difference(old, new, self._new_id())
+        if delta is None:
+            return None
+        image = replace(new, number=delta.number)
+        return Change(image, delta, encode_delta(delta), delta_operations(delta, image))
+
+    async def write(self, change: Change) -> None:
+        """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, ask `is_made` before the next."""
+        position = next_position(self._position, change.delta.controller_id, change.delta.controller_epoch)
+        assert position.number == change.delta.number, "a change follows on the image that the log stands at"
+        whole = self._log_operations(position, change, change.operations)
+        if not _fits(whole, self._store.transaction_limit):
+            position = position._replace(is_unwritten=True)
+            whole = self._log_operations(position, change, ())
+        await self._store.transaction(whole)
+        self._made(position)
+        self._operations = change.operations if position.is_unwritten else None
+
+    async def is_made(self, change: Change) -> bool:
+        """After a write of unknown outcome. Raises StoreError as long as it cannot be told, and BAD_VERSION when
+        another controller has written meanwhile.
+        """
+        path = znodes.delta_path(change.delta.number)
+        await self._store.sync(path)
+        node, log = await self._store.read_many([path, znodes.LOG])
+        if node is None:
+            return False
+        if log is None or decode_delta(path, node.data).unique_id != change.delta.unique_id:
+            raise StoreError(StoreErrorKind.BAD_VERSION, path)
+        position = next_position(self._position, change.delta.controller_id, change.delta.controller_epoch)
+        whole = self._log_operations(position, change, change.operations)
+        self._made(position._replace(is_unwritten=not _fits(whole, self._store.transaction_limit)))
+        return True
+
+    async def write_nodes(self, image: MetadataImage) -> None:
+        """Writes the nodes of the newest delta where they were too many for its transaction. `image` contains it."""
+        if not self._position.is_unwritten:
+            return
+        operations, self._operations = self._operations, None
+        if operations is None:
+            operations = await self._remaining(image)
+        for part in _parts(operations, self._fence, self._store.transaction_limit):
+            await self._store.transaction(part)
+        position = self._position._replace(is_unwritten=False)
+        data = encode_position(position)
+        await self._store.transaction([self._fence, CompareAndSet(znodes.LOG, data, self._version)])
+        self._made(position)
+
+    async def _remaining(self, image: MetadataImage) -> Sequence[Operation]:
+        """What is left of the newest delta's operations. This writer tried before, or another one wrote the delta."""
+        number = self._position.number
+        deltas = await read_deltas(self._store, number - 1, number)
+        if not deltas:
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(number), "the node is missing")
+        (delta,) = deltas
+        paths = await asyncio.to_thread(touched_paths, delta, image)
+        found = await self._store.read_many(paths)
+        nodes = {path: node for path, node in zip(paths, found, strict=True) if node is not None}
+        return await asyncio.to_thread(remaining_operations, delta, image, nodes)
+
+    def is_fenced_by(self, error: StoreError) -> bool:
+        """Whether the error says that another controller writes."""
+        is_log = error.path in (znodes.CONTROLLER_EPOCH, znodes.LOG) or error.path.startswith(f"{znodes.LOG}/")
+        return error.kind in _FENCES and is_log
+
+    def _log_operations(
+        self, position: LogPosition, change: Change, operations: Sequence[Operation]
+    ) -> list[Operation]:
+        trimmed = range(self._position.first, min(position.first, position.number))
+        return [
+            self._fence,
+            CompareAndSet(znodes.LOG, encode_position(position), self._version),
+            *operations,
+            Create(znodes.delta_path(position.number), change.data),
+            *(Delete(znodes.delta_path(number)) for number in trimmed),
+        ]
+
+    def _made(self, position: LogPosition) -> None:
+        self._position = position
+        self._version += 1
+
+
+def _fits(operations: Sequence[Operation], limit: TransactionLimit | None) -> bool:
+    if limit is None:
+        return True
+    return len(operations) <= limit.operation_count and transaction_size(operations) <= limit.size
+
+
+def _parts(operations: Sequence[Operation], fence: Check, limit: TransactionLimit | None) -> Iterator[list[Operation]]:
+    """The operations in their order, in transactions that fit. Each has the fence."""
+    part: list[Operation] = [fence]
+    size = transaction_size(part)
+    for operation in operations:
+        added = transaction_size([operation])
+        if limit is not None and (len(part) >= limit.operation_count or size + added > limit.size) and len(part) > 1:
+            yield part
+            part, size = [fence], transaction_size([fence])
+        part.append(operation)
+        size += added
+    if len(part) > 1:
+        yield part

@@ -1,0 +1,108 @@
+"""The controller's decision when brokers come, go or come back: who is in sync, and who leads.
+
+A broker whose epoch in the store is another than in the image was gone meanwhile, whether or not anybody saw it go. It
+may have lost records that it had acknowledged as a follower, and it knows nothing of what it led. So:
+
+1. In-sync members that were here all the time remain in sync; the others leave.
+2. Where none was here all the time, those remain that came back after a clean end: their logs end where they ended. If
+   the leader is one of them it stays in its term, so the clean restart of a single node changes no partition.
+3. Where there is none of those either, one of the live in-sync members leads alone, rather the last leader, in a new
+   term even if it led before: recovery may have cut records off, and the next ones at the same offsets must be told
+   from them (KIP-101). The in-sync members that are not here do not count then, as in Kafka: whoever waited for the
+   last of them would wait for ever after the loss of one disk.
+4. Where no in-sync member lives, nobody leads, and the in-sync set stays as it is: each member has every acknowledged
+   record, and the first one that comes will lead. Only where the topic allows it a replica out of sync leads at once.
+
+The leader changes only where it has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.cluster.decisions.decision import Decision
+from penstock.cluster.decisions.leadership import UncleanRule, advance, can_take_over, choose_leader, with_in_sync
+from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
+
+
+class _Attendance(NamedTuple):
+    """The live brokers, those of them that were here all the time, and those that came back after a clean end."""
+
+    brokers: Mapping[int, BrokerRegistration]
+    steady: frozenset[int]
+    clean: frozenset[int]
+
+
+def decide_registered(
+    image: MetadataImage, registered: Mapping[int, BrokerRegistration], may_be_unclean: UncleanRule
+) -> Decision[None]:
+    """`registered` is what stands in the store now. Elects also where no broker changed but a leader is missing.
+
+    Topics that keep all their states remain the same objects: 10,000 partitions that nothing happened to take about
+    5 ms, one whose state changes takes about 5 us.
+    """
+    attendance = _compare(image.brokers, registered)
+    changed: dict[str, TopicImage] = {}
+    for topic in image.topics.values():
+        states = _next_states(topic, attendance, may_be_unclean)
+        if states is not None:
+            changed[topic.name] = topic._replace(partitions=states)
+    if not changed and attendance.brokers == image.brokers:
+        return Decision((), image)
+    topics = {**image.topics, **changed} if changed else image.topics
+    return Decision((), replace(image, brokers=attendance.brokers, topics=topics))
+
+
+def _compare(known: Mapping[int, BrokerRegistration], registered: Mapping[int, BrokerRegistration]) -> _Attendance:
+    brokers: dict[int, BrokerRegistration] = {}
+    steady, clean = set(), set()
+    for node_id in sorted(registered):
+        broker, before = registered[node_id], known.get(node_id)
+        if before is not None and before.epoch == broker.epoch:
+            steady.add(node_id)
+            # The image alone knows of a shutdown under way: the broker's own node does not say it.
+            broker = broker._replace(is_stopping=broker.is_stopping or before.is_stopping)
+        elif before is not None and before.epoch == broker.previous_epoch:
+            clean.add(node_id)
+        brokers[node_id] = broker
+    return _Attendance(brokers, frozenset(steady), frozenset(clean))
+
+
+def _next_states(
+    topic: TopicImage, attendance: _Attendance, may_be_unclean: UncleanRule
+) -> tuple[PartitionState, ...] | None:
+    """None where all stay the same."""
+    steady = attendance.steady
+    affected = [state for state in topic.partitions if state.leader not in steady or not steady.issuperset(state.isr)]
+    if not affected:
+        return None
+    is_unclean_allowed: bool | None = None
+    changed: dict[int, PartitionState] = {}
+    for state in affected:
+        after = _elect_in_sync(state, attendance)
+        if after.leader == NO_LEADER and not attendance.brokers.keys().isdisjoint(state.replicas):
+            if is_unclean_allowed is None:
+                is_unclean_allowed = may_be_unclean(topic)
+            if is_unclean_allowed:
+                leader = choose_leader(state.replicas, state.replicas, attendance.brokers)
+                after = with_in_sync(state, (leader,), attendance.brokers)
+        if after is not state:
+            changed[state.partition] = after
+    if not changed:
+        return None
+    return tuple(changed.get(state.partition, state) for state in topic.partitions)
+
+
+def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionState:
+    brokers = attendance.brokers
+    for remaining in (attendance.steady, attendance.clean):
+        isr = tuple(node for node in state.isr if node in remaining)
+        if isr:
+            return with_in_sync(state, isr, brokers)
+    last = state.leader
+    leader = last if can_take_over(last, brokers) else choose_leader(state.replicas, state.isr, brokers)
+    if leader == NO_LEADER:
+        return advance(state, state._replace(leader=NO_LEADER))
+    return with_in_sync(state, (leader,), brokers, is_new_term=True)

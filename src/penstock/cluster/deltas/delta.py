@@ -1,0 +1,175 @@
+"""The difference between two metadata images, and how an image follows it.
+
+Rules:
+- A delta holds whole values: all of a new topic, all of a changed partition's state, all settings of a resource. So an
+  image that contains a delta already, or a later one, ends up the same when the deltas are replayed in order. Loading
+  relies on that: its reads are not made at one moment.
+- A delta concerns a topic by name and id. A topic that is gone meanwhile, or made anew, is left alone.
+- Unchanged topics are the same objects in both images. `difference` costs one comparison of identity for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, Settings, TopicImage
+from penstock.core.types import TopicId
+
+_Key = TypeVar("_Key", int, str)
+
+NO_SETTINGS: Mapping[int, Settings] = MappingProxyType({})
+NO_GROUP_SETTINGS: Mapping[str, Settings] = MappingProxyType({})
+
+
+class DeletedTopic(NamedTuple):
+    name: str
+    topic_id: TopicId
+    partition_count: int
+
+
+class TopicChange(NamedTuple):
+    """What changed in a topic that stays."""
+
+    name: str
+    topic_id: TopicId
+    partitions_before: int
+    # The whole states of the partitions that changed or were added, in the order of their numbers.
+    states: tuple[PartitionState, ...] = ()
+    # A partition came, or has other replicas than before.
+    is_reassigned: bool = False
+    # All settings of the topic, where they changed.
+    configs: Settings | None = None
+
+
+class Delta(NamedTuple):
+    number: int
+    # Tells a change from any other that somebody wanted to write under the same number.
+    unique_id: str
+    controller_id: int
+    controller_epoch: int
+    # All brokers, where one of them came, went or changed.
+    brokers: Mapping[int, BrokerRegistration] | None = None
+    deleted: tuple[DeletedTopic, ...] = ()
+    created: tuple[TopicImage, ...] = ()
+    changed: tuple[TopicChange, ...] = ()
+    # Of those that changed; empty settings mean that none are left.
+    broker_configs: Mapping[int, Settings] = NO_SETTINGS
+    default_broker_config: Settings | None = None
+    group_configs: Mapping[str, Settings] = NO_GROUP_SETTINGS
+    # Groups among them that had no settings before.
+    new_groups: tuple[str, ...] = ()
+
+
+def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> Delta | None:
+    """None where the images differ in nothing but their numbers. A topic of the same id never loses partitions."""
+    pairs = [(old.topics.get(name), topic) for name, topic in new.topics.items() if old.topics.get(name) is not topic]
+    groups = _changed_settings(old.group_configs, new.group_configs)
+    changes = (_topic_change(before, after) for before, after in pairs if before and before.topic_id == after.topic_id)
+    delta = Delta(
+        old.number + 1,
+        unique_id,
+        new.controller_id,
+        new.controller_epoch,
+        brokers=None if old.brokers == new.brokers else new.brokers,
+        deleted=tuple(
+            DeletedTopic(name, topic.topic_id, len(topic.partitions))
+            for name, topic in old.topics.items()
+            if name not in new.topics or new.topics[name].topic_id != topic.topic_id
+        ),
+        created=tuple(after for before, after in pairs if not before or before.topic_id != after.topic_id),
+        changed=tuple(change for change in changes if change is not None),
+        broker_configs=_changed_settings(old.broker_configs, new.broker_configs),
+        default_broker_config=(
+            None if old.default_broker_config == new.default_broker_config else new.default_broker_config
+        ),
+        group_configs=groups,
+        new_groups=tuple(group for group in groups if group not in old.group_configs),
+    )
+    is_same_controller = (old.controller_id, old.controller_epoch) == (new.controller_id, new.controller_epoch)
+    return None if is_same_controller and delta[4:] == _NOTHING[4:] else delta
+
+
+def replay(image: MetadataImage, delta: Delta) -> MetadataImage:
+    """The image after the delta. Raises ValueError when the delta cannot follow on any image like this one."""
+    return replace(
+        image,
+        controller_id=delta.controller_id,
+        controller_epoch=delta.controller_epoch,
+        brokers=image.brokers if delta.brokers is None else delta.brokers,
+        topics=_replay_topics(image.topics, delta) if delta.deleted or delta.created or delta.changed else image.topics,
+        broker_configs=_with_settings(image.broker_configs, delta.broker_configs),
+        default_broker_config=(
+            image.default_broker_config if delta.default_broker_config is None else delta.default_broker_config
+        ),
+        group_configs=_with_settings(image.group_configs, delta.group_configs),
+        number=delta.number,
+    )
+
+
+_NOTHING = Delta(0, "", 0, 0)
+
+
+def _topic_change(before: TopicImage, after: TopicImage) -> TopicChange | None:
+    count = len(before.partitions)
+    assert len(after.partitions) >= count, "partitions never go while their topic stays"
+    states = tuple(
+        state
+        for state in after.partitions
+        if state.partition >= count
+        or (before.partitions[state.partition] is not state and before.partitions[state.partition] != state)
+    )
+    is_reassigned = any(
+        state.partition >= count or _assignment(before.partitions[state.partition]) != _assignment(state)
+        for state in states
+    )
+    configs = None if before.configs == after.configs else after.configs
+    if not states and configs is None:
+        return None
+    return TopicChange(after.name, after.topic_id, count, states, is_reassigned, configs)
+
+
+def _assignment(state: PartitionState) -> tuple[tuple[int, ...], ...]:
+    return state.replicas, state.adding, state.removing
+
+
+def _replay_topics(topics: Mapping[str, TopicImage], delta: Delta) -> Mapping[str, TopicImage]:
+    after = dict(topics)
+    for gone in delta.deleted:
+        if gone.name in after and after[gone.name].topic_id == gone.topic_id:
+            del after[gone.name]
+    after |= {topic.name: topic for topic in delta.created}
+    for change in delta.changed:
+        topic = after.get(change.name)
+        if topic is not None and topic.topic_id == change.topic_id:
+            after[change.name] = _replay_topic(topic, change)
+    return after
+
+
+def _replay_topic(topic: TopicImage, change: TopicChange) -> TopicImage:
+    partitions = list(topic.partitions)
+    for state in change.states:
+        if state.partition < len(partitions):
+            partitions[state.partition] = state
+        elif state.partition == len(partitions):
+            partitions.append(state)
+        else:
+            raise ValueError(f"{topic.name} has {len(partitions)} partitions, partition {state.partition} cannot come")
+    configs = topic.configs if change.configs is None else change.configs
+    return topic._replace(partitions=tuple(partitions), configs=configs)
+
+
+def _changed_settings(old: Mapping[_Key, Settings], new: Mapping[_Key, Settings]) -> Mapping[_Key, Settings]:
+    if old is new or old == new:
+        return MappingProxyType({})
+    changed: dict[_Key, Settings] = {key: MappingProxyType({}) for key in old if key not in new}
+    changed |= {key: settings for key, settings in new.items() if old.get(key, {}) != settings}
+    return changed
+
+
+def _with_settings(settings: Mapping[_Key, Settings], changed: Mapping[_Key, Settings]) -> Mapping[_Key, Settings]:
+    if not changed:
+        return settings
+    return {key: kept for key, kept in {**settings, **changed}.items() if kept}

@@ -1,0 +1,120 @@
+"""A delta as bytes: JSON, compressed. The states of a topic's partitions are alike and shrink to a few bytes each.
+
+The format's version comes with every delta. A broker that reads a later version than it knows says so and stops there:
+half of a change understood would be worse than none.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from types import MappingProxyType
+from typing import Any
+
+from penstock.cluster.deltas.delta import DeletedTopic, Delta, TopicChange
+from penstock.cluster.image import PartitionState, Settings, TopicImage
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import StoreError, StoreErrorKind
+from penstock.core.types import format_topic_id, parse_topic_id
+
+FORMAT = 1
+# Deltas are written in the turn of a client that waits: the fastest level gives most of what there is to gain.
+_COMPRESSION_LEVEL = 1
+
+
+def encode_delta(delta: Delta) -> bytes:
+    value = {
+        "format": FORMAT,
+        "number": delta.number,
+        "id": delta.unique_id,
+        "controller": delta.controller_id,
+        "controller_epoch": delta.controller_epoch,
+        "brokers": None if delta.brokers is None else znodes.brokers_to_json(delta.brokers),
+        "deleted": [(name, format_topic_id(topic_id), count) for name, topic_id, count in delta.deleted],
+        "created": [
+            (topic.name, format_topic_id(topic.topic_id), topic.partitions, dict(topic.configs))
+            for topic in delta.created
+        ],
+        "changed": [
+            (
+                change.name,
+                format_topic_id(change.topic_id),
+                change.partitions_before,
+                change.states,
+                change.is_reassigned,
+                None if change.configs is None else dict(change.configs),
+            )
+            for change in delta.changed
+        ],
+        "broker_configs": {str(node_id): dict(settings) for node_id, settings in delta.broker_configs.items()},
+        "default_broker_config": None if delta.default_broker_config is None else dict(delta.default_broker_config),
+        "group_configs": {group: dict(settings) for group, settings in delta.group_configs.items()},
+        "new_groups": delta.new_groups,
+    }
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _COMPRESSION_LEVEL)
+
+
+def decode_delta(path: str, data: bytes) -> Delta:
+    """Raises StoreError(CORRUPT) for what is no delta, or one of a later version of Penstock."""
+    try:
+        value = json.loads(zlib.decompress(data))
+        check_format(path, int(value["format"]))
+        brokers, default = value["brokers"], value["default_broker_config"]
+        return Delta(
+            int(value["number"]),
+            str(value["id"]),
+            int(value["controller"]),
+            int(value["controller_epoch"]),
+            None if brokers is None else znodes.brokers_from_json(brokers),
+            tuple(DeletedTopic(name, parse_topic_id(topic_id), count) for name, topic_id, count in value["deleted"]),
+            tuple(
+                TopicImage(name, parse_topic_id(topic_id), tuple(map(_state, states)), _settings(configs))
+                for name, topic_id, states, configs in value["created"]
+            ),
+            tuple(map(_topic_change, value["changed"])),
+            {int(node_id): _settings(settings) for node_id, settings in value["broker_configs"].items()},
+            None if default is None else _settings(default),
+            {group: _settings(settings) for group, settings in value["group_configs"].items()},
+            tuple(value["new_groups"]),
+        )
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta cannot be understood: {error!r}") from error
+
+
+def check_format(path: str, version: int) -> None:
+    if version > FORMAT:
+        detail = (
+            f"the cluster's metadata is written in format {version}, and this version of Penstock reads format {FORMAT}"
+            ": update this broker to the version that the controller runs"
+        )
+        raise StoreError(StoreErrorKind.CORRUPT, path, detail)
+
+
+def _topic_change(value: list[Any]) -> TopicChange:
+    name, topic_id, count, states, is_reassigned, configs = value
+    return TopicChange(
+        name,
+        parse_topic_id(topic_id),
+        count,
+        tuple(map(_state, states)),
+        is_reassigned,
+        None if configs is None else _settings(configs),
+    )
+
+
+def _state(value: list[Any]) -> PartitionState:
+    partition, replicas, isr, leader, leader_epoch, partition_epoch, adding, removing = value
+    return PartitionState(
+        partition,
+        tuple(replicas),
+        tuple(isr),
+        leader,
+        leader_epoch,
+        partition_epoch,
+        tuple(adding),
+        tuple(removing),
+    )
+
+
+def _settings(value: dict[str, str]) -> Settings:
+    return MappingProxyType(value)

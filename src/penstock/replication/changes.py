@@ -1,0 +1,27 @@
+"""What a leader asks of the controller when its in-sync set changes, and the answer: AlterPartition as plain values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.core.partition_state import PartitionState
+from penstock.core.types import TopicId
+from penstock.protocol.errors import ErrorCode
+
+
+class InSyncChange(NamedTuple):
+    topic_id: TopicId
+    partition: int
+    # The epochs that the leader knows: the controller refuses a change that was thought of in another state.
+    leader_epoch: int
+    partition_epoch: int
+    # (node id, broker epoch) of each member, so that a member that has been gone since does not count (KIP-903).
+    isr: tuple[tuple[int, int], ...]
+
+
+class AlterPartitionResult(NamedTuple):
+    topic_id: TopicId
+    partition: int
+    code: ErrorCode
+    # The state after the change; None where the change was refused.
+    state: PartitionState | None

@@ -1,0 +1,65 @@
+"""Several brokers without logs on one store in memory: what they know, and what a test does to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.store.interface import TransactionLimit
+from penstock.cluster.store.memory import MemoryStore
+from penstock.cluster.store.memory_tree import MemoryTree
+from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
+
+TIMEOUT_MS = 300
+
+
+class TestBroker:
+    __test__ = False
+
+    def __init__(self, tree: MemoryTree, node_id: int, limit: TransactionLimit | None = None) -> None:
+        self.node_id = node_id
+        self.store = MemoryStore(tree, session_timeout_ms=TIMEOUT_MS, transaction_limit=limit)
+        self.metadata: Metadata
+
+    async def start(self, *, previous_epoch: int | None = None, takeover_s: float = 0.0) -> TestBroker:
+        broker = config(node_id=str(self.node_id))
+        self.metadata = await Metadata.load(self.store, broker, choices=choices(self.node_id))
+        await self.metadata.join(ENDPOINTS, FixedClock(), previous_epoch=previous_epoch, takeover_s=takeover_s)
+        return self
+
+    async def stop(self) -> None:
+        await self.metadata.close()
+        await self.store.close()
+
+
+async def started(tree: MemoryTree, *node_ids: int, limit: TransactionLimit | None = None) -> list[TestBroker]:
+    """The first of them is the controller."""
+    return [await TestBroker(tree, node_id, limit).start() for node_id in node_ids]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """A test that waits in vain ends."""
+    async with asyncio.timeout(20):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.005)
+
+
+async def agreed(*brokers: TestBroker) -> None:
+    """Until all have the same image, which has all of them with their present epochs."""
+
+    def is_agreed() -> bool:
+        image = brokers[0].metadata.image
+        epochs = {node_id: broker.epoch for node_id, broker in image.brokers.items()}
+        return all(
+            each.metadata.image == image and epochs.get(each.node_id) == each.metadata.broker_epoch for each in brokers
+        )
+
+    await until(is_agreed)
+
+
+def controller(*brokers: TestBroker) -> TestBroker:
+    (found,) = [each for each in brokers if each.metadata.is_controller]
+    return found

@@ -1,0 +1,103 @@
+"""Metadata images that follow on one another, for properties of deltas, of the log and of loading."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from hypothesis import strategies as st
+
+from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, TopicImage
+from penstock.core.listeners import Endpoint
+
+TOPICS = ["a", "b.c", "__consumer_offsets"]
+NODES = [1, 2, 3]
+GROUPS = ["g", "a/b ", "%2F."]
+SETTINGS = st.sampled_from([{}, {"x": "1"}, {"x": ""}, {"retention.ms": "ü"}, {"x": "1", "retention.ms": "5"}])
+REPLICAS = st.lists(st.sampled_from(NODES), unique=True, min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def brokers(draw: st.DrawFn) -> dict[int, BrokerRegistration]:
+    return {
+        node_id: BrokerRegistration(
+            node_id,
+            (Endpoint("PLAINTEXT", f"host-{node_id}", 9092, "PLAINTEXT"),),
+            draw(st.sampled_from([None, "rack"])),
+            draw(st.integers(1, 9)),
+            draw(st.integers(-1, 3)),
+            draw(st.booleans()),
+        )
+        for node_id in draw(st.lists(st.sampled_from(NODES), unique=True))
+    }
+
+
+@st.composite
+def new_state(draw: st.DrawFn, partition: int) -> PartitionState:
+    replicas = draw(REPLICAS)
+    return PartitionState(partition, replicas, replicas, draw(st.sampled_from([-1, *replicas])))
+
+
+@st.composite
+def new_topic(draw: st.DrawFn, name: str, number: int) -> TopicImage:
+    states = tuple(draw(new_state(index)) for index in range(draw(st.integers(1, 4))))
+    return TopicImage(name, f"{number:06d}{name:.10}".ljust(16).encode(), states, MappingProxyType(draw(SETTINGS)))
+
+
+@st.composite
+def changed_topic(draw: st.DrawFn, topic: TopicImage) -> TopicImage:
+    states = []
+    for state in topic.partitions:
+        match draw(st.sampled_from(["same", "led", "moved"])):
+            case "led":
+                state = state._replace(
+                    leader=draw(st.sampled_from([-1, *NODES])),
+                    leader_epoch=state.leader_epoch + 1,
+                    partition_epoch=state.partition_epoch + 1,
+                )
+            case "moved":
+                state = state._replace(
+                    replicas=draw(REPLICAS),
+                    adding=draw(st.sampled_from([(), (3,)])),
+                    removing=draw(st.sampled_from([(), (1,)])),
+                    partition_epoch=state.partition_epoch + 1,
+                )
+        states.append(state)
+    states += [draw(new_state(len(states) + index)) for index in range(draw(st.integers(0, 2)))]
+    configs = MappingProxyType(draw(SETTINGS)) if draw(st.booleans()) else topic.configs
+    return topic._replace(partitions=tuple(states), configs=configs)
+
+
+@st.composite
+def next_image(draw: st.DrawFn, image: MetadataImage) -> MetadataImage:
+    """Another image, as a controller could make it of this one."""
+    topics = dict(image.topics)
+    for name in draw(st.lists(st.sampled_from(TOPICS), unique=True)):
+        present = topics.pop(name, None)
+        match draw(st.sampled_from(["anew", "gone", "changed"])):
+            case "anew":
+                topics[name] = draw(new_topic(name, image.number))
+            case "changed" if present is not None:
+                topics[name] = draw(changed_topic(present))
+    image = replace(image, topics=topics, number=image.number + 1)
+    if draw(st.booleans()):
+        settings = st.dictionaries(st.sampled_from(NODES), SETTINGS.filter(bool), max_size=2)
+        image = replace(
+            image,
+            brokers=draw(brokers()),
+            broker_configs=draw(settings),
+            default_broker_config=draw(SETTINGS),
+            group_configs=draw(st.dictionaries(st.sampled_from(GROUPS), SETTINGS.filter(bool), max_size=2)),
+        )
+    if draw(st.booleans()):
+        image = replace(image, controller_id=draw(st.sampled_from(NODES)), controller_epoch=image.controller_epoch + 1)
+    return image
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[MetadataImage]:
+    """Images that follow on one another, from that of a new cluster on."""
+    images = [MetadataImage("cluster")]
+    for _ in range(draw(st.integers(1, 5))):
+        images.append(draw(next_image(images[-1])))
+    return images
