@@ -1,1 +1,1 @@
-"""Servers as processes of their own: brokers, and ZooKeeper."""
+"""Servers as processes: brokers, ZooKeeper."""

@@ -279,8 +279,8 @@ async def _join(metadata: Metadata, listeners: Sequence[TcpListener], closed_at:
 
 
 def _takeover_s(config: BrokerConfig) -> float:
-    """A broker that was killed and starts again finds itself registered until ZooKeeper ends its old session. That takes
-    the timeout and a tick, and a server may stretch short timeouts.
+    """A broker that was killed and starts again finds itself registered until ZooKeeper ends its old session. That
+    takes the timeout and a tick, and a server may stretch short timeouts.
     """
     if not config.zookeeper.zookeeper_connect:
         return 0.0
