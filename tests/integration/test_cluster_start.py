@@ -96,7 +96,7 @@ def running(*arguments: str) -> Iterator[Running]:
 def test_cluster_stops_in_order_and_comes_back_when_it_is_interrupted_and_started_again(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with running("--brokers", "1", "--port", "0", "--data", data) as first:
-        address = first.wait_for(r"1 broker at (\S+)")[1]
+        address = first.wait_for(r"Brokers    (\S+)")[1]
         first.wait_for(rf"1  {address} +\d+  running  yes")
         first.wait_for(r"Topics: 0, partitions: 0 \(0 under-replicated, 0 offline\)")
         code, said = fail("--data", data)
@@ -106,7 +106,7 @@ def test_cluster_stops_in_order_and_comes_back_when_it_is_interrupted_and_starte
         assert first.wait() == ExitCode.SUCCESS
         assert first.text.endswith("Stopping broker 1 ...\nStopping ZooKeeper ...\nStopped.\n")
     with running("--data", data) as second:
-        second.wait_for(rf"1 broker at {address}")
+        second.wait_for(rf"Brokers    {address}")
         second.wait_for("running  yes")
         second.process.terminate()
         assert second.wait() == ExitCode.SUCCESS

@@ -167,3 +167,43 @@ def test_broker_is_refused_when_there_is_no_such_node() -> None:
 def test_cluster_says_how_to_start_it_when_it_is_not_running() -> None:
     with pytest.raises(RuntimeError, match="start"):
         _ = penstock.Cluster().bootstrap_servers
+
+
+def assert_all_agree(cluster: penstock.Cluster, controller: int) -> None:
+    states = cluster.states()
+    assert len(states) == sum(broker.is_running for broker in cluster.brokers)
+    for state in states.values():
+        assert state is not None
+        assert (state.controller_id, state.broker_ids) == (controller, frozenset(states))
+
+
+class TestThreeBrokers:
+    def test_leaders_move_and_the_rest_agrees_when_a_broker_of_a_cluster_in_memory_stops(self) -> None:
+        with penstock.Cluster(3, store="memory") as cluster:
+            assert_all_agree(cluster, cluster.controller_id())
+            cluster.create_topic("t", partitions=6)
+            state = cluster.states()[3]
+            assert state is not None
+            assert state.led == {1: 2, 2: 2, 3: 2}
+            controller = cluster.controller_id()
+            cluster.stop_broker(controller)
+            cluster.wait_until_ready()
+            assert cluster.controller_id() != controller
+            assert_all_agree(cluster, cluster.controller_id())
+            cluster.restore()
+            assert_all_agree(cluster, cluster.controller_id())
+
+    @pytest.mark.usefixtures("java")
+    def test_another_controller_is_elected_when_the_first_is_killed(self, tmp_path: Path) -> None:
+        with penstock.Cluster(3, tmp_path / "data") as cluster:
+            cluster.create_topic("t", partitions=6, replication_factor=3, config={"retention.ms": 1_000_000})
+            first = cluster.controller_id()
+            cluster.kill(first)
+            cluster.wait_until_ready()
+            second = cluster.controller_id()
+            assert second != first
+            assert_all_agree(cluster, second)
+            cluster.start_broker(first)
+            cluster.wait_until_ready()
+            assert_all_agree(cluster, second)
+            assert cluster.stopping_order()[-1].node_id == second

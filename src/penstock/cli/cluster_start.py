@@ -157,13 +157,10 @@ def _zookeeper_servers(text: str) -> list[Address]:
 def _announce(cluster: Cluster, options: ClusterOptions) -> None:
     members = cluster.members
     assert isinstance(members, ProcessMembers)
-    count = len(members.brokers)
-    brokers = f"{count} broker{'s' if count > 1 else ''} at {cluster.bootstrap_servers}"
-    if members.zookeeper is None:
-        output.note(f"Starting {brokers}, with ZooKeeper at {options.zookeeper}")
-    else:
-        output.note(f"Starting ZooKeeper at {members.zookeeper.connect} and {brokers}")
-    output.note(f"Data: {options.data or 'temporary, removed at the end'}")
+    zookeeper = options.zookeeper if members.zookeeper is None else members.zookeeper.connect
+    output.note(f"ZooKeeper  {zookeeper}{'' if members.zookeeper is None else ', started here'}")
+    output.note(f"Brokers    {cluster.bootstrap_servers}")
+    output.note(f"Data       {options.data or 'temporary, removed at the end'}")
 
 
 @contextlib.contextmanager

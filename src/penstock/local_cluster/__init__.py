@@ -1,1 +1,1 @@
-"""A cluster on this machine: ZooKeeper and brokers as processes, or brokers on one loop with their store in memory."""
+"""A cluster on this machine: brokers and their ZooKeeper as processes, or brokers on one loop."""
