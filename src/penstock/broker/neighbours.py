@@ -46,16 +46,16 @@ class Neighbours:
         self.peers = Peers(node_id, self._find, wires.connect, chance)
         self.controller = Controller(node_id, self.peers, metadata)
         self.forwarding = Forwarding(self.controller, slices)
-        self.shutdowns = Shutdowns(node_id, metadata, self.peers, lambda: metadata.image)
+        self.shutdowns = Shutdowns(node_id, metadata.duties, self.peers, lambda: metadata.image)
         self._requests = ControllerRequests(
             node_id,
             self.controller,
-            metadata,
+            metadata.duties,
             self.shutdowns,
             lambda: metadata.image,
             lambda: metadata.broker_epoch,
         )
-        self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.report_dead)
+        self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead)
         self._replicas: Replicas | None = None
 
     def start(self, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:

@@ -122,7 +122,7 @@ def _transactions(
 def introduce(broker: Broker, neighbours: Neighbours) -> None:
     """Makes the broker one of several."""
     broker.has_peers = True
-    broker.duties = broker.metadata
+    broker.duties = broker.metadata.duties
     broker.shutdowns = neighbours.shutdowns
     broker.forwarding = neighbours.forwarding
     broker.topic_creation = TopicCreation(broker.metadata, neighbours.controller)
