@@ -32,7 +32,7 @@ async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: 
         if partition.log.high_watermark < partition.log.log_end_offset
     }
     try:
-        to_flush = [partition for partition in unique if partition.log.owes_flush()]
+        to_flush = [partition for partition in unique if partition.log.flushing.is_owed()]
         failed = await flusher.flush(to_flush) if to_flush else ()
         errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
         for partition, replication in replications.items():
