@@ -55,18 +55,24 @@ class _Reader(NamedTuple):
     broker_epoch: int
     may_read_follower: bool  # a consumer that says its rack may have been sent here by the leader (KIP-392)
 
-    @classmethod
-    def of(cls, context: RequestContext, request: FetchRequest) -> _Reader:
-        follower, broker_epoch = request.replica_id, -1
-        if context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE:
-            state = request.replica_state
-            follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
-        return cls(
-            request.isolation_level == _READ_COMMITTED,
-            follower if follower >= 0 else None,
-            broker_epoch,
-            bool(request.rack_id) and context.api_version >= _FIRST_VERSION_WITH_RACKS,
-        )
+
+# Most fetches come from consumers: these are made once.
+_CONSUMERS = {
+    (is_read_committed, has_rack): _Reader(is_read_committed, None, -1, has_rack)
+    for is_read_committed in (False, True)
+    for has_rack in (False, True)
+}
+
+
+def _reader(context: RequestContext, request: FetchRequest) -> _Reader:
+    follower, broker_epoch, version = request.replica_id, -1, context.api_version
+    if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
+        state = request.replica_state
+        follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+    if follower >= 0:
+        return _Reader(False, follower, broker_epoch, may_read_follower=False)
+    has_rack = bool(request.rack_id) and version >= _FIRST_VERSION_WITH_RACKS
+    return _CONSUMERS[request.isolation_level == _READ_COMMITTED, has_rack]
 
 
 class _Read:
@@ -79,7 +85,7 @@ class _Read:
     ) -> None:
         self.reader = reader
         self.watch = watch
-        self.unread: list[PartitionKey] = []  # what a follower does not have yet, and for which there was no room
+        self.unread: tuple[PartitionKey, ...] = ()  # what a follower does not have yet, and for which there was no room
         if watch is not None and is_first:
             watch.last_fetch_ms = broker.clock.monotonic_ms()
         self.is_first = is_first  # a fetch that waited is read again, and still counts once
@@ -88,7 +94,7 @@ class _Read:
         self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
         self.size = 0
         self.at_once = False  # an error or a divergence is told without waiting
-        self.leaders: list[int] = []  # of partitions that are led elsewhere
+        self.leaders: tuple[int, ...] = ()  # of partitions that are led elsewhere
 
 
 def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -119,17 +125,23 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
 
 def _targets(context: RequestContext, request: FetchRequest) -> Iterator[FetchTarget]:
     by_id = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    is_consumer = request.replica_id < 0 and request.replica_state is None
     for topic in request.topics:
         for partition in topic.partitions:
-            yield FetchTarget(
+            target = FetchTarget(
                 topic.topic_id if by_id else topic.topic,
                 partition.partition,
                 partition.fetch_offset,
                 partition.partition_max_bytes,
                 partition.current_leader_epoch,
                 partition.last_fetched_epoch,
-                partition.log_start_offset,
-                partition.high_watermark,
+            )
+            yield (
+                target
+                if is_consumer
+                else target._replace(
+                    log_start_offset=partition.log_start_offset, high_watermark=partition.high_watermark
+                )
             )
 
 
@@ -147,9 +159,11 @@ def _plan(
     targets: list[FetchTarget],
     forgotten: list[PartitionKey],
 ) -> FetchPlan:
-    follower = _Reader.of(context, request).follower
-    if follower is not None and follower not in broker.partitions.context.brokers:
-        follower = None  # its partitions will say so
+    follower = None
+    if request.replica_id >= 0 or request.replica_state is not None:
+        follower = _reader(context, request).follower
+        if follower not in broker.partitions.context.brokers:
+            follower = None  # its partitions will say so
     is_alone = request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION
     if is_alone or context.api_version < _FIRST_VERSION_WITH_SESSIONS:
         return FetchPlan(targets, watch=None if follower is None else FollowerWatch(follower))
@@ -227,7 +241,7 @@ def _read_in_slices(
     *,
     is_first: bool,
 ) -> Work[_Read]:
-    read = _Read(broker, request, _Reader.of(context, request), plan.watch, is_first)
+    read = _Read(broker, request, _reader(context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read, waiter)
         yield
@@ -249,7 +263,7 @@ def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: 
     """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
-    read = _Read(broker, request, _Reader.of(context, request), plan.watch, is_first)
+    read = _Read(broker, request, _reader(context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read)
     return read
@@ -278,9 +292,12 @@ def _read_target(
 
 
 def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader: _Reader) -> Partition:
-    name = _topic_name(broker, target)
-    if name is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    name = target.topic
+    if isinstance(name, bytes):
+        found = broker.partitions.topic_name(name)
+        if found is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        name = found
     may = broker.authorizer.is_allowed
     if reader.follower is None:
         is_allowed = may(context, Operation.READ, ResourceType.TOPIC, name)
@@ -340,7 +357,7 @@ def _read_for_follower(
     else:
         records = _read_records(partition, target, data, read, log.log_end_offset)
         if records is None and target.fetch_offset < log.log_end_offset:
-            read.unread.append(target.key)
+            read.unread += (target.key,)
         if read.is_first:
             leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
@@ -358,11 +375,14 @@ def _read_records(
 ) -> FileSlice | None:
     limit = min(target.max_bytes, read.room)
     records = partition.read(target.fetch_offset, max(limit, 0), end, at_least_one=read.size == 0)
-    if records is None or not len(records):
+    if records is None:
+        return None
+    size = len(records)
+    if not size:
         return None
     data.records = records
-    read.size += len(records)
-    read.room -= len(records)
+    read.size += size
+    read.room -= size
     return records
 
 
@@ -440,7 +460,7 @@ def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read:
     leader = current_leader(broker, _topic_name(broker, target) or "", target.partition)
     if leader is not None:
         data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
-        read.leaders.append(leader[0])
+        read.leaders += (leader[0],)
 
 
 def _add_answer(
