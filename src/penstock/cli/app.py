@@ -79,7 +79,7 @@ def penstock(
 ) -> None:
     """Event streaming that any Kafka client can use.
 
-    Everything but `broker` and `zookeeper` works with Apache Kafka as well; `log` reads its files.
+    Everything but what starts servers works with Apache Kafka as well; `log` reads its files.
     """
 
 

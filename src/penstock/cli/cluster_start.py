@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -279,7 +280,8 @@ class Display:
             self._live.update(_render(view), refresh=True)
         else:
             output.print_table(running_table(view))
-            output.say(view.summary)
+            output.say(f"{view.summary}\n")
+            sys.stdout.flush()  # a pipe shows it now, not when 8 KiB have come together
 
 
 def _render(view: RunningView, *, is_last: bool = False) -> Group:
