@@ -52,7 +52,7 @@ def test_broker_has_its_own_settings_when_the_controller_changed_them() -> None:
         await agreed(first, second)
         assert second.metadata.config.get("message.max.bytes") == 1000
         assert first.metadata.config.get("message.max.bytes") != 1000
-        (result,) = await first.metadata.alter_configs([FullChange(4, "9", ())])
+        (result,) = await first.metadata.alter_configs([FullChange(4, "nine", ())])
         assert result.code is ErrorCode.INVALID_REQUEST
 
     run(main())
