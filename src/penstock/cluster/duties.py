@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from penstock.cluster.answering import answered
 from penstock.cluster.controller.office import Decide
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
 from penstock.cluster.decisions.partitions import decide_alter_partition
@@ -18,6 +17,7 @@ from penstock.cluster.image import TopicImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, Store, StoreError, StoreErrorKind
 from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
 
 Item = TypeVar("Item")
@@ -68,7 +68,10 @@ class Duties:
         office with it if it was the controller. A broker that lives after all is fenced by its epochs, and registers
         anew. Raises ApiError.
         """
-        await answered(self.remove(node_id, broker_epoch))
+        try:
+            await self.remove(node_id, broker_epoch)
+        except StoreError as error:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, str(error)) from error
 
     async def remove(self, node_id: int, broker_epoch: int) -> None:
         """The same, with the store's own errors."""

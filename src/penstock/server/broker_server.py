@@ -16,6 +16,7 @@ from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.following import Following
+from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.neighbours import Neighbours, Wires
 from penstock.broker.peers.asking import Ask
 from penstock.broker.peers.connecting import connect_by_tcp
@@ -130,10 +131,16 @@ class BrokerServer:
         try:
             slices = Slices(surroundings.stopwatch.passed)
             wires = surroundings.wires
-            neighbours = None if wires is None else Neighbours(metadata, wires, surroundings.chance, slices)
+            answers = MetadataAnswers()
+            neighbours = (
+                None
+                if wires is None
+                else Neighbours(metadata, wires, surroundings.chance, slices, suspected=answers.forget)
+            )
             if neighbours is not None and ask is None:
                 ask = neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
+            broker.metadata_answers = answers
             if neighbours is not None:
                 introduce(broker, neighbours)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
