@@ -14,8 +14,6 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter
 from penstock.protocol.errors import ErrorCode
 
-_ALL_REPLICAS = -1
-
 
 async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: int) -> dict[Partition, ErrorCode]:
     """Returns once everything appended to `partitions` before the call may be told; why not, where it may not be.
