@@ -1,4 +1,4 @@
-"""The machine: a disk, a metadata store, and one broker after the other."""
+"""A machine: a disk, a way to the metadata store, and one broker after the other."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import contextlib
 import errno
 import os
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.broker.upkeep.compaction_pacing import Stopwatch
-from penstock.cluster.store.interface import Operation, Result
-from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.store.interface import Store, StoreError
+from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
@@ -21,6 +22,7 @@ from penstock.log.storage.files import FileSlice
 from penstock.proof.simulation.loop_guard import LoopGuard
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import FaultKind, Mode
+from penstock.proof.simulation.store_link import OwnStore, ProcessGone, StoreLink
 from penstock.proof.simulation.virtual_loop import VirtualLoop
 from penstock.proof.simulation.world import BROKER, World
 from penstock.protocol.errors import ErrorCode
@@ -30,9 +32,8 @@ from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 _DATA = "/data"
 _RESTART_MS = 200.0
-_STORE_MS = (0.0, 0.0, 0.3, 4.0)
 # Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
-_CONFIG = {
+CONFIG = {
     "log.dirs": _DATA,
     "num.recovery.threads.per.data.dir": "1",  # a shutdown in threads would not be the same twice
     "listeners": "PLAINTEXT://broker:9092",
@@ -58,9 +59,9 @@ _CONFIG = {
 }
 _FLUSHED = {"log.flush.interval.messages": "1"}
 _CONFIGS = {
-    Mode.KILLED: BrokerConfig.parse(_CONFIG),
-    Mode.FLUSHED: BrokerConfig.parse(_CONFIG | _FLUSHED),
-    Mode.LOOSE: BrokerConfig.parse(_CONFIG),
+    Mode.KILLED: BrokerConfig.parse(CONFIG),
+    Mode.FLUSHED: BrokerConfig.parse(CONFIG | _FLUSHED),
+    Mode.LOOSE: BrokerConfig.parse(CONFIG),
 }
 _FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
     FaultKind.FULL_DISK: (errno.ENOSPC, ("write", "write_file", "create", "make_directory")),
@@ -73,49 +74,33 @@ _FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
 _CHANGES = ("write", "write_file", "create", "make_directory", "rename", "unlink", "truncate", "sync", "remove_tree")
 
 
-class ProcessGone(BaseException):
-    """The process ended in the middle of a file operation. No exception that anybody may handle: nothing runs on."""
+@dataclass(frozen=True)
+class Place:
+    """What a machine finds where it stands."""
+
+    config: BrokerConfig
+    clock: Clock
+    store: StoreLink
+    name: str = "broker"
+    owner: int = BROKER  # of its events, in the world's order
+    told_of_end: Callable[[bool], None] = lambda _is_power_cut: None  # by others: the process has ended
 
 
-class SlowStore(MemoryStore):
-    """Takes its time before and after a change, so that a crash may come between it and everything else."""
-
-    def __init__(self, tree: MemoryTree, chance: random.Random, is_gone: Callable[[], bool]) -> None:
-        super().__init__(tree)
-        self._chance = chance
-        self._is_gone = is_gone
-
-    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
-        await self._pause()
-        if self._is_gone():
-            raise ProcessGone
-        results = await super().transaction(operations)
-        await self._pause()
-        return results
-
-    async def _pause(self) -> None:
-        delay_ms = self._chance.choice(_STORE_MS)
-        if delay_ms:
-            await asyncio.sleep(delay_ms / 1000)
-
-    def abandon(self) -> None:
-        """The process is gone, and so is its session."""
-        self._tree.end_session(self.session_id)
+def alone(world: World, mode: Mode) -> Place:
+    return Place(_CONFIGS[mode], world, OwnStore())
 
 
 class Machine:
-    def __init__(self, world: World, mode: Mode, chance: random.Random, notebook: Notebook) -> None:
+    def __init__(self, world: World, place: Place, chance: random.Random, notebook: Notebook) -> None:
         self.world = world
         self.notebook = notebook
-        self.files = MemoryFiles(world.now_ms)
+        self.files = MemoryFiles(place.clock.now_ms)
         self.files.make_directories(_DATA)
         self.files.sync_directory("/")
         self.server: BrokerServer | None = None  # while it serves
-        self._config = _CONFIGS[mode]
+        self._place = place
         self._chance = chance
-        self._tree = MemoryTree()
         self._loop: VirtualLoop | None = None
-        self._store: SlowStore | None = None
         self._server: BrokerServer | None = None
         self._faulty_until: dict[FaultKind, float] = {}
         self._wants_to_run = False
@@ -133,27 +118,24 @@ class Machine:
             return
         self._set_check()
         chance = random.Random(self._chance.getrandbits(64))
-        loop = self._loop = VirtualLoop(self.world, chance)  # type: ignore[abstract]
-        self._store = SlowStore(self._tree, random.Random(self._chance.getrandbits(64)), self.is_gone)
-        loop.enter(lambda: self._begin(loop))
+        loop = self._loop = VirtualLoop(self.world, chance, self._place.owner)  # type: ignore[abstract]
+        store = self._place.store.open(random.Random(self._chance.getrandbits(64)), self.is_gone)
+        loop.enter(lambda: _forget(loop.create_task(self._serve(store), name="serve")))
 
-    def _begin(self, loop: VirtualLoop) -> None:
-        loop.create_task(self._serve(loop), name="serve")
-
-    async def _serve(self, loop: VirtualLoop) -> None:
-        assert self._store is not None
+    async def _serve(self, store: Store) -> None:
+        place = self._place
         chance = random.Random(self._chance.getrandbits(64))
-        surroundings = Surroundings(self.world, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
+        surroundings = Surroundings(place.clock, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         try:
-            server = await BrokerServer.compose(self._config, self._store, surroundings, metrics)
-        except (LogDirectoryError, OSError) as error:
-            self.notebook.note("broker", f"cannot start: {type(error).__name__}")
-            self.world.after(_RESTART_MS, BROKER, self._start_again)
+            server = await BrokerServer.compose(place.config, store, surroundings, metrics)
+        except (LogDirectoryError, OSError, StoreError) as error:
+            self.notebook.note(place.name, f"cannot start: {type(error).__name__}")
+            self.world.after(_RESTART_MS, place.owner, self._start_again)
             return
         server.housekeeping.start()
         self.server = self._server = server
-        self.notebook.note("broker", "serves")
+        self.notebook.note(place.name, "serves")
 
     def _start_again(self) -> None:
         if self.server is None and self._wants_to_run:
@@ -173,11 +155,11 @@ class Machine:
             self._finish_crash()
 
     def _find_after_kill(self) -> MemoryFiles:
-        self.notebook.note("broker", "killed")
+        self.notebook.note(self._place.name, "killed")
         return self.files.after_kill()
 
     def _find_after_power_cut(self) -> MemoryFiles:
-        self.notebook.note("broker", "power cut")
+        self.notebook.note(self._place.name, "power cut")
         return self.files.after_power_cut(self._chance)
 
     def is_gone(self) -> bool:
@@ -189,9 +171,11 @@ class Machine:
         assert then is not None
         self.notebook.crashes += 1
         self._wants_to_run = False
+        is_power_cut = self._end == self._find_after_power_cut
         self._end_life()
         self.files = remains
         self._remains = self._end = self._then = None
+        self._place.told_of_end(is_power_cut)
         then()
 
     def _end_life(self) -> None:
@@ -203,22 +187,21 @@ class Machine:
                 self._collect_failures(loop)
             self.files.check = None
             loop.die()
-            if self._store is not None:
-                self._store.abandon()
+            self._place.store.abandon()
 
     def stop(self, then: Callable[[], None]) -> None:
         """A clean shutdown, which takes as long as it takes."""
         loop, server = self._loop, self._server
         if loop is None or server is None or self.server is None:
             return
-        self.notebook.note("broker", "stops")
+        self.notebook.note(self._place.name, "stops")
         self.server = None
         self._wants_to_run = False
 
         async def stop() -> None:
             await server.stop()
-            self.notebook.note("broker", "stopped")
-            self.world.after(0, BROKER, lambda: self._finish_stop(loop, then))
+            self.notebook.note(self._place.name, "stopped")
+            self.world.after(0, self._place.owner, lambda: self._finish_stop(loop, then))
 
         def begin() -> None:
             for task in list(loop.tasks):
@@ -238,6 +221,7 @@ class Machine:
         files = self.files.after_kill()
         self._end_life()
         self.files = files
+        self._place.told_of_end(False)
         then()
 
     def _collect_failures(self, loop: VirtualLoop) -> None:

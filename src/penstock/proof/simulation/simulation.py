@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.broker.topic_creation import create_topic
 from penstock.proof.simulation.checks import check_all, has_open_transactions
 from penstock.proof.simulation.client import FOR_GROUP, Call, Client, Script, Setting, ask
-from penstock.proof.simulation.machine import Machine
+from penstock.proof.simulation.machine import Machine, alone
 from penstock.proof.simulation.members import ClassicMember, Committer, ConsumerMember
 from penstock.proof.simulation.notebook import Notebook, Partition
 from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan
@@ -111,8 +111,10 @@ class _Simulation:
         self.world = World()
         self.notebook = Notebook(self.world, is_strict=plan.mode is not Mode.LOOSE)
         self._chance = random.Random(plan.seed * 7 + 3)
-        self.machine = Machine(self.world, plan.mode, random.Random(plan.seed * 7 + 5), self.notebook)
-        self.setting = Setting(self.world, self.machine, self.notebook)
+        self.machine = Machine(
+            self.world, alone(self.world, plan.mode), random.Random(plan.seed * 7 + 5), self.notebook
+        )
+        self.setting = Setting(self.world, [self.machine], self.notebook)
         self._events = 0
 
     def run(self) -> None:
@@ -254,7 +256,8 @@ class Auditor(Client):
             groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True
         )
         while True:
-            response = yield from ask(Call(request, 8), OffsetFetchResponse)
+            node = yield from self.coordinator(group, FOR_GROUP)
+            response = yield from ask(Call(request, 8, node=node), OffsetFetchResponse)
             if response is not None and not response.groups[0].error_code:
                 rows = [(each.name, row) for each in response.groups[0].topics for row in each.partitions]
                 if not any(row.error_code for _, row in rows):

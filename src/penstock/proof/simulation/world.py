@@ -50,3 +50,17 @@ class World:
         event = heapq.heappop(self._events)
         self.time_ms = event.when_ms
         event.action()
+
+
+class MachineClock:
+    """The clock of one machine among several. Its wall clock may differ from the others'."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        return self._world.now_ms() + self.skew_ms
+
+    def monotonic_ms(self) -> int:
+        return self._world.monotonic_ms()
