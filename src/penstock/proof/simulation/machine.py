@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import random
@@ -16,6 +15,7 @@ from penstock.broker.upkeep.compaction_pacing import Stopwatch
 from penstock.cluster.store.interface import Store, StoreError
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import FileSlice
@@ -83,7 +83,8 @@ class Place:
     store: StoreLink
     name: str = "broker"
     owner: int = BROKER  # of its events, in the world's order
-    told_of_end: Callable[[bool], None] = lambda _is_power_cut: None  # by others: the process has ended
+    told_of_end: Callable[[bool], None] = lambda _is_power_cut: None  # that the process has ended
+    connect: Callable[[Endpoint, str], Any] | None = None  # to another machine's broker
 
 
 def alone(world: World, mode: Mode) -> Place:
@@ -100,7 +101,7 @@ class Machine:
         self.server: BrokerServer | None = None  # while it serves
         self._place = place
         self._chance = chance
-        self._loop: VirtualLoop | None = None
+        self.loop: VirtualLoop | None = None  # while a process lives
         self._server: BrokerServer | None = None
         self._faulty_until: dict[FaultKind, float] = {}
         self._wants_to_run = False
@@ -114,11 +115,11 @@ class Machine:
 
     def start(self) -> None:
         self._wants_to_run = True
-        if self._loop is not None:
+        if self.loop is not None:
             return
-        self._set_check()
+        self.files.check = self._check
         chance = random.Random(self._chance.getrandbits(64))
-        loop = self._loop = VirtualLoop(self.world, chance, self._place.owner)  # type: ignore[abstract]
+        loop = self.loop = VirtualLoop(self.world, chance, self._place.owner)  # type: ignore[abstract]
         store = self._place.store.open(random.Random(self._chance.getrandbits(64)), self.is_gone)
         loop.enter(lambda: _forget(loop.create_task(self._serve(store), name="serve")))
 
@@ -149,7 +150,7 @@ class Machine:
         self._operations_left, self._then = operations, then
         self._end = self._find_after_power_cut if is_power_cut else self._find_after_kill
         if operations:
-            self._set_check()
+            self.files.check = self._check
         else:
             self._remains = self._end()
             self._finish_crash()
@@ -179,9 +180,10 @@ class Machine:
         then()
 
     def _end_life(self) -> None:
-        self._count_cleanings()
+        if self._server is not None:
+            self.notebook.cleanings += self._server.broker.metrics.cleaner.cleanings
         self.server = self._server = None
-        loop, self._loop = self._loop, None
+        loop, self.loop = self.loop, None
         if loop is not None:
             if self._remains is None:
                 self._collect_failures(loop)
@@ -191,7 +193,7 @@ class Machine:
 
     def stop(self, then: Callable[[], None]) -> None:
         """A clean shutdown, which takes as long as it takes."""
-        loop, server = self._loop, self._server
+        loop, server = self.loop, self._server
         if loop is None or server is None or self.server is None:
             return
         self.notebook.note(self._place.name, "stops")
@@ -212,7 +214,7 @@ class Machine:
         loop.enter(begin)
 
     def _finish_stop(self, loop: VirtualLoop, then: Callable[[], None]) -> None:
-        if self._loop is not loop or self.is_gone():
+        if self.loop is not loop or self.is_gone():
             return  # killed while it stopped
         if loop.tasks:
             left = sorted(task.get_name() for task in loop.tasks)
@@ -229,13 +231,27 @@ class Machine:
             self.notebook.fail(f"in the event loop: {failure}")
         loop.failures.clear()
 
-    def _count_cleanings(self) -> None:
-        if self._server is not None:
-            self.notebook.cleanings += self._server.broker.metrics.cleaner.cleanings
+    def enter(self, action: Callable[[], None]) -> None:
+        """Does something in the broker's loop, if its process lives."""
+        if self.loop is not None:
+            self.loop.enter(action)
+
+    @property
+    def is_serving(self) -> bool:
+        return self.server is not None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the process is to end in the middle of a file operation to come."""
+        return self._end is not None
+
+    @property
+    def has_work(self) -> bool:
+        return self.loop is not None and (self.loop.has_work or self._remains is not None)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts a coroutine of the simulation in the broker's loop."""
-        loop = self._loop
+        loop = self.loop
         assert loop is not None
         loop.enter(lambda: _forget(loop.create_task(work)))
 
@@ -243,19 +259,16 @@ class Machine:
 
     def break_disk(self, kind: FaultKind, length_ms: float) -> None:
         self._faulty_until[kind] = self.world.time_ms + length_ms
-        self._set_check()
+        self.files.check = self._check
 
     def heal(self) -> None:
         self._faulty_until.clear()
         if self._remains is None:
             self._end = None
-        self._set_check()
-
-    def _set_check(self) -> None:
         self.files.check = self._check
 
     def _check(self, name: str, path: str) -> None:
-        if self.server is not None and self._loop is not None and not self._loop.is_in_thread:
+        if self.server is not None and self.loop is not None and not self.loop.is_in_thread:
             self.loop_guard.look(name, path)
         if self._end is not None and name in _CHANGES:
             self._operations_left -= 1
@@ -272,28 +285,42 @@ class Machine:
     # ---- requests
 
     def rest(self) -> None:
-        if self._loop is not None:
-            self._loop.rest()
+        if self.loop is not None:
+            self.loop.rest()
             if self._remains is not None:
                 self._finish_crash()
 
-    def handle(self, session: Session, frame: bytes, answer: Callable[[Reply], None]) -> Callable[[], None] | None:
-        """Returns what ends the wait, as the end of a connection does; None when nobody listens."""
-        loop, server = self._loop, self.server
+    def handle(
+        self,
+        session: Session,
+        frame: bytes,
+        answer: Callable[[Reply], None],
+        refuse: Callable[[], None] = lambda: None,
+    ) -> Callable[[], None] | None:
+        """Returns what ends the wait, as the end of a connection does; None when nobody listens. `refuse` is for a
+        request that is not answered: the broker ends the connection.
+        """
+        loop, server = self.loop, self.server
         if loop is None or server is None:
             return None
         tasks: list[asyncio.Task[None]] = []
 
         async def wait(reply: Awaitable[Reply]) -> None:
-            with contextlib.suppress(UnanswerableError):
+            try:
                 done = await reply
-                if self._loop is loop and self._remains is None:
-                    answer(done)
+            except UnanswerableError:
+                refuse()
+                return
+            if self.loop is loop and self._remains is None:
+                answer(done)
 
         def begin() -> None:
             try:
                 reply = server.dispatcher.handle(session, frame)
-            except (UnanswerableError, ProcessGone):
+            except UnanswerableError:
+                refuse()
+                return
+            except ProcessGone:
                 return
             if self._remains is not None:
                 return
@@ -306,7 +333,7 @@ class Machine:
         return lambda: self._give_up(loop, tasks)
 
     def _give_up(self, loop: VirtualLoop, tasks: list[asyncio.Task[None]]) -> None:
-        if self._loop is loop and tasks:
+        if self.loop is loop and tasks:
             loop.enter(lambda: _cancel(tasks))
 
 

@@ -11,8 +11,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from penstock.proof.frame import Say, Task, say_nothing
+from penstock.proof.simulation.course import Verdict
 from penstock.proof.simulation.plan import draw_plan
-from penstock.proof.simulation.simulation import Verdict, simulate
+from penstock.proof.simulation.simulation import simulate
 
 # How many schedules are left to garbage collection at once, and handed to a process at once.
 _COLLECT_AFTER = 25

@@ -17,7 +17,8 @@ class TopicChanger(Producer):
     def run(self) -> Script:
         while self.goes_on:
             name = f"passing-{self.chance.randrange(2)}"
-            topic = CreatableTopic(name=name, num_partitions=self.chance.randint(1, 2), replication_factor=1)
+            replicas = 1 if self.is_alone else -1
+            topic = CreatableTopic(name=name, num_partitions=self.chance.randint(1, 2), replication_factor=replicas)
             made = yield from ask(Call(CreateTopicsRequest(topics=[topic]), 5), CreateTopicsResponse)
             self._judge("creates", None if made is None else made.topics[0].error_code)
             yield self.pause()

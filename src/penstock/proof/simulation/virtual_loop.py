@@ -137,8 +137,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # ---- what the simulation asks of it
 
     def enter(self, action: Callable[[], None]) -> None:
-        """Does something inside the loop, then lets it come to rest. A paused loop does it when it goes on."""
-        if self.is_paused:
+        """Does something inside the loop, then lets it come to rest. A paused loop does it when it goes on, and a loop
+        that is in the middle of something does it next.
+        """
+        if self.is_paused or asyncio.events._get_running_loop() is self:
             self.call_soon(action)
             return
         asyncio.events._set_running_loop(self)
