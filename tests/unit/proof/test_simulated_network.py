@@ -78,7 +78,7 @@ class Rig:
 
     def connect(self) -> Any:
         endpoint = Endpoint("PLAINTEXT", host_of(OTHER), 9092, "PLAINTEXT")
-        return self.run(lambda: self.network.connector(ONE)(endpoint, "broker-0"))
+        return self.run(lambda: self.network.wires_of(ONE).connect(endpoint, "broker-0"))
 
     def link(self) -> WireLink:
         link = self.connect()

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.broker.neighbours import Wires
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.broker.upkeep.compaction_pacing import Stopwatch
 from penstock.cluster.store.interface import Store, StoreError
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import FileSlice
@@ -28,9 +28,12 @@ from penstock.proof.simulation.world import BROKER, World
 from penstock.protocol.errors import ErrorCode
 from penstock.server.assembling import Surroundings
 from penstock.server.broker_server import BrokerServer
+from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 _DATA = "/data"
+_PORT = 9092
+_NO_LIMITS = ConnectionLimits(1 << 30, 1 << 30, 1 << 30, 0)
 _RESTART_MS = 200.0
 # Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
 CONFIG = {
@@ -84,7 +87,20 @@ class Place:
     name: str = "broker"
     owner: int = BROKER  # of its events, in the world's order
     told_of_end: Callable[[bool], None] = lambda _is_power_cut: None  # that the process has ended
-    connect: Callable[[Endpoint, str], Any] | None = None  # to another machine's broker
+    wires: Wires | None = None  # to other machines
+    told_of_close: Callable[[], None] = lambda: None  # that the process closes its port
+
+
+class Port(TcpListener):
+    """Nothing is bound: requests come by `Machine.handle`, until the port is closed."""
+
+    def __init__(self, place: Place, metrics: BrokerMetrics, told_of_close: Callable[[], None]) -> None:
+        super().__init__("PLAINTEXT", _NO_LIMITS, metrics.sockets, place.clock)
+        self.port = _PORT
+        self._told_of_close = told_of_close
+
+    async def close(self) -> None:
+        self._told_of_close()
 
 
 def alone(world: World, mode: Mode) -> Place:
@@ -126,10 +142,13 @@ class Machine:
     async def _serve(self, store: Store) -> None:
         place = self._place
         chance = random.Random(self._chance.getrandbits(64))
-        surroundings = Surroundings(place.clock, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
+        surroundings = Surroundings(
+            place.clock, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0), wires=place.wires
+        )
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
+        listener = Port(place, metrics, self._close_port)
         try:
-            server = await BrokerServer.compose(place.config, store, surroundings, metrics)
+            server = await BrokerServer.compose(place.config, store, surroundings, metrics, [listener])
         except (LogDirectoryError, OSError, StoreError) as error:
             self.notebook.note(place.name, f"cannot start: {type(error).__name__}")
             self.world.after(_RESTART_MS, place.owner, self._start_again)
@@ -197,7 +216,6 @@ class Machine:
         if loop is None or server is None or self.server is None:
             return
         self.notebook.note(self._place.name, "stops")
-        self.server = None
         self._wants_to_run = False
 
         async def stop() -> None:
@@ -205,13 +223,15 @@ class Machine:
             self.notebook.note(self._place.name, "stopped")
             self.world.after(0, self._place.owner, lambda: self._finish_stop(loop, then))
 
-        def begin() -> None:
-            for task in list(loop.tasks):
-                if task.get_name().startswith("request"):  # a listener that closes cancels what its clients wait for
-                    task.cancel()
-            loop.create_task(stop(), name="stop")
+        loop.enter(lambda: _forget(loop.create_task(stop(), name="stop")))
 
-        loop.enter(begin)
+    def _close_port(self) -> None:
+        """What clients wait for is cancelled."""
+        self.server = None
+        for task in list(self.loop.tasks if self.loop is not None else ()):
+            if task.get_name().startswith("request"):
+                task.cancel()
+        self._place.told_of_close()
 
     def _finish_stop(self, loop: VirtualLoop, then: Callable[[], None]) -> None:
         if self.loop is not loop or self.is_gone():

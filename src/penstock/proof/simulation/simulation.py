@@ -7,6 +7,7 @@ import random
 from penstock.broker.topic_creation import create_topic
 from penstock.proof.simulation.checks import check_all, has_open_transactions
 from penstock.proof.simulation.client import Client, Setting
+from penstock.proof.simulation.cluster.simulation import simulate_cluster
 from penstock.proof.simulation.course import CLIENTS_LIMIT_MS, FAULTS, START_LIMIT_MS, Course, Verdict, listening
 from penstock.proof.simulation.machine import Machine, alone
 from penstock.proof.simulation.notebook import Notebook
@@ -23,6 +24,8 @@ _RESTART_MS = (1, 80, 900)
 
 
 def simulate(plan: Plan) -> Verdict:
+    if plan.brokers > 1:
+        return simulate_cluster(plan)
     world = World()
     notebook = Notebook(world, is_strict=plan.mode is not Mode.LOOSE)
     machine = Machine(world, alone(world, plan.mode), random.Random(plan.seed * 7 + 5), notebook)

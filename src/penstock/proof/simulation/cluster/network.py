@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from penstock.broker.neighbours import Wires
+from penstock.broker.peers.failure_detection import Probe
 from penstock.broker.session import Reply, Session
 from penstock.client.exchange import ConnectionClosedError, Exchange
 from penstock.core.listeners import Endpoint
@@ -28,6 +30,8 @@ from penstock.protocol.message import Message
 
 SILENCE_MS = 6_000
 _CONNECT_TIMEOUT_MS = 5_000
+_PROBE_TIMEOUT_MS = 1_000
+_TRY_AGAIN_S = 0.25  # as TCP does
 _SIZE_PREFIX = 4
 _DELAYS_MS = (0.05, 0.05, 0.1, 0.3, 1.0)
 _LONG_DELAYS_MS = (10.0, 80.0, 400.0)
@@ -68,26 +72,40 @@ class Network:
 
     # ---- for brokers
 
-    def connector(self, place: int) -> Callable[[Endpoint, str], Any]:
-        """How the broker of one machine connects to others: `connect(endpoint, client_id)`, which raises OSError."""
+    def wires_of(self, place: int) -> Wires:
+        """How the broker of one machine reaches the others."""
 
         async def connect(endpoint: Endpoint, client_id: str) -> WireLink:
-            target = place_of(endpoint.host)
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + _CONNECT_TIMEOUT_MS / 1000
-            await asyncio.sleep(2 * self.delay_ms() / 1000)
-            while not (self.reaches(place, target) and self.reaches(target, place)):
-                if loop.time() >= deadline:
-                    raise TimeoutError(f"no answer at {endpoint}")
-                await asyncio.sleep(0.25)  # TCP tries again
-            if not self.machines[target].is_serving:
-                raise ConnectionRefusedError(f"nobody listens at {endpoint}")
+            target = await self._reach(place, endpoint, _CONNECT_TIMEOUT_MS)
             self._wire_count += 1
             wire = Wire(self, self._wire_count, place, target, client_id)
             self._wires[wire.number] = wire
             return wire.link
 
-        return connect
+        async def probe(endpoint: Endpoint) -> Probe:
+            try:
+                await self._reach(place, endpoint, _PROBE_TIMEOUT_MS)
+            except ConnectionRefusedError:
+                return Probe.REFUSED
+            except TimeoutError:
+                return Probe.UNKNOWN
+            return Probe.ACCEPTED
+
+        return Wires(connect, probe)
+
+    async def _reach(self, place: int, endpoint: Endpoint, timeout_ms: float) -> int:
+        """The machine there, if it accepts a connection."""
+        target = place_of(endpoint.host)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        await asyncio.sleep(2 * self.delay_ms() / 1000)
+        while not (self.reaches(place, target) and self.reaches(target, place)):
+            if loop.time() >= deadline:
+                raise TimeoutError(f"no answer at {endpoint}")
+            await asyncio.sleep(_TRY_AGAIN_S)
+        if not self.machines[target].is_serving:
+            raise ConnectionRefusedError(f"nobody listens at {endpoint}")
+        return target
 
     # ---- what goes wrong
 
@@ -121,6 +139,11 @@ class Network:
             wire.end_side(place, is_silent=is_power_cut)
         if is_power_cut:
             self._expect_silence(touched)
+
+    def port_closed(self, place: int) -> None:
+        for wire in list(self._wires.values()):
+            if wire.target == place:
+                wire.end_side(place, is_silent=False)
 
     def power_is_back(self, place: int) -> None:
         self._off.discard(place)
