@@ -81,7 +81,7 @@ class Leading:
         self.maximal_isr = frozenset(state.isr)
         self.pending_isr: tuple[int, ...] | None = None  # asked of the controller, and not answered yet
         self.followers: dict[int, FollowerProgress] = {}
-        self.waiters: set[Waiter] = set()  # fetches of followers
+        self.waiters: dict[Waiter, None] = {}  # fetches of followers, in the order in which they came
         self.acknowledgements = Acknowledgements()
         self._meet(state)
         self.raise_high_watermark()

@@ -353,8 +353,8 @@ class Machine:
         return lambda: self._give_up(loop, tasks)
 
     def _give_up(self, loop: VirtualLoop, tasks: list[asyncio.Task[None]]) -> None:
-        if self.loop is loop and tasks:
-            loop.enter(lambda: _cancel(tasks))
+        if self.loop is loop:
+            loop.enter(lambda: _forget(loop.call_soon(_cancel, tasks)))  # after their first steps
 
 
 def _forget(_: object) -> None:

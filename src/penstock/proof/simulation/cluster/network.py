@@ -64,7 +64,7 @@ class Network:
         self.world = world
         self.machines: Sequence[Host] = ()
         self.slow_until_ms = 0.0
-        self._chance = chance
+        self.chance = chance
         self._cuts: dict[tuple[int, int], int] = {}  # by direction, how many causes it has
         self._off: set[int] = set()
         self._wires: dict[int, Wire] = {}
@@ -98,7 +98,7 @@ class Network:
         target = place_of(endpoint.host)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        await asyncio.sleep(2 * self.delay_ms() / 1000)
+        await asyncio.sleep(2 * self.delay_ms(self.chance) / 1000)
         while not (self.reaches(place, target) and self.reaches(target, place)):
             if loop.time() >= deadline:
                 raise TimeoutError(f"no answer at {endpoint}")
@@ -172,13 +172,10 @@ class Network:
 
     # ---- for wires
 
-    def delay_ms(self) -> float:
-        if self._chance.random() < _LONG_DELAY or self.world.time_ms < self.slow_until_ms:
-            return self._chance.choice(_LONG_DELAYS_MS)
-        return self._chance.choice(_DELAYS_MS)
-
-    def breaks(self) -> bool:
-        return self._chance.random() < _BREAK
+    def delay_ms(self, chance: random.Random) -> float:
+        """No two alike: the order in which messages were sent in one moment does not matter."""
+        is_slow = chance.random() < _LONG_DELAY or self.world.time_ms < self.slow_until_ms
+        return chance.choice(_LONG_DELAYS_MS if is_slow else _DELAYS_MS) * (1 + chance.random() / 10)
 
     def forget(self, wire: Wire) -> None:
         self._wires.pop(wire.number, None)
@@ -202,6 +199,7 @@ class Wire:
         self.silence = 0  # one more with each time that it was whole again
         self.link = WireLink(self, Exchange(client_id))
         self._network = network
+        self._chance = random.Random(network.chance.getrandbits(64))
         self._session = Session(f"{client_id}-{number}", f"10.0.1.{source}", LISTENER)
         self._there = _Way(source, target, deque())
         self._back = _Way(target, source, deque())
@@ -222,7 +220,7 @@ class Wire:
         """The source's process asks."""
         if self._network.machines[self.source].is_gone():
             return
-        if self._network.breaks():
+        if self._chance.random() < _BREAK:
             self.break_now()
             return
         self._carry(self._there, lambda: self._arrive(frame))
@@ -261,7 +259,7 @@ class Wire:
         except (OSError, ValueError):
             self._refuse()
             return
-        if data and self._network.breaks():
+        if data and self._chance.random() < _BREAK:
             self.break_now()
             return
         if data:
@@ -294,7 +292,7 @@ class Wire:
         """Both sides hear of a reset."""
         for place in (self.source, self.target):
             lose = functools.partial(self._lose, place)
-            self._network.world.after(self._network.delay_ms(), owner_of(place), lose)
+            self._network.world.after(self._network.delay_ms(self._chance), owner_of(place), lose)
 
     def give_up(self) -> None:
         """Nothing was acknowledged for too long: the source's kernel ends its side. The target's is half-open."""
@@ -325,7 +323,7 @@ class Wire:
         """In order, and not before the way is free."""
         world = self._network.world
         direction = way.source, way.target
-        when_ms = max(self._newest.get(direction, 0.0), world.time_ms + self._network.delay_ms())
+        when_ms = max(self._newest.get(direction, 0.0), world.time_ms + self._network.delay_ms(self._chance))
         self._newest[direction] = when_ms
         world.at(when_ms, owner_of(way.target), lambda: self._deliver(way, arrive))
 
