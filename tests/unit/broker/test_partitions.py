@@ -344,7 +344,7 @@ class TestFaultsOfOurs:
         async def scenario() -> None:
             host.apply(topic_image("orders", 120))
             for index in (1, 100):  # in the turn of the change, and after it
-                host.partition("orders", index).waiters.add(BrokenWaiter(1))
+                host.partition("orders", index).waiters[BrokenWaiter(1)] = None
             host.partitions.apply(host.image, EMPTY)
             await host.partitions.settle()
 
