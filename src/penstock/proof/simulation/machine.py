@@ -213,7 +213,7 @@ class Machine:
     def stop(self, then: Callable[[], None]) -> None:
         """A clean shutdown, which takes as long as it takes."""
         loop, server = self.loop, self._server
-        if loop is None or server is None or self.server is None:
+        if loop is None or server is None or self.server is None or server.is_stopping:
             return
         self.notebook.note(self._place.name, "stops")
         self._wants_to_run = False

@@ -29,6 +29,7 @@ class FaultKind(enum.Enum):
     FAILING_READS = "failing reads"
     SLOW_NETWORK = "slow network"
     # Among several machines.
+    POWER_CUT_OF_ALL = "power cut of all"  # whatever the others have: nothing is promised then
     PAUSE = "pause"
     SLOW_DISK = "slow disk"
     CUT = "cut"  # between two machines

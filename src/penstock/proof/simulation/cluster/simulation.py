@@ -11,9 +11,10 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.proof.simulation.checks import has_open_transactions
 from penstock.proof.simulation.client import Client, Setting
 from penstock.proof.simulation.cluster.checks import Watch, check_cluster, describe, is_whole
-from penstock.proof.simulation.cluster.faults import Faults, Surface
+from penstock.proof.simulation.cluster.faults import Faults
 from penstock.proof.simulation.cluster.founding import Founder, Prober
 from penstock.proof.simulation.cluster.network import Network, host_of
+from penstock.proof.simulation.cluster.stage import Stage, Surface
 from penstock.proof.simulation.cluster.store import SharedStoreLink
 from penstock.proof.simulation.course import CLIENTS_LIMIT_MS, FAULTS, START_LIMIT_MS, Course, Verdict, listening
 from penstock.proof.simulation.machine import CONFIG, Machine, Place
@@ -49,8 +50,9 @@ def simulate_cluster(plan: Plan) -> Verdict:
     surface = Surface(network, [], [])
     machines: list[Machine] = []
     setting = Setting(world, machines, notebook, patience=_PATIENCE)
-    faults = Faults(setting, surface, random.Random(plan.seed * 7 + 3))
-    setting.is_cut_off = faults.is_isolated
+    stage = Stage(setting, surface, random.Random(plan.seed * 7 + 3))
+    faults = Faults(stage)
+    setting.is_cut_off = stage.isolated.__contains__
     tree = MemoryTree()
     for place in range(plan.brokers):
         clock = MachineClock(world)
@@ -121,7 +123,7 @@ class _ClusterSimulation(Course):
     def _come_to_rest(self, clients: list[Client]) -> None:
         """No faults any more, clients finish what they do, and what nobody finishes times out."""
         self.setting.is_closing = True
-        self._faults.end_all()
+        self._faults.stage.heal_all()
         self._wait_until_whole("all is healed")
         # No time-out waits for a clock that was set back. Not earlier: markers and tombstones go with it.
         self.world.wall_offset_ms += _CLOCK_REPAIR_MS
