@@ -96,9 +96,15 @@ KINDS = (
     Kind(
         "simulation",
         "penstock.proof.simulation.run",
-        "drive a broker in virtual time through many seeded schedules",
+        "drive a broker, or several, in virtual time through many seeded schedules",
         1_000,
         "schedules",
-        (_PROCESSES, Option("--trace", "print the trace of every schedule", {"action": "store_true"})),
+        (
+            _PROCESSES,
+            Option(
+                "--brokers", "how many brokers a schedule has (default: 1)", {"type": int, "default": 1, "metavar": "N"}
+            ),
+            Option("--trace", "print the trace of every schedule", {"action": "store_true"}),
+        ),
     ),
 )

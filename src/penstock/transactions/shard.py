@@ -75,10 +75,11 @@ class TransactionShard:
         self, outcome: TransactionOutcome, transactional_id: str, transaction: Transaction, now_ms: int
     ) -> None:
         """The timer outlives a transaction that ends in time: it is harmless then, and cancelling it would be wrong
-        if the end cannot be written.
+        if the end cannot be written. A clock that was set back puts off the next look by one timeout at most: the clock
+        may have been set right again by then.
         """
         if transaction.timeout_ms != NO_TIMEOUT_MS:
-            delay_ms = max(0, transaction.remaining_ms(now_ms) + 1)
+            delay_ms = min(max(0, transaction.remaining_ms(now_ms) + 1), transaction.timeout_ms + 1)
             outcome.set_timer(TimerKind.TRANSACTION_TIMEOUT, transactional_id, delay_ms)
 
     # ----------------------------------------------------------------------------------------- replay

@@ -110,6 +110,23 @@ class TestFollowingTheImage:
         assert (asked["rename"], asked["sync"]) == (200, 1)
         assert [name for name in host.names() if not name.endswith("-delete")] == ["kept-0"]
 
+    @pytest.mark.parametrize(("replicas", "is_kept"), [((NODE,), True), ((NODE, NODE + 1), False)])
+    def test_a_log_of_an_unknown_topic_goes_at_the_start_when_other_replicas_have_the_records(
+        self, host: Host, replicas: tuple[int, ...], is_kept: bool
+    ) -> None:
+        """The topic was made anew while the broker was away, or its creation was never written."""
+        host.apply(topic_image("orders", topic_id=b"1" * 16))
+        anew = topic_image("orders", topic_id=b"2" * 16)
+        states = tuple(state._replace(replicas=replicas, isr=replicas) for state in anew.partitions)
+        host.partitions.remove_strays(image(anew._replace(partitions=states)))
+        assert bool(host.directories.logs) is is_kept
+
+    def test_exchanged_logs_stay_at_the_start_when_both_topics_are_known(self, host: Host) -> None:
+        host.apply(topic_image("orders", topic_id=b"1" * 16), topic_image("payments", topic_id=b"2" * 16))
+        exchanged = [topic_image("orders", topic_id=b"2" * 16), topic_image("payments", topic_id=b"1" * 16)]
+        host.partitions.remove_strays(image(*exchanged))
+        assert len(host.directories.logs) == 2
+
     def test_partitions_are_added_when_a_topic_grows(self, host: Host) -> None:
         host.apply(topic_image("orders", 1))
         first = host.partition("orders")
@@ -327,7 +344,7 @@ class TestFaultsOfOurs:
         async def scenario() -> None:
             host.apply(topic_image("orders", 120))
             for index in (1, 100):  # in the turn of the change, and after it
-                host.partition("orders", index).waiters.add(BrokenWaiter(1))
+                host.partition("orders", index).waiters[BrokenWaiter(1)] = None
             host.partitions.apply(host.image, EMPTY)
             await host.partitions.settle()
 

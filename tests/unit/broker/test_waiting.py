@@ -9,7 +9,7 @@ FOREVER_MS = 2**31 - 1
 
 class Place:
     def __init__(self) -> None:
-        self.waiters: set[Waiter] = set()
+        self.waiters: dict[Waiter, None] = {}
 
 
 def test_waiting_ends_when_enough_bytes_have_arrived_on_any_partition() -> None:
@@ -18,7 +18,7 @@ def test_waiting_ends_when_enough_bytes_have_arrived_on_any_partition() -> None:
         waiter = Waiter(100)
         waiting = waiter.wait(places, FOREVER_MS)
         for place in places:
-            assert place.waiters == {waiter}
+            assert place.waiters == {waiter: None}
         waiter.arrived(60)
         assert not waiting.done()
         waiter.arrived(40)

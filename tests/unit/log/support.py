@@ -58,6 +58,7 @@ class Disk:
             now_ms=now_ms,
             is_clean=is_clean,
             recovery_point=self.recovery_point,
+            may_have_holes=self.settings.is_compacted,
             log_start_offset=self.log_start_offset,
         )
 

@@ -54,7 +54,7 @@ def test_a_segment_begins_when_offsets_no_longer_fit_the_index(tmp_path: Path) -
     log.append_as_follower(from_leader(0, "a"), NOW)
     log.append_as_follower(from_leader(2**31 - 1, "fits"), NOW)
     log.append_as_follower(from_leader(2**31 + 5, "too far"), NOW)
-    assert disk.names(".log") == ["00000000000000000000.log", "00000000002147483653.log"]
+    assert disk.names(".log") == ["00000000000000000000.log", "00000000002147483648.log"]
     assert read_all(log) == [(0, "a"), (2**31 - 1, "fits"), (2**31 + 5, "too far")]
     assert read_all(disk.reopen(log)) == [(0, "a"), (2**31 - 1, "fits"), (2**31 + 5, "too far")]
 

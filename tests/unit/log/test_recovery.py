@@ -10,6 +10,7 @@ from penstock.core.types import ZERO_TOPIC_ID
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.partition_log import PartitionLog
+from penstock.protocol.batch import read_header
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, build_end_marker
 from penstock.testing.disks.failing import FaultyFiles
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, Disk, append, append_many, batch, read_all, sequenced
@@ -184,6 +185,29 @@ def test_later_segments_go_when_an_earlier_one_is_damaged(tmp_path: Path) -> Non
     assert all(int(name.split(".")[0]) <= log.log_end_offset for name in disk.names(".snapshot"))
     append(log, batch("next"))
     assert read_all(disk.crash(log))[-1] == (len(found), "next")
+
+
+@pytest.mark.parametrize("lost", ["all of its batches", "its last batches"])
+def test_log_ends_before_the_hole_when_a_sealed_segment_lost_whole_batches(tmp_path: Path, lost: str) -> None:
+    """A power failure, before the segment was synced. The segments after it are there."""
+    disk = Disk(tmp_path)
+    filled(disk, 60).close(clean=False)
+    second = sorted(disk.directory.glob("*.log"))[1]
+    data = second.read_bytes()
+    kept = 0 if lost == "all of its batches" else read_header(data).size
+    second.write_bytes(data[:kept])
+    log = disk.open(is_clean=False)
+    end = int(second.stem) + (read_header(data).next_offset - int(second.stem) if kept else 0)
+    assert log.log_end_offset == end
+    assert read_all(log) == expected(end)
+    assert disk.names(".log")[-1] == second.name
+
+
+def test_log_goes_on_behind_a_hole_when_it_is_compacted(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, settings=replace(SMALL, cleanup_policy=frozenset({"compact"})))
+    filled(disk, 60).close(clean=False)
+    sorted(disk.directory.glob("*.log"))[1].write_bytes(b"")
+    assert disk.open(is_clean=False).log_end_offset == 60
 
 
 def test_only_segments_past_the_recovery_point_are_checked_when_opened(tmp_path: Path) -> None:

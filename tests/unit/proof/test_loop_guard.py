@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.proof.simulation.loop_guard import LoopGuard
-from penstock.proof.simulation.machine import Machine
+from penstock.proof.simulation.machine import Machine, alone
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Mode
 from penstock.proof.simulation.world import World
@@ -25,7 +25,7 @@ class Rig:
     def __init__(self) -> None:
         self.world = World()
         self.notebook = Notebook(self.world, is_strict=True)
-        self.machine = Machine(self.world, Mode.KILLED, random.Random(1), self.notebook)
+        self.machine = Machine(self.world, alone(self.world, Mode.KILLED), random.Random(1), self.notebook)
         self.machine.files.make_directory(DIRECTORY)
         self.machine.files.write_file(PATH, b"dead")
         self.machine.start()

@@ -293,6 +293,16 @@ def test_later_transaction_keeps_its_own_deadline_when_the_timer_of_an_earlier_o
     assert early in runtime.timers
 
 
+def test_the_timer_looks_again_after_one_timeout_when_the_clock_was_set_back() -> None:
+    runtime = Runtime()
+    runtime.ongoing()
+    key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, 0, ID)
+    runtime.timers.clear()
+    runtime.now_ms -= 3_600_000
+    runtime.run(runtime.transactions.shards.on_timer(key, runtime.now_ms))
+    assert runtime.timers[key] == runtime.now_ms + TIMEOUT_MS + 1
+
+
 def test_abort_is_tried_again_when_the_timeout_cannot_be_written() -> None:
     runtime = Runtime()
     runtime.ongoing()

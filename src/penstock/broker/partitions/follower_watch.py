@@ -33,7 +33,7 @@ class FollowerWatch:
         self.node_id = node_id
         self.ready: dict[WatchedKey, None] = {}
         self.last_fetch_ms = 0
-        self.waiters: set[Waiter] = set()  # the fetch that waits, if one does
+        self.waiters: dict[Waiter, None] = {}  # the fetch that waits, if one does
         self._leadings: dict[WatchedKey, Leader] = {}
         self._keys: dict[Leader, WatchedKey] = {}
 

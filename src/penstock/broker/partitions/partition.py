@@ -55,7 +55,7 @@ class Partition:
         self.metrics = metrics
         self.is_leader = False
         self.leading: Leading | None = None  # of a leader with followers
-        self.waiters: set[Waiter] = set()  # fetches of consumers
+        self.waiters: dict[Waiter, None] = {}  # fetches of consumers, in the order in which they came
         self._context = context
         self.produce_answers: dict[int, AnswerTemplate] = {}  # by version; made at the first use
         self._take_role()

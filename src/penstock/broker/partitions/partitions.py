@@ -21,7 +21,7 @@ from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, To
 from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicCounters
-from penstock.core.types import TopicId, TopicPartition
+from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.partition_directories import NewPartition
 from penstock.protocol.errors import ErrorCode
@@ -112,8 +112,10 @@ class Partitions:
         """Deletes the logs of topics that were deleted, where a crash came before the removal of the files.
 
         A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are.
+        Where other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made
+        anew while this broker was away, or was never made, because the controller died over it.
         """
-        strays = [each for each in self._directories.logs if image.partition(*each) is None]
+        strays = [each for each, log in self._directories.logs.items() if _is_stray(each, log.topic_id, image)]
         for topic, count in Counter(each.topic for each in strays).items():
             logger.warning(
                 "deleting the logs of %s (partitions: %d): the topic does not have them any more", topic, count
@@ -342,3 +344,11 @@ def _partition_count(image: MetadataImage, topic: TopicImage) -> int:
     """How many partitions the same topic has in another image."""
     known = image.topics.get(topic.name)
     return len(known.partitions) if known is not None and known.topic_id == topic.topic_id else 0
+
+
+def _is_stray(topic_partition: TopicPartition, topic_id: TopicId, image: MetadataImage) -> bool:
+    state = image.partition(*topic_partition)
+    if state is None:
+        return True
+    is_known = topic_id == ZERO_TOPIC_ID or topic_id in image.topics_by_id
+    return not is_known and len(state.replicas) > 1

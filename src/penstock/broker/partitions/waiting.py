@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Watched(Protocol):
-    waiters: set[Waiter]
+    waiters: dict[Waiter, None]
 
 
 class Waiter:
@@ -30,11 +30,11 @@ class Waiter:
         waits afterwards. `leave` ends it, unless `wait` follows.
         """
         self._watched.append(partition)
-        partition.waiters.add(self)
+        partition.waiters[self] = None
 
     def leave(self) -> None:
         for partition in self._watched:
-            partition.waiters.discard(self)
+            partition.waiters.pop(self, None)
 
     def arrived(self, size: int) -> None:
         self._needed -= size

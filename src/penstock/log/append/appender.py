@@ -15,6 +15,7 @@ from penstock.log.append.validation import BatchRules, check_batch, convert_batc
 from penstock.log.state.contents import LogContents
 from penstock.log.state.origin import Origin
 from penstock.log.state.replay import read_marker
+from penstock.log.storage.indexes import MAX_RELATIVE_OFFSET
 from penstock.log.storage.scan import CorruptLogError
 from penstock.log.storage.segment import Segment
 from penstock.protocol.batch import (
@@ -117,7 +118,11 @@ class Appender:
                     contents.epoch_file.assign(header.leader_epoch, header.base_offset)
             segment = contents.segments.active
             if should_roll(segment, contents.settings, batches.size, last.last_offset, batches.max_timestamp, now_ms):
-                segment = contents.roll(first.base_offset, now_ms)
+                # Not at the first offset that comes, before which compaction may have left a hole: recovery takes a
+                # segment that does not reach to the next one for one that lost records. Only the index's 32 bits count
+                # for more.
+                fits = last.last_offset - contents.log_end_offset <= MAX_RELATIVE_OFFSET
+                segment = contents.roll(contents.log_end_offset if fits else first.base_offset, now_ms)
             start = segment.append((memoryview(records)[: batches.size],), batches.size)
         self._note_follower_batches(segment, start, records, batches)
         must_flush = contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages

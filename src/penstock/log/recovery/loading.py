@@ -1,10 +1,13 @@
 """Reading a partition's directory back: at once after a clean shutdown, with recovery after any other end.
 
 Clean: sizes are taken from the file system, offsets from the last headers; nothing else is read. Unclean: every segment
-from the recovery point on is checked batch by batch; at the first bad batch the log ends and later segments go. In both
-cases files that rebuild themselves (indexes, snapshots, epochs) may be missing or damaged: that is a line in the log,
-not an error. The recovery point is never moved up here, since only fsync does that, except after a clean shutdown,
-which synced everything.
+from the recovery point on is checked batch by batch; at the first bad batch the log ends and later segments go. So they
+do where whole batches are missing at the end of a segment, as a power failure can leave it: behind a hole, a replica
+would look as if it had caught up. Only compaction makes holes that are none.
+
+In both cases files that rebuild themselves (indexes, snapshots, epochs) may be missing or damaged: that is a line in
+the log, not an error. The recovery point is never moved up here, since only fsync does that, except after a clean
+shutdown, which synced everything.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class LoadRequest(NamedTuple):
     recovery_point: int
     log_start_offset: int
     high_watermark: int = 0
+    may_have_holes: bool = False  # the log is or was compacted
 
 
 def load_log(request: LoadRequest) -> LogContents:
@@ -233,9 +237,10 @@ def _recover(
         if not is_last and end_offset > segments[index + 1].base_offset:
             # Whole batches, twice or under the wrong name: which of the files is the right one, only a person can say.
             raise CorruptLogError(segment.log_file.path, 0, f"it reaches past {segments[index + 1].base_offset}")
-        if cut and not is_last:
+        has_hole = not is_last and max(end_offset, segment.base_offset) < segments[index + 1].base_offset
+        if not is_last and (cut or (has_hole and not request.may_have_holes)):
             logger.warning(
-                "%s was damaged in segment %d: the %d segments after it are dropped",
+                "%s lost records of segment %d: the %d segments after it are dropped",
                 request.topic_partition,
                 segment.base_offset,
                 len(segments) - index - 1,

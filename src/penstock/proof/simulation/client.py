@@ -2,24 +2,29 @@
 
 A script is a generator: it yields a pause in milliseconds or a `Call`, and gets the answer, or None when none came. A
 call whose answer did not come may have been carried out, may still be under way, or may never have arrived.
+
+The same scripts run against one broker and against several. With several, a call goes to the leader or coordinator that
+the client has heard of, and a call that is for nobody in particular goes to any broker.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 from penstock.broker.session import Reply, Session
 from penstock.proof.simulation.machine import Machine, joined
-from penstock.proof.simulation.notebook import Notebook
+from penstock.proof.simulation.notebook import Notebook, Partition
+from penstock.proof.simulation.routes import Routes
 from penstock.proof.simulation.world import World
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 _SIZE_PREFIX = 4
 _DELAYS_MS = (0.05, 0.05, 0.1, 0.3, 1.0, 3.0)
@@ -28,6 +33,7 @@ _LONG_DELAY = 0.03
 _LOSS = 0.02
 _RECONNECT_MS = 20.0
 _MOST_QUESTIONS = 100
+_METADATA_VERSION = 12
 DEFAULT_TIMEOUT_MS = 900.0
 # What a coordinator is asked for.
 FOR_GROUP, FOR_TRANSACTION = 0, 1
@@ -47,11 +53,16 @@ TRANSIENT = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.BROKER_NOT_AVAILABLE,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
     }
 )
 
 # With these errors the request may have been written all the same; coordinators answer a failed fsync with the second
-# two.
+# two. A leader that is none any more has perhaps written what the next leader keeps.
 UNCERTAIN = frozenset(
     {
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -59,6 +70,8 @@ UNCERTAIN = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
 
@@ -69,6 +82,7 @@ class Call(NamedTuple):
     request: Message
     version: int
     timeout_ms: float = DEFAULT_TIMEOUT_MS
+    node: int | None = None  # the broker to ask; None: any
 
 
 Script = Generator["Call | float", Any, None]
@@ -77,13 +91,15 @@ Asking = Generator["Call | float", Any, Any]
 
 @dataclass(slots=True)
 class Setting:
-    """The world, the machine and the notebook that all clients share."""
+    """The world, the machines and the notebook that all clients share. A broker's id is its machine's place."""
 
     world: World
-    machine: Machine
+    machines: Sequence[Machine]
     notebook: Notebook
     is_closing: bool = False
     slow_until_ms: float = 0.0
+    patience: int = 1  # how many times longer than with one broker clients go on trying
+    is_cut_off: Callable[[int], bool] = lambda _node: False  # a machine that clients do not reach
 
 
 class Client:
@@ -97,7 +113,8 @@ class Client:
         self.lost_answers = 0
         self._script: Script | None = None
         self._turn = 0
-        self._session = self._connect()
+        self._routes = Routes()
+        self._sessions: dict[int, Session] = {}
         self._hang_up: Callable[[], None] | None = None
 
     # ---- for scripts
@@ -127,8 +144,45 @@ class Client:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             response = yield from ask(Call(request, 4), FindCoordinatorResponse)
             if response is not None and not response.coordinators[0].error_code:
+                self._routes.coordinators[kind, key] = response.coordinators[0].node_id
                 return
             yield _RECONNECT_MS
+
+    def coordinator(self, key: str, kind: int) -> Generator[Call | float, Any, int | None]:
+        """Whom to ask about a group or a transactional id. None where nobody is known: any broker says so."""
+        if self.is_alone:
+            return None
+        if (kind, key) not in self._routes.coordinators:
+            yield from self.find_coordinator(key, kind)
+        return self._routes.coordinators.get((kind, key))
+
+    def leader(self, partition: Partition) -> Generator[Call | float, Any, int | None]:
+        if self.is_alone:
+            return None
+        yield from self.find_leaders([partition])
+        return self._routes.leaders.get(partition)
+
+    def find_leaders(self, partitions: Sequence[Partition]) -> Asking:
+        """Asks once for all where one is unknown; afterwards, too, some may be."""
+        if any(partition not in self._routes.leaders for partition in partitions):
+            names = sorted({topic for topic, _ in partitions})
+            request = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+            )
+            response = yield from ask(Call(request, _METADATA_VERSION), MetadataResponse)
+            if response is not None:
+                self._routes.learn(response)
+
+    def known_leader(self, partition: Partition) -> int | None:
+        return self._routes.leaders.get(partition)
+
+    def known_epoch(self, partition: Partition) -> int:
+        return self._routes.epoch(partition)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one broker only."""
+        return len(self.setting.machines) == 1
 
     # ---- driving the script
 
@@ -153,21 +207,30 @@ class Client:
         turn, world = self._turn, self.setting.world
         self.notebook.requests += 1
         frame = _encode(call, self.name)
+        node = call.node
+        if node is None:
+            node = 0 if self.is_alone else self.chance.randrange(len(self.setting.machines))
         world.after(call.timeout_ms, self.number, lambda: self._give_up(turn, "no answer"))
         if self.chance.random() < _LOSS:
             return  # the connection broke before the request was out
-        world.after(self._delay_ms(), self.number, lambda: self._deliver(turn, call, frame))
+        world.after(self._delay_ms(), self.number, lambda: self._deliver(turn, call, node, frame))
 
-    def _deliver(self, turn: int, call: Call, frame: bytes) -> None:
+    def _deliver(self, turn: int, call: Call, node: int, frame: bytes) -> None:
         """The request arrives; perhaps long after its sender gave up on it."""
-        hang_up = self.setting.machine.handle(self._session, frame, lambda reply: self._answer(turn, call, reply))
+        if self.setting.is_cut_off(node):
+            return
+        session = self._sessions.get(node)
+        if session is None:
+            session = self._sessions[node] = Session(self.name, "10.0.0.1", "PLAINTEXT")
+        machine = self.setting.machines[node]
+        hang_up = machine.handle(session, frame, lambda reply: self._answer(turn, call, node, reply))
         if hang_up is None:
             self.setting.world.after(_RECONNECT_MS, self.number, lambda: self._give_up(turn, "refused"))
         elif turn == self._turn:
             self._hang_up = hang_up
 
-    def _answer(self, turn: int, call: Call, reply: Reply) -> None:
-        if self.chance.random() < _LOSS:
+    def _answer(self, turn: int, call: Call, node: int, reply: Reply) -> None:
+        if self.chance.random() < _LOSS or self.setting.is_cut_off(node):
             return
         # The socket takes a file's part of an answer now or later.
         data = None if self.chance.random() < 0.5 else _read(reply)
@@ -181,6 +244,8 @@ class Client:
                 return
             response = _decode(call, received)
             self._hang_up = None
+            if not self.is_alone:
+                self._routes.heed(response)
             self._resume(response)
 
         self.setting.world.after(self._delay_ms(), self.number, arrive)
@@ -194,16 +259,14 @@ class Client:
         if hang_up is not None:
             # The broker notices that the client is gone when it does.
             self.setting.world.after(self._delay_ms(), self.number, hang_up)
-        self._session = self._connect()
+        self._sessions.clear()
+        self._routes.forget()
         self._resume(None)
 
     def _delay_ms(self) -> float:
         if self.chance.random() < _LONG_DELAY or self.setting.world.time_ms < self.setting.slow_until_ms:
             return self.chance.choice(_LONG_DELAYS_MS)
         return self.chance.choice(_DELAYS_MS)
-
-    def _connect(self) -> Session:
-        return Session(self.name, "10.0.0.1", "PLAINTEXT")
 
 
 def ask(call: Call, expected: type[Answer]) -> Generator[Call | float, Any, Answer | None]:
@@ -212,7 +275,7 @@ def ask(call: Call, expected: type[Answer]) -> Generator[Call | float, Any, Answ
 
 
 def _encode(call: Call, client_id: str) -> bytes:
-    request, version, _ = call
+    request, version = call.request, call.version
     head = encode_request_header(request.API_KEY, version, 0, client_id, version >= request.FLEXIBLE_FROM)
     return head + encode(request, version)
 

@@ -18,9 +18,23 @@ BLOCKING = frozenset({"unlink", "remove_tree", "truncate", "sync", "list", "make
 # The function that asked, and why it may. A failed write leaves a torn batch: cutting off that one batch is short work,
 # and the partition goes offline with it.
 ALLOWED = frozenset({("truncate", "append", "segment.py")})
-# The same for all that a function calls. The append that finds a segment full goes into the next one, whose files it
-# makes: four small files for each gigabyte.
-ALLOWED_BELOW = frozenset({("create", "roll", "contents.py"), ("write_file", "roll", "contents.py")})
+# The same for all that a function calls.
+_ROLL = ("create", "write_file")
+_TRUNCATION = ("truncate", "unlink", "write_file", "create", "rename", "sync")
+_REPLACEMENT = ("rename", "sync", "make_directory", "write_file", "create")
+ALLOWED_BELOW = frozenset(
+    {
+        # The append that finds a segment full goes into the next one, whose files it makes: four small files for each
+        # gigabyte.
+        *((name, "roll", "contents.py") for name in _ROLL),
+        # A follower cuts off what its leader does not have. That comes after an election, and mostly is one batch. Not
+        # good, because an election may concern thousands of partitions at once.
+        *((name, "truncate_to", "partition_log.py") for name in _TRUNCATION),
+        # One image deletes a topic and makes it anew, for a broker that was behind: the directory of the new one cannot
+        # be made before that of the old one is renamed.
+        *((name, "create", "log_directories.py") for name in _REPLACEMENT),
+    }
+)
 _SHOWN_FRAMES = 8
 _OWN_FRAMES = ("/loop_guard.py", "/simulation/machine.py", "/disks/memory.py", "/storage/files.py")
 

@@ -1,19 +1,20 @@
-"""The machine: a disk, a metadata store, and one broker after the other."""
+"""A machine: a disk, a way to the metadata store, and one broker after the other."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
+from penstock.broker.neighbours import Wires
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.broker.upkeep.compaction_pacing import Stopwatch
-from penstock.cluster.store.interface import Operation, Result
-from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.store.interface import Store, StoreError
+from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
@@ -21,18 +22,21 @@ from penstock.log.storage.files import FileSlice
 from penstock.proof.simulation.loop_guard import LoopGuard
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import FaultKind, Mode
+from penstock.proof.simulation.store_link import OwnStore, ProcessGone, StoreLink
 from penstock.proof.simulation.virtual_loop import VirtualLoop
 from penstock.proof.simulation.world import BROKER, World
 from penstock.protocol.errors import ErrorCode
 from penstock.server.assembling import Surroundings
 from penstock.server.broker_server import BrokerServer
+from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 _DATA = "/data"
+_PORT = 9092
+_NO_LIMITS = ConnectionLimits(1 << 30, 1 << 30, 1 << 30, 0)
 _RESTART_MS = 200.0
-_STORE_MS = (0.0, 0.0, 0.3, 4.0)
 # Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
-_CONFIG = {
+CONFIG = {
     "log.dirs": _DATA,
     "num.recovery.threads.per.data.dir": "1",  # a shutdown in threads would not be the same twice
     "listeners": "PLAINTEXT://broker:9092",
@@ -58,9 +62,9 @@ _CONFIG = {
 }
 _FLUSHED = {"log.flush.interval.messages": "1"}
 _CONFIGS = {
-    Mode.KILLED: BrokerConfig.parse(_CONFIG),
-    Mode.FLUSHED: BrokerConfig.parse(_CONFIG | _FLUSHED),
-    Mode.LOOSE: BrokerConfig.parse(_CONFIG),
+    Mode.KILLED: BrokerConfig.parse(CONFIG),
+    Mode.FLUSHED: BrokerConfig.parse(CONFIG | _FLUSHED),
+    Mode.LOOSE: BrokerConfig.parse(CONFIG),
 }
 _FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
     FaultKind.FULL_DISK: (errno.ENOSPC, ("write", "write_file", "create", "make_directory")),
@@ -73,49 +77,47 @@ _FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
 _CHANGES = ("write", "write_file", "create", "make_directory", "rename", "unlink", "truncate", "sync", "remove_tree")
 
 
-class ProcessGone(BaseException):
-    """The process ended in the middle of a file operation. No exception that anybody may handle: nothing runs on."""
+@dataclass(frozen=True)
+class Place:
+    """What a machine finds where it stands."""
+
+    config: BrokerConfig
+    clock: Clock
+    store: StoreLink
+    name: str = "broker"
+    owner: int = BROKER  # of its events, in the world's order
+    told_of_end: Callable[[bool], None] = lambda _is_power_cut: None  # that the process has ended
+    wires: Wires | None = None  # to other machines
+    told_of_close: Callable[[], None] = lambda: None  # that the process closes its port
 
 
-class SlowStore(MemoryStore):
-    """Takes its time before and after a change, so that a crash may come between it and everything else."""
+class Port(TcpListener):
+    """Nothing is bound: requests come by `Machine.handle`, until the port is closed."""
 
-    def __init__(self, tree: MemoryTree, chance: random.Random, is_gone: Callable[[], bool]) -> None:
-        super().__init__(tree)
-        self._chance = chance
-        self._is_gone = is_gone
+    def __init__(self, place: Place, metrics: BrokerMetrics, told_of_close: Callable[[], None]) -> None:
+        super().__init__("PLAINTEXT", _NO_LIMITS, metrics.sockets, place.clock)
+        self.port = _PORT
+        self._told_of_close = told_of_close
 
-    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
-        await self._pause()
-        if self._is_gone():
-            raise ProcessGone
-        results = await super().transaction(operations)
-        await self._pause()
-        return results
+    async def close(self) -> None:
+        self._told_of_close()
 
-    async def _pause(self) -> None:
-        delay_ms = self._chance.choice(_STORE_MS)
-        if delay_ms:
-            await asyncio.sleep(delay_ms / 1000)
 
-    def abandon(self) -> None:
-        """The process is gone, and so is its session."""
-        self._tree.end_session(self.session_id)
+def alone(world: World, mode: Mode) -> Place:
+    return Place(_CONFIGS[mode], world, OwnStore())
 
 
 class Machine:
-    def __init__(self, world: World, mode: Mode, chance: random.Random, notebook: Notebook) -> None:
+    def __init__(self, world: World, place: Place, chance: random.Random, notebook: Notebook) -> None:
         self.world = world
         self.notebook = notebook
-        self.files = MemoryFiles(world.now_ms)
+        self.files = MemoryFiles(place.clock.now_ms)
         self.files.make_directories(_DATA)
         self.files.sync_directory("/")
         self.server: BrokerServer | None = None  # while it serves
-        self._config = _CONFIGS[mode]
+        self._place = place
         self._chance = chance
-        self._tree = MemoryTree()
-        self._loop: VirtualLoop | None = None
-        self._store: SlowStore | None = None
+        self.loop: VirtualLoop | None = None  # while a process lives
         self._server: BrokerServer | None = None
         self._faulty_until: dict[FaultKind, float] = {}
         self._wants_to_run = False
@@ -129,31 +131,31 @@ class Machine:
 
     def start(self) -> None:
         self._wants_to_run = True
-        if self._loop is not None:
+        if self.loop is not None:
             return
-        self._set_check()
+        self.files.check = self._check
         chance = random.Random(self._chance.getrandbits(64))
-        loop = self._loop = VirtualLoop(self.world, chance)  # type: ignore[abstract]
-        self._store = SlowStore(self._tree, random.Random(self._chance.getrandbits(64)), self.is_gone)
-        loop.enter(lambda: self._begin(loop))
+        loop = self.loop = VirtualLoop(self.world, chance, self._place.owner)  # type: ignore[abstract]
+        store = self._place.store.open(random.Random(self._chance.getrandbits(64)), self.is_gone)
+        loop.enter(lambda: _forget(loop.create_task(self._serve(store), name="serve")))
 
-    def _begin(self, loop: VirtualLoop) -> None:
-        loop.create_task(self._serve(loop), name="serve")
-
-    async def _serve(self, loop: VirtualLoop) -> None:
-        assert self._store is not None
+    async def _serve(self, store: Store) -> None:
+        place = self._place
         chance = random.Random(self._chance.getrandbits(64))
-        surroundings = Surroundings(self.world, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0))
+        surroundings = Surroundings(
+            place.clock, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0), wires=place.wires
+        )
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
+        listener = Port(place, metrics, self._close_port)
         try:
-            server = await BrokerServer.compose(self._config, self._store, surroundings, metrics)
-        except (LogDirectoryError, OSError) as error:
-            self.notebook.note("broker", f"cannot start: {type(error).__name__}")
-            self.world.after(_RESTART_MS, BROKER, self._start_again)
+            server = await BrokerServer.compose(place.config, store, surroundings, metrics, [listener])
+        except (LogDirectoryError, OSError, StoreError) as error:
+            self.notebook.note(place.name, f"cannot start: {type(error).__name__}")
+            self.world.after(_RESTART_MS, place.owner, self._start_again)
             return
         server.housekeeping.start()
         self.server = self._server = server
-        self.notebook.note("broker", "serves")
+        self.notebook.note(place.name, "serves")
 
     def _start_again(self) -> None:
         if self.server is None and self._wants_to_run:
@@ -167,17 +169,17 @@ class Machine:
         self._operations_left, self._then = operations, then
         self._end = self._find_after_power_cut if is_power_cut else self._find_after_kill
         if operations:
-            self._set_check()
+            self.files.check = self._check
         else:
             self._remains = self._end()
             self._finish_crash()
 
     def _find_after_kill(self) -> MemoryFiles:
-        self.notebook.note("broker", "killed")
+        self.notebook.note(self._place.name, "killed")
         return self.files.after_kill()
 
     def _find_after_power_cut(self) -> MemoryFiles:
-        self.notebook.note("broker", "power cut")
+        self.notebook.note(self._place.name, "power cut")
         return self.files.after_power_cut(self._chance)
 
     def is_gone(self) -> bool:
@@ -189,47 +191,50 @@ class Machine:
         assert then is not None
         self.notebook.crashes += 1
         self._wants_to_run = False
+        is_power_cut = self._end == self._find_after_power_cut
         self._end_life()
         self.files = remains
         self._remains = self._end = self._then = None
+        self._place.told_of_end(is_power_cut)
         then()
 
     def _end_life(self) -> None:
-        self._count_cleanings()
+        if self._server is not None:
+            self.notebook.cleanings += self._server.broker.metrics.cleaner.cleanings
         self.server = self._server = None
-        loop, self._loop = self._loop, None
+        loop, self.loop = self.loop, None
         if loop is not None:
             if self._remains is None:
                 self._collect_failures(loop)
             self.files.check = None
             loop.die()
-            if self._store is not None:
-                self._store.abandon()
+            self._place.store.abandon()
 
     def stop(self, then: Callable[[], None]) -> None:
         """A clean shutdown, which takes as long as it takes."""
-        loop, server = self._loop, self._server
-        if loop is None or server is None or self.server is None:
+        loop, server = self.loop, self._server
+        if loop is None or server is None or self.server is None or server.is_stopping:
             return
-        self.notebook.note("broker", "stops")
-        self.server = None
+        self.notebook.note(self._place.name, "stops")
         self._wants_to_run = False
 
         async def stop() -> None:
             await server.stop()
-            self.notebook.note("broker", "stopped")
-            self.world.after(0, BROKER, lambda: self._finish_stop(loop, then))
+            self.notebook.note(self._place.name, "stopped")
+            self.world.after(0, self._place.owner, lambda: self._finish_stop(loop, then))
 
-        def begin() -> None:
-            for task in list(loop.tasks):
-                if task.get_name().startswith("request"):  # a listener that closes cancels what its clients wait for
-                    task.cancel()
-            loop.create_task(stop(), name="stop")
+        loop.enter(lambda: _forget(loop.create_task(stop(), name="stop")))
 
-        loop.enter(begin)
+    def _close_port(self) -> None:
+        """What clients wait for is cancelled."""
+        self.server = None
+        for task in list(self.loop.tasks if self.loop is not None else ()):
+            if task.get_name().startswith("request"):
+                task.cancel()
+        self._place.told_of_close()
 
     def _finish_stop(self, loop: VirtualLoop, then: Callable[[], None]) -> None:
-        if self._loop is not loop or self.is_gone():
+        if self.loop is not loop or self.is_gone():
             return  # killed while it stopped
         if loop.tasks:
             left = sorted(task.get_name() for task in loop.tasks)
@@ -238,6 +243,7 @@ class Machine:
         files = self.files.after_kill()
         self._end_life()
         self.files = files
+        self._place.told_of_end(False)
         then()
 
     def _collect_failures(self, loop: VirtualLoop) -> None:
@@ -245,13 +251,27 @@ class Machine:
             self.notebook.fail(f"in the event loop: {failure}")
         loop.failures.clear()
 
-    def _count_cleanings(self) -> None:
-        if self._server is not None:
-            self.notebook.cleanings += self._server.broker.metrics.cleaner.cleanings
+    def enter(self, action: Callable[[], None]) -> None:
+        """Does something in the broker's loop, if its process lives."""
+        if self.loop is not None:
+            self.loop.enter(action)
+
+    @property
+    def is_serving(self) -> bool:
+        return self.server is not None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the process is to end in the middle of a file operation to come."""
+        return self._end is not None
+
+    @property
+    def has_work(self) -> bool:
+        return self.loop is not None and (self.loop.has_work or self._remains is not None)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts a coroutine of the simulation in the broker's loop."""
-        loop = self._loop
+        loop = self.loop
         assert loop is not None
         loop.enter(lambda: _forget(loop.create_task(work)))
 
@@ -259,19 +279,16 @@ class Machine:
 
     def break_disk(self, kind: FaultKind, length_ms: float) -> None:
         self._faulty_until[kind] = self.world.time_ms + length_ms
-        self._set_check()
+        self.files.check = self._check
 
     def heal(self) -> None:
         self._faulty_until.clear()
         if self._remains is None:
             self._end = None
-        self._set_check()
-
-    def _set_check(self) -> None:
         self.files.check = self._check
 
     def _check(self, name: str, path: str) -> None:
-        if self.server is not None and self._loop is not None and not self._loop.is_in_thread:
+        if self.server is not None and self.loop is not None and not self.loop.is_in_thread:
             self.loop_guard.look(name, path)
         if self._end is not None and name in _CHANGES:
             self._operations_left -= 1
@@ -288,28 +305,42 @@ class Machine:
     # ---- requests
 
     def rest(self) -> None:
-        if self._loop is not None:
-            self._loop.rest()
+        if self.loop is not None:
+            self.loop.rest()
             if self._remains is not None:
                 self._finish_crash()
 
-    def handle(self, session: Session, frame: bytes, answer: Callable[[Reply], None]) -> Callable[[], None] | None:
-        """Returns what ends the wait, as the end of a connection does; None when nobody listens."""
-        loop, server = self._loop, self.server
+    def handle(
+        self,
+        session: Session,
+        frame: bytes,
+        answer: Callable[[Reply], None],
+        refuse: Callable[[], None] = lambda: None,
+    ) -> Callable[[], None] | None:
+        """Returns what ends the wait, as the end of a connection does; None when nobody listens. `refuse` is for a
+        request that is not answered: the broker ends the connection.
+        """
+        loop, server = self.loop, self.server
         if loop is None or server is None:
             return None
         tasks: list[asyncio.Task[None]] = []
 
         async def wait(reply: Awaitable[Reply]) -> None:
-            with contextlib.suppress(UnanswerableError):
+            try:
                 done = await reply
-                if self._loop is loop and self._remains is None:
-                    answer(done)
+            except UnanswerableError:
+                refuse()
+                return
+            if self.loop is loop and self._remains is None:
+                answer(done)
 
         def begin() -> None:
             try:
                 reply = server.dispatcher.handle(session, frame)
-            except (UnanswerableError, ProcessGone):
+            except UnanswerableError:
+                refuse()
+                return
+            except ProcessGone:
                 return
             if self._remains is not None:
                 return
@@ -322,8 +353,8 @@ class Machine:
         return lambda: self._give_up(loop, tasks)
 
     def _give_up(self, loop: VirtualLoop, tasks: list[asyncio.Task[None]]) -> None:
-        if self._loop is loop and tasks:
-            loop.enter(lambda: _cancel(tasks))
+        if self.loop is loop:
+            loop.enter(lambda: _forget(loop.call_soon(_cancel, tasks)))  # after their first steps
 
 
 def _forget(_: object) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator
 from typing import Any
 
-from penstock.proof.simulation.client import FOR_GROUP, TRANSIENT, UNCERTAIN, Call, Client, Script, Setting, ask
+from penstock.proof.simulation.client import FOR_GROUP, TRANSIENT, UNCERTAIN, Answer, Call, Client, Script, Setting, ask
 from penstock.proof.simulation.notebook import Partition
 from penstock.proof.simulation.topics import RECORDS, RECORDS_PARTITIONS
 from penstock.protocol.errors import ErrorCode
@@ -51,6 +51,10 @@ class GroupClient(Client):
         super().__init__(number, kind, setting, seed)
         self._next_offset = number * 1_000_000
 
+    def ask_coordinator(self, call: Call, expected: type[Answer]) -> Generator[Call | float, Any, Answer | None]:
+        node = yield from self.coordinator(self.group, FOR_GROUP)
+        return (yield from ask(call._replace(node=node), expected))
+
     def commit(self, topic_partition: Partition) -> Steps:
         """A new offset each time, so that it is known which commit is found again."""
         self._next_offset += 1
@@ -63,7 +67,7 @@ class GroupClient(Client):
             member_id=self.member_id,
             topics=[OffsetCommitRequestTopic(name=topic_partition[0], partitions=[partition])],
         )
-        response = yield from ask(Call(request, self.commit_version), OffsetCommitResponse)
+        response = yield from self.ask_coordinator(Call(request, self.commit_version), OffsetCommitResponse)
         code = None if response is None else response.topics[0].partitions[0].error_code
         self.note(f"commits {offset} of {topic_partition[1]}: {None if code is None else ErrorCode(code).name}")
         outcome = Outcome.UNKNOWN if code is None or code in UNCERTAIN else Outcome.FAILED
@@ -126,7 +130,7 @@ class ClassicMember(GroupClient):
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=_subscription())],
         )
-        response = yield from ask(Call(request, 7, _JOIN_TIMEOUT_MS), JoinGroupResponse)
+        response = yield from self.ask_coordinator(Call(request, 7, _JOIN_TIMEOUT_MS), JoinGroupResponse)
         if response is None:
             return None
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -157,7 +161,7 @@ class ClassicMember(GroupClient):
             protocol_name="range",
             assignments=assignments,
         )
-        response = yield from ask(Call(request, 5, _JOIN_TIMEOUT_MS), SyncGroupResponse)
+        response = yield from self.ask_coordinator(Call(request, 5, _JOIN_TIMEOUT_MS), SyncGroupResponse)
         if response is None:
             return None
         if response.error_code:
@@ -169,7 +173,7 @@ class ClassicMember(GroupClient):
 
     def _is_alive(self) -> Steps:
         request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
-        response = yield from ask(Call(request, 4), HeartbeatResponse)
+        response = yield from self.ask_coordinator(Call(request, 4), HeartbeatResponse)
         if response is None or response.error_code == 0 or response.error_code in TRANSIENT:
             return True
         self.note(f"heartbeat: {ErrorCode(response.error_code).name}")
@@ -180,7 +184,7 @@ class ClassicMember(GroupClient):
     def leave(self) -> Steps:
         if self.member_id:
             request = LeaveGroupRequest(group_id=self.group, members=[MemberIdentity(member_id=self.member_id)])
-            yield from ask(Call(request, 5), LeaveGroupResponse)
+            yield from self.ask_coordinator(Call(request, 5), LeaveGroupResponse)
             self.note("leaves")
             self.member_id = ""
 
@@ -231,7 +235,7 @@ class ConsumerMember(GroupClient):
             topic_partitions=([owned] if self.owned else []) if tells_all else None,
         )
         sent_ms = self.setting.world.time_ms
-        response = yield from ask(Call(request, 1), ConsumerGroupHeartbeatResponse)
+        response = yield from self.ask_coordinator(Call(request, 1), ConsumerGroupHeartbeatResponse)
         if response is None:
             self.must_tell_all = True
             return
@@ -266,7 +270,7 @@ class ConsumerMember(GroupClient):
     def _leave(self) -> Steps:
         self._give_up_all()
         request = ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.member_id, member_epoch=-1)
-        yield from ask(Call(request, 1), ConsumerGroupHeartbeatResponse)
+        yield from self.ask_coordinator(Call(request, 1), ConsumerGroupHeartbeatResponse)
         self.note("leaves")
         self.generation = 0
 

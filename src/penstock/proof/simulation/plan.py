@@ -12,6 +12,9 @@ class Mode(enum.Enum):
 
     KILLED = "killed"  # nothing is flushed; processes are killed, the machine lives: everything written is kept
     FLUSHED = "flushed"  # everything is flushed before it is acknowledged; the power may fail, too
+    # Of several brokers; nothing is flushed. Processes are killed, the power of one machine at a time fails: what was
+    # acknowledged by all in-sync replicas, or read, is kept.
+    REPLICATED = "replicated"
     LOOSE = "loose"  # nothing is flushed and the power may fail: what is served must be sane, not complete
 
 
@@ -25,20 +28,39 @@ class FaultKind(enum.Enum):
     FAILING_SYNC = "failing sync"
     FAILING_READS = "failing reads"
     SLOW_NETWORK = "slow network"
+    # Among several machines.
+    POWER_CUT_OF_ALL = "power cut of all"  # whatever the others have: nothing is promised then
+    PAUSE = "pause"
+    SLOW_DISK = "slow disk"
+    CUT = "cut"  # between two machines
+    ONE_WAY_CUT = "one-way cut"  # from the first machine to the second
+    RESET = "reset"  # of all connections between two machines
+    ISOLATION = "isolation"  # from the other machines, the store and the clients
+    STORE_CUT = "store cut"
+    STORE_RESET = "store reset"
+    STORE_OUTAGE = "store outage"  # for all
+    EXPIRY = "expiry"  # of the machine's session
+    LOST_ANSWER = "lost answer"  # of the store, to the next change
+    KILL_AT_WRITE = "kill at write"
+    PAUSE_AT_WRITE = "pause at write"
 
 
 @dataclass(frozen=True)
 class Fault:
     """`length_ms` is for how long; for a clock jump, by how much, backwards if it is negative; for a crash it counts
-    the changes of files that are still made: the last one is where it happens, and 0 is at once.
+    the changes of files that are still made: the last one is where it happens, and 0 is at once. For a change of the
+    store, 0 is just before it. `machines` are those concerned, among several; without any, the controller's of the
+    moment.
     """
 
     at_ms: int
     kind: FaultKind
     length_ms: int = 0
+    machines: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Fault({self.at_ms}, {self.kind}, {self.length_ms})"
+        machines = f", {self.machines}" if self.machines else ""
+        return f"Fault({self.at_ms}, {self.kind}, {self.length_ms}{machines})"
 
 
 @dataclass(frozen=True)
@@ -50,9 +72,11 @@ class Plan:
     duration_ms: int
     clients: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
+    brokers: int = 1
 
     def __repr__(self) -> str:
-        return f"Plan({self.seed}, {self.mode}, {self.duration_ms}, {self.clients}, {self.faults})"
+        brokers = f", brokers={self.brokers}" if self.brokers > 1 else ""
+        return f"Plan({self.seed}, {self.mode}, {self.duration_ms}, {self.clients}, {self.faults}{brokers})"
 
 
 _WRITERS = ("plain", "idempotent", "transactional-1", "transactional-2", "shared-1", "shared-2")

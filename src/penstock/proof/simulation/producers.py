@@ -103,8 +103,9 @@ class Producer(Client):
             ],
         )
         may_be_there = False
-        for _ in range(self.most_tries):
-            response = yield from ask(Call(request, self.version), ProduceResponse)
+        for _ in range(self.most_tries if self.most_tries == 1 else self.most_tries * self.setting.patience):
+            node = yield from self.leader(topic_partition)
+            response = yield from ask(Call(request, self.version, node=node), ProduceResponse)
             answer = _only(response)
             if answer is None:
                 may_be_there = True
@@ -124,16 +125,14 @@ class Producer(Client):
 
     def initialise(self) -> Steps:
         """A producer id, sooner or later; whether there is one."""
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
+        )
         while self.goes_on:
-            response = yield from ask(
-                Call(
-                    InitProducerIdRequest(
-                        transactional_id=self.transactional_id, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
-                    ),
-                    4,
-                ),
-                InitProducerIdResponse,
-            )
+            node = None
+            if self.transactional_id is not None:
+                node = yield from self.coordinator(self.transactional_id, FOR_TRANSACTION)
+            response = yield from ask(Call(request, 4, node=node), InitProducerIdResponse)
             if response is not None and response.error_code == 0:
                 self.note(f"is producer {response.producer_id} epoch {response.producer_epoch}")
                 self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
@@ -258,6 +257,9 @@ class TransactionalProducer(Producer):
             return self._start_over()
         return (yield from self._end(attempt, is_commit=choice < 0.75))
 
+    def _transaction_coordinator(self) -> Generator[Call | float, Any, int | None]:
+        return (yield from self.coordinator(self.transactional_id or "", FOR_TRANSACTION))
+
     def _start_over(self) -> Outcome:
         """Ends the attempt as failed: the producer never asked for a commit, and with a new epoch it cannot."""
         self.producer_id = -1
@@ -273,8 +275,9 @@ class TransactionalProducer(Producer):
             v3_and_below_producer_epoch=self.producer_epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=by_topic[name]) for name in by_topic],
         )
-        for _ in range(_MOST_TRIES):
-            response = yield from ask(Call(request, 3), AddPartitionsToTxnResponse)
+        for _ in range(self.most_tries * self.setting.patience):
+            node = yield from self._transaction_coordinator()
+            response = yield from ask(Call(request, 3, node=node), AddPartitionsToTxnResponse)
             codes = {0}
             if response is not None:
                 results = [
@@ -316,8 +319,9 @@ class TransactionalProducer(Producer):
             producer_epoch=self.producer_epoch,
             topics=[TxnOffsetCommitRequestTopic(name=RECORDS, partitions=[partition])],
         )
-        for _ in range(_MOST_TRIES):
-            response = yield from ask(Call(request, self.commit_version), TxnOffsetCommitResponse)
+        for _ in range(self.most_tries * self.setting.patience):
+            node = yield from self.coordinator(group, FOR_GROUP)
+            response = yield from ask(Call(request, self.commit_version, node=node), TxnOffsetCommitResponse)
             if response is not None:
                 code = response.topics[0].partitions[0].error_code
                 self.note(f"offset {commit.offset} in the transaction: {ErrorCode(code).name}")
@@ -327,8 +331,9 @@ class TransactionalProducer(Producer):
         return False
 
     def _insist(self, call: Call, expected: type[AddOffsetsToTxnResponse]) -> Steps:
-        for _ in range(_MOST_TRIES):
-            response = yield from ask(call, expected)
+        for _ in range(self.most_tries * self.setting.patience):
+            node = yield from self._transaction_coordinator()
+            response = yield from ask(call._replace(node=node), expected)
             if response is not None:
                 if response.error_code == 0:
                     return True
@@ -348,8 +353,9 @@ class TransactionalProducer(Producer):
         if is_commit:
             attempt.committing = self.notebook.position()
         is_uncertain = False
-        for _ in range(_MOST_TRIES):
-            response = yield from ask(Call(request, self.end_version), EndTxnResponse)
+        for _ in range(self.most_tries * self.setting.patience):
+            node = yield from self._transaction_coordinator()
+            response = yield from ask(Call(request, self.end_version, node=node), EndTxnResponse)
             if response is None:
                 is_uncertain = True
             else:

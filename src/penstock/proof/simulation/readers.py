@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Generator, Iterator
+from typing import Any, NamedTuple
 
 from penstock.proof.simulation.client import TRANSIENT, Call, Client, Script, ask
 from penstock.proof.simulation.notebook import Partition
@@ -23,6 +23,7 @@ from penstock.testing.history import Action, Assign, Isolation, Poll
 
 FETCH_VERSION = 12
 _MAX_WAIT_MS = 400
+_RETRY_MS = 30.0
 
 
 class Batches(NamedTuple):
@@ -51,7 +52,11 @@ class Reader(Client):
                 actions.append(Assign(frozenset(partitions)))
                 self.notebook.polled(self.number, self.isolation, invoked, tuple(actions))
                 continue
-            response = yield from ask(Call(self._request(positions), FETCH_VERSION), FetchResponse)
+            node, wanted = yield from self._choose_leader(positions)
+            if not wanted:
+                yield _RETRY_MS
+                continue
+            response = yield from ask(Call(self._request(wanted), FETCH_VERSION, node=node), FetchResponse)
             if response is None or power_cuts != self.notebook.power_cuts:
                 continue
             for topic in response.responses:
@@ -62,11 +67,28 @@ class Reader(Client):
                 self.notebook.polled(self.number, self.isolation, invoked, tuple(actions))
             yield self.pause()
 
+    def _choose_leader(
+        self, positions: dict[Partition, int]
+    ) -> Generator[Call | float, Any, tuple[int | None, dict[Partition, int]]]:
+        """Whom to ask next, and for what: one leader at a time, for all that it leads."""
+        if self.is_alone:
+            return None, positions
+        yield from self.find_leaders(list(positions))
+        led = {partition: self.known_leader(partition) for partition in positions}
+        leaders = sorted({leader for leader in led.values() if leader is not None})
+        if not leaders:
+            return None, {}
+        node = self.chance.choice(leaders)
+        return node, {partition: offset for partition, offset in positions.items() if led[partition] == node}
+
     def _request(self, positions: dict[Partition, int]) -> FetchRequest:
         topics: dict[str, list[FetchPartition]] = {}
         for (topic, index), offset in positions.items():
             part = FetchPartition(
-                partition=index, fetch_offset=offset, partition_max_bytes=self.chance.choice((1, 400))
+                partition=index,
+                current_leader_epoch=self.known_epoch((topic, index)),
+                fetch_offset=offset,
+                partition_max_bytes=self.chance.choice((1, 400)),
             )
             topics.setdefault(topic, []).append(part)
         return FetchRequest(

@@ -11,8 +11,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from penstock.proof.frame import Say, Task, say_nothing
-from penstock.proof.simulation.plan import draw_plan
-from penstock.proof.simulation.simulation import Verdict, simulate
+from penstock.proof.simulation.cluster.plan import draw_cluster_plan
+from penstock.proof.simulation.course import Verdict
+from penstock.proof.simulation.plan import Plan, draw_plan
+from penstock.proof.simulation.simulation import simulate
 
 # How many schedules are left to garbage collection at once, and handed to a process at once.
 _COLLECT_AFTER = 25
@@ -22,6 +24,7 @@ _SHARE = 50
 @dataclass
 class SimulationReport:
     seed: int
+    brokers: int = 1
     schedules: int = 0
     steps: int = 0
     crashes: int = 0
@@ -50,15 +53,24 @@ class SimulationReport:
 
 
 def run_schedules(
-    seed: int, count: int, say: Say = say_nothing, *, is_verbose: bool = False, processes: int = 1, share: int = _SHARE
+    seed: int,
+    count: int,
+    say: Say = say_nothing,
+    *,
+    brokers: int = 1,
+    is_verbose: bool = False,
+    processes: int = 1,
+    share: int = _SHARE,
 ) -> SimulationReport:
     """The schedules of the seeds from `seed` on. With several processes the same is said, a little later."""
-    report = SimulationReport(seed)
+    report = SimulationReport(seed, brokers)
     started = time.perf_counter()
     if processes == 1:
         _run_here(report, count, say, is_verbose)
     else:
-        shares = [(first, min(share, seed + count - first), is_verbose) for first in range(seed, seed + count, share)]
+        shares = [
+            (first, min(share, seed + count - first), brokers, is_verbose) for first in range(seed, seed + count, share)
+        ]
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context) as pool:
             for part, lines in pool.map(_run_share, shares):
@@ -69,9 +81,9 @@ def run_schedules(
     return report
 
 
-def _run_share(share: tuple[int, int, bool]) -> tuple[SimulationReport, list[str]]:
-    seed, count, is_verbose = share
-    report, lines = SimulationReport(seed), list[str]()
+def _run_share(share: tuple[int, int, int, bool]) -> tuple[SimulationReport, list[str]]:
+    seed, count, brokers, is_verbose = share
+    report, lines = SimulationReport(seed, brokers), list[str]()
     _run_here(report, count, lines.append, is_verbose)
     return report, lines
 
@@ -79,7 +91,7 @@ def _run_share(share: tuple[int, int, bool]) -> tuple[SimulationReport, list[str
 def _run_here(report: SimulationReport, count: int, say: Say, is_verbose: bool) -> None:
     with _rare_collections() as collect:
         for seed in range(report.seed, report.seed + count):
-            verdict = simulate(draw_plan(seed))
+            verdict = simulate(plan_of(seed, report.brokers))
             report.schedules += 1
             report.steps += verdict.requests
             report.crashes += verdict.crashes
@@ -108,18 +120,30 @@ def _rare_collections() -> Iterator[Callable[[], object]]:
             gc.enable()
 
 
+def plan_of(seed: int, brokers: int) -> Plan:
+    return draw_plan(seed) if brokers == 1 else draw_cluster_plan(seed, brokers)
+
+
 def explain(verdict: Verdict) -> str:
     """Enough to see it again."""
+    brokers = f" --brokers {verdict.plan.brokers}" if verdict.plan.brokers > 1 else ""
     return "\n".join(
         [
             *verdict.trace,
             f"seed {verdict.plan.seed} failed:",
             *(f"  {failure}" for failure in verdict.failures),
-            f"again: python -m penstock.proof simulation --rounds 1 --seed {verdict.plan.seed}",
+            f"again: python -m penstock.proof simulation --rounds 1 --seed {verdict.plan.seed}{brokers}",
         ]
     )
 
 
 def run(task: Task) -> SimulationReport:
     options = task.options
-    return run_schedules(task.seed, task.rounds, task.say, is_verbose=options["trace"], processes=options["processes"])
+    return run_schedules(
+        task.seed,
+        task.rounds,
+        task.say,
+        brokers=options["brokers"],
+        is_verbose=options["trace"],
+        processes=options["processes"],
+    )

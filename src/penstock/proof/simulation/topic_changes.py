@@ -9,15 +9,20 @@ from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopic
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.records import Record
 
-# The outcome of an earlier try of the same request, or of another client's.
-_EXPECTED = TRANSIENT | {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NONE}
+# The outcome of an earlier try of the same request, or of another client's; and fewer brokers than replicas.
+_EXPECTED = TRANSIENT | {
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.NONE,
+}
 
 
 class TopicChanger(Producer):
     def run(self) -> Script:
         while self.goes_on:
             name = f"passing-{self.chance.randrange(2)}"
-            topic = CreatableTopic(name=name, num_partitions=self.chance.randint(1, 2), replication_factor=1)
+            replicas = 1 if self.is_alone else -1
+            topic = CreatableTopic(name=name, num_partitions=self.chance.randint(1, 2), replication_factor=replicas)
             made = yield from ask(Call(CreateTopicsRequest(topics=[topic]), 5), CreateTopicsResponse)
             self._judge("creates", None if made is None else made.topics[0].error_code)
             yield self.pause()

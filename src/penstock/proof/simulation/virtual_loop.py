@@ -3,6 +3,9 @@
 What is ready runs in the order in which it became so, as in asyncio's own loops. Timers are events of the world. Work
 for threads waits for a moment that chance chooses, and then runs in one piece: a thread seen from the loop, without a
 thread. When the life ends, everything that waits is cancelled, and nothing of it reaches the world any more.
+
+A paused loop stands still, as a stopped process does: time goes on, timers become due, and all of that runs when the
+loop goes on.
 """
 
 from __future__ import annotations
@@ -23,15 +26,19 @@ _JOB_MS = (0.0, 0.05, 0.2, 1.0, 5.0, 40.0)
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    def __init__(self, world: World, chance: random.Random) -> None:
+    def __init__(self, world: World, chance: random.Random, owner: int = BROKER) -> None:
+        """`owner` is whose events the loop's timers are, in the world's order."""
         self._world = world
         self._chance = chance
+        self._owner = owner
         self._ready: deque[asyncio.Handle] = deque()
         self._is_closed = False
         self._is_dying = False
         self.tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.failures: list[str] = []
         self.is_in_thread = False  # while work for a thread runs
+        self.is_paused = False
+        self.slowness = 1.0  # how many times longer than usual work for threads takes
 
     # ---- what asyncio asks of a loop
 
@@ -68,7 +75,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self._world.at(when * 1000, BROKER, lambda: self._fire(handle))
+        self._world.at(when * 1000, self._owner, lambda: self._fire(handle))
         return handle
 
     def _fire(self, handle: asyncio.TimerHandle) -> None:
@@ -120,7 +127,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._is_dying:
             self.call_soon(run)
         else:
-            self._world.after(self._chance.choice(_JOB_MS), BROKER, run)
+            self._world.after(self._chance.choice(_JOB_MS) * self.slowness, self._owner, run)
         return future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
@@ -130,7 +137,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # ---- what the simulation asks of it
 
     def enter(self, action: Callable[[], None]) -> None:
-        """Does something inside the loop, then lets it come to rest."""
+        """Does something inside the loop, then lets it come to rest. A paused loop does it when it goes on, and a loop
+        that is in the middle of something does it next.
+        """
+        if self.is_paused or asyncio.events._get_running_loop() is self:
+            self.call_soon(action)
+            return
         asyncio.events._set_running_loop(self)
         try:
             action()
@@ -141,7 +153,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def rest(self) -> None:
         """Runs what is ready until nothing is. No time passes."""
         ready, turns = self._ready, 0
-        if not ready:
+        if not ready or self.is_paused:
             return
         asyncio.events._set_running_loop(self)
         try:
@@ -155,9 +167,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         finally:
             asyncio.events._set_running_loop(None)
 
+    @property
+    def has_work(self) -> bool:
+        return bool(self._ready) and not self.is_paused
+
     def die(self) -> None:
         """Cancels all tasks. They may clean up, on a disk that nobody looks at any more."""
         self._is_dying = True
+        self.is_paused = False
         for _ in range(100):
             if not self.tasks:
                 break

@@ -11,6 +11,12 @@ from penstock.testing.clock import A_MOMENT_MS
 # The owner of an event decides among events of one moment, and not the order in which they were asked for: the order
 # in which a broker wakes waiting requests may depend on the addresses of objects, and must not matter.
 BROKER = -1
+_FIRST_MACHINE = -10
+
+
+def owner_of(place: int) -> int:
+    """Of the events of one machine among several. Clients have the numbers from 0 on."""
+    return _FIRST_MACHINE - place
 
 
 class _Event(NamedTuple):
@@ -50,3 +56,17 @@ class World:
         event = heapq.heappop(self._events)
         self.time_ms = event.when_ms
         event.action()
+
+
+class MachineClock:
+    """The clock of one machine among several. Its wall clock may differ from the others'."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        return self._world.now_ms() + self.skew_ms
+
+    def monotonic_ms(self) -> int:
+        return self._world.monotonic_ms()

@@ -127,7 +127,7 @@ def _survey_partitions(broker: Broker) -> Survey:
         under_replicated += in_sync < len(state.replicas)
         under_min_isr += in_sync < log.settings.min_insync_replicas
         producers += len(log.producers.entries)
-        waiters |= partition.waiters
+        waiters.update(partition.waiters)
         yield
     numbers = (leading, under_replicated, under_min_isr, producers, [(("Fetch",), len(waiters))])
     return dict(

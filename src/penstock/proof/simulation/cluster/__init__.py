@@ -1,0 +1,1 @@
+"""Several brokers in one world: one store, a network between them, and what can go wrong with either."""

@@ -1,0 +1,175 @@
+"""What must hold of several brokers: at every moment, and when all is healed.
+
+At every moment, looking into the machines (`Watch`):
+
+- a partition has at most one leader in an epoch
+- a leader's high watermark never goes back while its epoch lasts
+
+At the end, when everything has come to rest (`check_cluster`): what must hold of one broker holds of every replica
+(`penstock.proof.simulation.checks`), all images are the same, and replicas have the same bytes below the high
+watermark. Replicas of a compacted topic are cleaned each at its own time: what both have kept must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from penstock.broker.broker import Broker
+from penstock.broker.partitions.partition import Partition
+from penstock.cluster.image import MetadataImage
+from penstock.core.types import TopicPartition
+from penstock.log.partition_log import PartitionLog
+from penstock.proof.simulation.checks import check_all
+from penstock.proof.simulation.machine import Machine
+from penstock.proof.simulation.notebook import Notebook
+from penstock.proof.simulation.plan import Mode
+from penstock.protocol.batch import read_header
+from penstock.protocol.records import Record, iterate_records
+
+_EVERYTHING = 1 << 30
+# Each look costs about as much as an event does.
+_LOOK_EVERY = 16
+
+_Term = tuple[bytes, int, int]  # topic id, partition, leader epoch
+
+
+class Watch:
+    """Looks into the machines while they run."""
+
+    def __init__(self, machines: Sequence[Machine], notebook: Notebook) -> None:
+        self._machines = machines
+        self._notebook = notebook
+        self._leaders: dict[_Term, int] = {}
+        self._watermarks: dict[_Term, int] = {}
+        self._images: list[MetadataImage | None] = [None] * len(machines)
+        self._events = 0
+
+    def look(self) -> None:
+        self._events += 1
+        is_due = self._events % _LOOK_EVERY == 0
+        for place, machine in enumerate(self._machines):
+            server = machine.server
+            if server is None:
+                continue
+            image = server.broker.metadata.image
+            if is_due or image is not self._images[place]:
+                self._images[place] = image
+                for partition in server.broker.partitions:
+                    if partition.is_leader:
+                        self._look_at_leader(place, partition)
+
+    def _look_at_leader(self, place: int, partition: Partition) -> None:
+        term = partition.topic_id, partition.topic_partition.partition, partition.state.leader_epoch
+        leader = self._leaders.setdefault(term, place)
+        if leader != place:
+            self._notebook.fail(f"{partition.topic_partition} is led by {leader} and {place} in epoch {term[2]}")
+            self._leaders[term] = place
+        watermark = partition.log.high_watermark
+        before = self._watermarks.get(term, 0)
+        if watermark < before and leader == place:
+            self._notebook.fail(
+                f"{partition.topic_partition}: the high watermark of {place} went from {before} to {watermark} "
+                f"in epoch {term[2]}"
+            )
+        self._watermarks[term] = watermark
+
+
+def is_whole(brokers: Sequence[Broker]) -> bool:
+    """All brokers are registered, know the same, and every replica is in sync and led."""
+    images = [broker.metadata.image for broker in brokers]
+    first = images[0]
+    return (
+        all(image.number == first.number for image in images)
+        and len(first.brokers) == len(brokers)
+        and all(
+            state.leader >= 0 and len(state.isr) == len(state.replicas)
+            for topic in first.topics.values()
+            for state in topic.partitions
+        )
+    )
+
+
+def describe(brokers: Sequence[Broker]) -> str:
+    """What each broker believes, where that is not whole."""
+    lines = []
+    for broker in brokers:
+        image = broker.metadata.image
+        lacking = [
+            f"{topic.name}-{state.partition} leader {state.leader} isr {state.isr} epochs {state[4:6]}"
+            for topic in image.topics.values()
+            for state in topic.partitions
+            if state.leader < 0 or len(state.isr) < len(state.replicas)
+        ]
+        registered = {each.node_id: each.epoch for each in image.brokers.values()}
+        lines.append(
+            f"broker {broker.node_id} at delta {image.number} of controller {image.controller_id} "
+            f"with {registered}: {lacking}"
+        )
+    return "; ".join(lines)
+
+
+def check_cluster(brokers: Sequence[Broker], notebook: Notebook, mode: Mode) -> None:
+    for one, other in pairwise(brokers):
+        _compare_images(one.metadata.image, other.metadata.image, notebook)
+    for broker in brokers:
+        check_all(broker, notebook, mode)
+    for topic in brokers[0].metadata.image.topics.values():
+        for state in topic.partitions:
+            topic_partition = TopicPartition(topic.name, state.partition)
+            found = [broker.partitions.find(*topic_partition) for broker in brokers if broker.node_id in state.replicas]
+            replicas = [each for each in found if each is not None]
+            if len(replicas) < len(state.replicas):
+                notebook.fail(f"{topic_partition}: {len(replicas)} replicas exist, {state.replicas} should")
+            for one_replica, other_replica in pairwise(replicas):
+                _compare_replicas(one_replica, other_replica, notebook)
+
+
+def _compare_images(one: MetadataImage, other: MetadataImage, notebook: Notebook) -> None:
+    if one == other:
+        return
+    parts = ("number", "controller_id", "controller_epoch", "brokers", "topics", "broker_configs", "group_configs")
+    different = [name for name in parts if getattr(one, name) != getattr(other, name)]
+    notebook.fail(f"images differ when all is over, in {different or 'some part'}")
+
+
+def _compare_replicas(one: Partition, other: Partition, notebook: Notebook) -> None:
+    start = max(one.log.log_start_offset, other.log.log_start_offset)
+    end = min(one.log.high_watermark, other.log.high_watermark)
+    if one.log.high_watermark != other.log.high_watermark:
+        watermarks = one.log.high_watermark, other.log.high_watermark
+        notebook.fail(f"{one.topic_partition}: replicas have the high watermarks {watermarks} when all is over")
+    is_compacted = bool(one.log.compaction.cleaned_end or other.log.compaction.cleaned_end)
+    if is_compacted:
+        records = [{each.offset: each for each in _records(replica.log, start, end)} for replica in (one, other)]
+        differing = [
+            offset for offset in records[0].keys() & records[1].keys() if records[0][offset] != records[1][offset]
+        ]
+    else:
+        contents = [dict(_batches(replica.log, start, end)) for replica in (one, other)]
+        differing = [
+            offset
+            for offset in contents[0].keys() | contents[1].keys()
+            if contents[0].get(offset) != contents[1].get(offset)
+        ]
+    if differing:
+        notebook.fail(f"{one.topic_partition}: replicas differ from offset {min(differing)} on, below {end}")
+
+
+def _batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    offset = start
+    while offset < end:
+        slice_read = log.reader.read(offset, _EVERYTHING, end, at_least_one=True)
+        if slice_read is None or not len(slice_read):
+            return
+        content, at = slice_read.read(0, len(slice_read)), 0
+        while at < len(content):
+            header = read_header(content, at)
+            yield header.base_offset, content[at : at + header.size]
+            at += header.size
+            offset = header.next_offset
+
+
+def _records(log: PartitionLog, start: int, end: int) -> Iterator[Record]:
+    for _, batch in _batches(log, start, end):
+        yield from iterate_records(batch)

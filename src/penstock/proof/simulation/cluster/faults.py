@@ -1,0 +1,195 @@
+"""What goes wrong among several machines.
+
+The power may fail on one machine at a time, and only while all is well. What the in-sync replicas have acknowledged is
+in the page caches of them all. A broker that lost its own must not be the last in-sync one: that is promised only with
+eligible leader replicas (KIP-966). So until that machine has caught up, no other one is taken out of the in-sync sets.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from penstock.cluster.store.memory import LostAnswer
+from penstock.proof.simulation.cluster.stage import Stage
+from penstock.proof.simulation.plan import Fault, FaultKind
+
+_PAUSE_AT_WRITE_MS = (300, 3_500)
+_SLOWNESS = 40.0
+_HARMLESS = frozenset(
+    {FaultKind.CLOCK_JUMP, FaultKind.SLOW_NETWORK, FaultKind.SLOW_DISK, FaultKind.RESET, FaultKind.LOST_ANSWER}
+)
+
+Places = tuple[int, ...]
+
+
+class Faults:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._notebook = stage.setting.notebook
+        self._damaged: int | None = None  # the machine whose power failed, or is about to
+        self._has_failed = False  # its power has
+
+    def strike(self, fault: Fault) -> None:
+        if self.stage.is_over:
+            return
+        places = fault.machines or self._controller()
+        self._notebook.note("fault", f"{fault.kind.value} {fault.length_ms} {places}")
+        if fault.kind not in _HARMLESS and not self.may_strike(places):
+            self._notebook.note("fault", "spared: a machine without its page cache is not in sync yet")
+            return
+        _STRIKES[fault.kind](self, fault, places)
+
+    def process_ended(self, place: int, is_power_cut: bool) -> None:
+        self.stage.network.process_ended(place, is_power_cut=is_power_cut)
+        if is_power_cut:
+            self._has_failed = True
+
+    def may_strike(self, places: Places) -> bool:
+        if self.stage.is_over:
+            return False
+        if self._damaged is None:
+            return True
+        if self._has_failed and self.stage.is_well():
+            self._damaged = None
+            return True
+        return places == (self._damaged,)
+
+    def cut_power(self, fault: Fault, places: Places) -> None:
+        (place,) = places
+        is_allowed = self.stage.is_well()
+        if is_allowed:
+            self._damaged, self._has_failed = place, False
+        self.stage.crash(place, fault.length_ms, is_power_cut=is_allowed)
+
+    def _controller(self) -> Places:
+        """The machine that those with the newest metadata believe to be the controller's."""
+        servers = [machine.server for machine in self.stage.machines]
+        images = [server.broker.metadata.image for server in servers if server is not None]
+        newest = max(images, key=lambda image: image.controller_epoch, default=None)
+        if newest is None or newest.controller_id < 0:
+            return (0,)
+        return (newest.controller_id,)
+
+
+def _kill(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.crash(place, fault.length_ms, is_power_cut=False)
+
+
+def _cut_power_anyway(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.crash(place, fault.length_ms, is_power_cut=True)
+
+
+def _restart(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.restart(place)
+
+
+def _pause(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.pause(place, fault.length_ms)
+
+
+def _slow_disk(faults: Faults, fault: Fault, places: Places) -> None:
+    stage = faults.stage
+    for place in places:
+        stage.set_speed(place, _SLOWNESS)
+        stage.for_a_while(fault.length_ms, functools.partial(stage.set_speed, place, 1))
+
+
+def _cut(faults: Faults, fault: Fault, places: Places) -> None:
+    one, other = places
+    faults.stage.cut_ways([(one, other), (other, one)], fault.length_ms)
+
+
+def _cut_one_way(faults: Faults, fault: Fault, places: Places) -> None:
+    one, other = places
+    faults.stage.cut_ways([(one, other)], fault.length_ms)
+
+
+def _reset(faults: Faults, fault: Fault, places: Places) -> None:
+    faults.stage.network.reset(*places)
+
+
+def _isolate(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.isolate(place, fault.length_ms)
+
+
+def _slow_network(faults: Faults, fault: Fault, places: Places) -> None:
+    faults.stage.slow_network(fault.length_ms)
+
+
+def _cut_from_store(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.cut_from_store(place, fault.length_ms)
+
+
+def _reset_from_store(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.cut_from_store(place, fault.length_ms, is_noticed=True)
+
+
+def _cut_all_from_store(faults: Faults, fault: Fault, places: Places) -> None:
+    _cut_from_store(faults, fault, tuple(range(len(faults.stage.machines))))
+
+
+def _expire(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.links[place].expire()
+
+
+def _lose_answer(faults: Faults, fault: Fault, places: Places) -> None:
+    when = LostAnswer.AFTER_THE_CHANGE if fault.length_ms else LostAnswer.BEFORE_THE_CHANGE
+    for place in places:
+        faults.stage.links[place].lose_answer(when)
+
+
+def _at_write(faults: Faults, place: int, action: Callable[[], None], fault: Fault) -> None:
+    def act() -> None:
+        if faults.may_strike((place,)):
+            action()
+
+    faults.stage.at_write(place, act, is_before=not fault.length_ms)
+
+
+def _kill_at_write(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        _at_write(faults, place, functools.partial(faults.stage.crash, place, 0, is_power_cut=False), fault)
+
+
+def _pause_at_write(faults: Faults, fault: Fault, places: Places) -> None:
+    stage = faults.stage
+    for place in places:
+        length_ms = stage.chance.choice(_PAUSE_AT_WRITE_MS)
+        _at_write(faults, place, functools.partial(stage.pause, place, length_ms), fault)
+
+
+def _jump(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.clocks[place].skew_ms += fault.length_ms
+
+
+_STRIKES: dict[FaultKind, Callable[[Faults, Fault, Places], None]] = {
+    FaultKind.KILL: _kill,
+    FaultKind.POWER_CUT: Faults.cut_power,
+    FaultKind.POWER_CUT_OF_ALL: _cut_power_anyway,
+    FaultKind.CLEAN_RESTART: _restart,
+    FaultKind.PAUSE: _pause,
+    FaultKind.SLOW_DISK: _slow_disk,
+    FaultKind.CUT: _cut,
+    FaultKind.ONE_WAY_CUT: _cut_one_way,
+    FaultKind.RESET: _reset,
+    FaultKind.ISOLATION: _isolate,
+    FaultKind.SLOW_NETWORK: _slow_network,
+    FaultKind.STORE_CUT: _cut_from_store,
+    FaultKind.STORE_RESET: _reset_from_store,
+    FaultKind.STORE_OUTAGE: _cut_all_from_store,
+    FaultKind.EXPIRY: _expire,
+    FaultKind.LOST_ANSWER: _lose_answer,
+    FaultKind.KILL_AT_WRITE: _kill_at_write,
+    FaultKind.PAUSE_AT_WRITE: _pause_at_write,
+    FaultKind.CLOCK_JUMP: _jump,
+}

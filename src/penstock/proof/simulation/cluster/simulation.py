@@ -1,0 +1,159 @@
+"""One schedule of several brokers, from its plan to its verdict."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+from penstock.broker.broker import Broker
+from penstock.cluster.store.memory import MemoryTree
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.proof.simulation.checks import has_open_transactions
+from penstock.proof.simulation.client import Client, Setting
+from penstock.proof.simulation.cluster.checks import Watch, check_cluster, describe, is_whole
+from penstock.proof.simulation.cluster.faults import Faults
+from penstock.proof.simulation.cluster.founding import Founder, Prober
+from penstock.proof.simulation.cluster.network import Network, host_of
+from penstock.proof.simulation.cluster.stage import Stage, Surface
+from penstock.proof.simulation.cluster.store import SharedStoreLink
+from penstock.proof.simulation.course import CLIENTS_LIMIT_MS, FAULTS, START_LIMIT_MS, Course, Verdict, listening
+from penstock.proof.simulation.machine import CONFIG, Machine, Place
+from penstock.proof.simulation.notebook import Notebook
+from penstock.proof.simulation.plan import Plan
+from penstock.proof.simulation.world import MachineClock, World, owner_of
+
+# Clients try for longer than a leader's session lasts.
+_PATIENCE = 10
+# More than a session, a lost connection and an election take together.
+_HEALING_LIMIT_MS = 30_000
+_QUIET_MS = 2_500
+_SETTLING_LIMIT_MS = 12_000
+_CLOCK_REPAIR_MS = 4 * 3_600_000
+_CLUSTER = {
+    "offsets.topic.replication.factor": "{count}",
+    "transaction.state.log.replication.factor": "{count}",
+    "transaction.state.log.min.isr": "2",
+    "default.replication.factor": "{count}",
+    "min.insync.replicas": "2",
+    # Longer than any replica is away: one that misses a tombstone or a marker keeps what it removed, in Kafka as well.
+    "log.cleaner.delete.retention.ms": "90000",
+    "replica.lag.time.max.ms": "2000",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "100",
+}
+
+
+def simulate_cluster(plan: Plan) -> Verdict:
+    world = World()
+    notebook = Notebook(world)
+    network = Network(world, random.Random(plan.seed * 7 + 1))
+    surface = Surface(network, [], [])
+    machines: list[Machine] = []
+    setting = Setting(world, machines, notebook, patience=_PATIENCE)
+    stage = Stage(setting, surface, random.Random(plan.seed * 7 + 3))
+    faults = Faults(stage)
+    setting.is_cut_off = stage.isolated.__contains__
+    tree = MemoryTree()
+    for place in range(plan.brokers):
+        clock = MachineClock(world)
+        link = SharedStoreLink(world, tree, owner_of(place), lambda action, place=place: machines[place].enter(action))  # type: ignore[misc]
+        surface.clocks.append(clock)
+        surface.links.append(link)
+        where = Place(
+            _configure(place, plan.brokers),
+            clock,
+            link,
+            f"broker {place}",
+            owner_of(place),
+            functools.partial(faults.process_ended, place),
+            network.wires_of(place),
+            functools.partial(network.port_closed, place),
+        )
+        machines.append(Machine(world, where, random.Random(plan.seed * 100 + place), notebook))
+    network.machines = machines
+    with listening(notebook, machines):
+        _ClusterSimulation(plan, setting, faults).run()
+    return Verdict.of(plan, notebook)
+
+
+def _configure(place: int, count: int) -> BrokerConfig:
+    own = {"node.id": str(place), "listeners": f"PLAINTEXT://{host_of(place)}:9092"}
+    return BrokerConfig.parse(CONFIG | {key: value.format(count=count) for key, value in _CLUSTER.items()} | own)
+
+
+class _ClusterSimulation(Course):
+    def __init__(self, plan: Plan, setting: Setting, faults: Faults) -> None:
+        super().__init__(plan, setting)
+        self._machines = setting.machines
+        self._faults = faults
+        self._watch = Watch(self._machines, self.notebook)
+
+    def run(self) -> None:
+        self.notebook.note("plan", repr(self.plan))
+        for machine in self._machines:
+            machine.start()
+        self._wait_until_whole("the brokers come together")
+        self._run_script(Founder(self._free_number(0), "founder", self.setting, self.plan.seed), "topics are made")
+        clients = self.invite()
+        start_ms = self.world.time_ms
+        for fault in self.plan.faults:
+            self.world.at(start_ms + fault.at_ms, FAULTS, functools.partial(self._faults.strike, fault))
+        for client in clients:
+            client.start()
+        self.run_for(self.plan.duration_ms)
+        self._come_to_rest(clients)
+        self._run_script(
+            Prober(self._free_number(1), "prober", self.setting, self.plan.seed), "all partitions take writes"
+        )
+        self.audit()
+        self._wait_until_whole("all replicas are in sync after the last writes")
+        self.run_for(_QUIET_MS)
+        brokers = self._brokers()
+        if len(brokers) == len(self._machines):
+            check_cluster(brokers, self.notebook, self.plan.mode)
+        for machine in self._machines:
+            self.stop(machine)
+
+    def step(self) -> None:
+        super().step()
+        self._watch.look()
+
+    # ---- phases
+
+    def _come_to_rest(self, clients: list[Client]) -> None:
+        """No faults any more, clients finish what they do, and what nobody finishes times out."""
+        self.setting.is_closing = True
+        self._faults.stage.heal_all()
+        self._wait_until_whole("all is healed")
+        # No time-out waits for a clock that was set back. Not earlier: markers and tombstones go with it.
+        self.world.wall_offset_ms += _CLOCK_REPAIR_MS
+        self.run_until(lambda: all(client.is_done for client in clients), CLIENTS_LIMIT_MS, "clients finish")
+        self.run_for(_QUIET_MS)
+        end_ms = self.world.time_ms + _SETTLING_LIMIT_MS
+        while self.world.time_ms < end_ms and any(has_open_transactions(broker) for broker in self._brokers()):
+            self.run_for(_QUIET_MS)
+
+    def _wait_until_whole(self, what: str) -> None:
+        self.run_until(
+            lambda: all(machine.is_serving for machine in self._machines),
+            START_LIMIT_MS,
+            f"every broker serves ({what})",
+        )
+        self.run_until(self._is_whole, _HEALING_LIMIT_MS, what)
+        if not self._is_whole():
+            self.notebook.note("state", describe(self._brokers()))
+
+    def _is_whole(self) -> bool:
+        brokers = self._brokers()
+        return len(brokers) == len(self._machines) and is_whole(brokers)
+
+    def _brokers(self) -> list[Broker]:
+        return [machine.server.broker for machine in self._machines if machine.server is not None]
+
+    def _run_script(self, client: Client, what: str) -> None:
+        client.start()
+        self.run_until(lambda: client.is_done, CLIENTS_LIMIT_MS, what)
+
+    def _free_number(self, count: int) -> int:
+        """One that no client and no auditor has."""
+        return len(self.plan.clients) + 1 + count

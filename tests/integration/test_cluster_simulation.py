@@ -1,0 +1,63 @@
+"""Schedules of three brokers in virtual time: the same ones in every run, and a soak of many."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan
+from penstock.proof.simulation.run import plan_of, run_schedules
+from penstock.proof.simulation.simulation import simulate
+
+BROKERS = 3
+FIXED_SEED, FIXED_COUNT = 1, 40
+SOAK_COUNT = 10_000
+
+
+def test_every_promise_of_a_cluster_is_kept_in_the_schedules_that_are_always_run() -> None:
+    report = run_schedules(FIXED_SEED, FIXED_COUNT, say=print, brokers=BROKERS)
+    assert report.is_sound, str(report)
+    assert report.crashes > FIXED_COUNT / 2
+    assert report.steps > 20 * FIXED_COUNT
+
+
+@pytest.mark.soak
+def test_every_promise_of_a_cluster_is_kept_in_ten_thousand_schedules() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"schedules from seed {seed}")
+    report = run_schedules(seed, SOAK_COUNT, say=print, brokers=BROKERS, processes=os.cpu_count() or 1)
+    print(report)
+    assert report.is_sound, str(report)
+
+
+def test_a_schedule_of_a_cluster_is_the_same_in_another_process_with_other_hashes() -> None:
+    seeds = range(70, 75)
+    here = [simulate(plan_of(seed, BROKERS)).digest for seed in seeds]
+    program = (
+        "from penstock.proof.simulation.run import plan_of\n"
+        "from penstock.proof.simulation.simulation import simulate\n"
+        f"for seed in range({seeds.start}, {seeds.stop}): print(simulate(plan_of(seed, {BROKERS})).digest)\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    there = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100
+    )
+    assert there.stdout.split() == here
+
+
+def test_a_plan_of_a_cluster_is_code_that_makes_it_when_printed() -> None:
+    plan = plan_of(7, BROKERS)
+    names = {"Plan": Plan, "Fault": Fault, "Mode": Mode, "FaultKind": FaultKind}
+    assert eval(repr(plan), {"__builtins__": {}}, names) == plan
+
+
+def test_lost_records_are_noticed_when_the_power_of_all_machines_fails() -> None:
+    """The same checks without what protects: nothing is flushed, and no page cache is left that has the records."""
+    faults = tuple(Fault(2_000, FaultKind.POWER_CUT_OF_ALL, 0, (place,)) for place in range(BROKERS))
+    plans = [Plan(seed, Mode.REPLICATED, 3_000, ("idempotent", "reader"), faults, BROKERS) for seed in range(4)]
+    failures = [failure for plan in plans for failure in simulate(plan).failures]
+    assert any("lost-write" in failure or "unseen" in failure for failure in failures)
