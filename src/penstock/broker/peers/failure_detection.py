@@ -52,12 +52,14 @@ def is_dead(*, was_connected: bool, probe: Probe) -> bool:
 
 
 def watched_brokers(image: MetadataImage, node_id: int) -> dict[int, int]:
-    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if it is that."""
+    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if it is that. One
+    that is stopping closes its port by itself, and has handed over what it led.
+    """
     is_controller = image.controller_id == node_id
     return {
         each.node_id: each.epoch
         for each in image.brokers.values()
-        if each.node_id != node_id and (is_controller or each.node_id == image.controller_id)
+        if each.node_id != node_id and not each.is_stopping and (is_controller or each.node_id == image.controller_id)
     }
 
 

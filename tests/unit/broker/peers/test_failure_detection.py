@@ -69,6 +69,8 @@ def test_controller_watches_all_and_is_watched_by_all_when_there_are_several() -
     image = image_of(registration(1, 5), registration(2, 7), registration(3, 9), controller=1)
     assert watched_brokers(image, 1) == {2: 7, 3: 9}
     assert watched_brokers(image, 2) == watched_brokers(image, 3) == {1: 5}
+    stopping = image_of(registration(1, 5), registration(2, 7)._replace(is_stopping=True), controller=1)
+    assert watched_brokers(stopping, 1) == {}
 
 
 def test_death_is_reported_with_the_epoch_when_a_process_is_gone() -> None:
