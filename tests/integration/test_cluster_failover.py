@@ -1,0 +1,177 @@
+"""Three brokers with a real ZooKeeper and real clients: brokers are killed, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import penstock
+from penstock.client.connection import BlockingConnection
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.clients.confluent import admin_of, read_topic, values
+
+PARTITIONS = 3
+PATIENCE_S = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[penstock.Cluster]:
+    settings = {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 3}
+    with penstock.Cluster(3, tmp_path_factory.mktemp("cluster") / "data", settings) as started:
+        yield started
+
+
+class Writer(threading.Thread):
+    """An idempotent producer that numbers its records, one partition after the other, until it is stopped."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 0})
+        self._topic = topic
+        self._is_stopping = threading.Event()
+        self.acknowledged: list[int] = []
+        self.errors: list[str] = []
+        self.sent = 0
+
+    def run(self) -> None:
+        while not self._is_stopping.wait(0.005):
+            number, self.sent = self.sent, self.sent + 1
+            partition = number % PARTITIONS
+            self._producer.produce(self._topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
+            self._producer.poll(0)
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            value = message.value()
+            assert value is not None
+            self.acknowledged.append(int(value))
+        else:
+            self.errors.append(str(error))
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        self.join()
+        assert self._producer.flush(PATIENCE_S) == 0
+
+
+def leaders_of(cluster: penstock.Cluster, topic: str) -> dict[int, int]:
+    metadata = admin_of(cluster.bootstrap_servers).list_topics(topic, timeout=PATIENCE_S)
+    return {each.id: each.leader for each in metadata.topics[topic].partitions.values()}
+
+
+def numbers_in(cluster: penstock.Cluster, topic: str, count: int, partition: int = 0) -> list[int]:
+    read = values(read_topic(cluster.bootstrap_servers, topic, count, partition))
+    return [int(value) for value in read if value is not None]
+
+
+def logs_of(cluster: penstock.Cluster, topic: str, partition: int) -> list[bytes]:
+    """Of all brokers that have the partition; every file of it in one piece."""
+    logs = []
+    for broker in cluster.brokers:
+        assert broker.log_path is not None
+        directory = broker.log_path.with_suffix("") / f"{topic}-{partition}"
+        if directory.is_dir():
+            logs.append(b"".join(path.read_bytes() for path in sorted(directory.glob("*.log"))))
+    return logs
+
+
+def test_nothing_acknowledged_is_lost_or_doubled_when_leaders_and_controllers_are_killed(
+    cluster: penstock.Cluster,
+) -> None:
+    cluster.create_topic("orders", PARTITIONS, 3, {"min.insync.replicas": "2"})
+    writer = Writer(cluster.bootstrap_servers, "orders")
+    writer.start()
+    for turn in range(4):
+        before = len(writer.acknowledged)
+        while len(writer.acknowledged) < before + 50:
+            writer.join(0.05)
+        controller = cluster.controller_id()
+        leaders = leaders_of(cluster, "orders")
+        victim = controller if turn % 2 else next(node for node in leaders.values() if node != controller)
+        cluster.kill(victim)
+        after = len(writer.acknowledged)
+        while len(writer.acknowledged) < after + 50:  # the others go on without it
+            writer.join(0.05)
+        cluster.start_broker(victim)
+        cluster.wait_until_in_sync(PATIENCE_S)
+    writer.stop()
+    assert writer.errors == []
+    assert len(writer.acknowledged) == writer.sent > 400
+    for partition in range(PARTITIONS):
+        expected = list(range(partition, writer.sent, PARTITIONS))
+        assert numbers_in(cluster, "orders", len(expected), partition) == expected
+        first, *others = logs_of(cluster, "orders", partition)
+        assert len(others) == 2
+        assert all(other == first for other in others)
+
+
+def test_transactions_and_groups_go_on_when_their_coordinators_are_killed(cluster: penstock.Cluster) -> None:
+    cluster.create_topic("paid", PARTITIONS, 3, {"min.insync.replicas": "2"})
+    servers = cluster.bootstrap_servers
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "payments"})
+    producer.init_transactions(PATIENCE_S)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "books",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(["paid"])
+    seen: list[int] = []
+    for turn in range(3):
+        producer.begin_transaction()
+        for number in range(turn * 30, turn * 30 + 30):
+            producer.produce("paid", b"%d" % number, partition=number % PARTITIONS)
+        if turn == 1:
+            producer.flush(PATIENCE_S)
+            leaders = set(leaders_of(cluster, "__transaction_state").values())
+            leaders |= set(leaders_of(cluster, "__consumer_offsets").values())
+            victim = min(leaders)
+            cluster.kill(victim)
+        producer.commit_transaction(PATIENCE_S)
+        while len(seen) < turn * 30 + 30:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None
+            assert message.error() is None
+            seen.append(int(message.value() or b""))
+        consumer.commit(asynchronous=False)
+    committed = consumer.committed([TopicPartition("paid", index) for index in range(PARTITIONS)], timeout=PATIENCE_S)
+    consumer.close()
+    cluster.start_broker(victim)
+    cluster.wait_until_in_sync(PATIENCE_S)
+    assert sorted(seen) == list(range(90))
+    assert all(each.offset > 30 for each in committed)
+
+
+def test_replicas_move_when_a_reassignment_asks_for_it(cluster: penstock.Cluster) -> None:
+    admin: AdminClient = admin_of(cluster.bootstrap_servers)
+    cluster.create_topic("moved", 1, 2)
+    (before,) = admin.list_topics("moved", timeout=PATIENCE_S).topics["moved"].partitions.values()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(100):
+        producer.produce("moved", b"%d" % number)
+    assert producer.flush(PATIENCE_S) == 0
+    third = next(node for node in (1, 2, 3) if node not in before.replicas)
+    wanted = [third, before.replicas[0]]
+    topic = ReassignableTopic(name="moved", partitions=[ReassignablePartition(partition_index=0, replicas=wanted)])
+    host, _, port = cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    with BlockingConnection(host, int(port)) as connection:
+        answer = connection.request(AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[topic]), 0)
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+    replicas: list[int] = []
+    while replicas != wanted:
+        (state,) = admin.list_topics("moved", timeout=PATIENCE_S).topics["moved"].partitions.values()
+        replicas = state.replicas
+    assert numbers_in(cluster, "moved", 100) == list(range(100))
