@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.embedded import AsyncBroker, Broker
+    from penstock.local_cluster.cluster import Cluster
 
-__all__ = ["AsyncBroker", "Broker"]
+__all__ = ["AsyncBroker", "Broker", "Cluster"]
+
+_MODULES = {
+    "AsyncBroker": "penstock.embedded",
+    "Broker": "penstock.embedded",
+    "Cluster": "penstock.local_cluster.cluster",
+}
 
 
 def __getattr__(name: str) -> Any:
     """The broker is imported when it is first used: the command line and the clients of a registry do not need it."""
-    if name in __all__:
-        from penstock import embedded
+    if name in _MODULES:
+        import importlib
 
-        return getattr(embedded, name)
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

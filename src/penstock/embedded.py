@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.properties import ConfigMapping, as_properties
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import LoopThread
-
-ConfigMapping = Mapping[str, str | int | float | bool]
 
 # What differs from a broker of its own process: nobody waits in a test for members that will not come.
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def _properties(data_dir: Path, host: str, port: int, config: ConfigMapping | None) -> dict[str, str]:
-    given = {
-        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
-    }
-    return {**_DEFAULTS, "log.dirs": str(data_dir), "listeners": f"PLAINTEXT://{host}:{port}", **given}
+    settings = {**_DEFAULTS, "log.dirs": str(data_dir), "listeners": f"PLAINTEXT://{host}:{port}"}
+    return {**settings, **as_properties(config)}
 
 
 class AsyncBroker:

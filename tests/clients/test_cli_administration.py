@@ -79,10 +79,14 @@ def test_cluster_and_its_apis_are_shown_when_described(cli: Cli) -> None:
     described = cli.run("cluster", "describe", "--json").json
     assert described["cluster_id"]
     assert described["controller"] in [broker["id"] for broker in described["brokers"]]
+    assert described["partitions"] >= described["topics"] >= 0
+    assert (described["under_replicated"], described["offline"]) == (0, 0)
     apis = {api["name"]: api for api in cli.run("cluster", "api-versions", "--json").json}
     assert apis["Produce"]["max_version"] >= 9
     assert None not in apis
-    assert "Cluster" in cli.run("cluster", "describe").text
+    text = cli.run("cluster", "describe").text
+    assert "Cluster" in text
+    assert "(0 under-replicated, 0 offline)" in text
 
 
 def test_sizes_grow_when_records_are_stored(cli: Cli) -> None:

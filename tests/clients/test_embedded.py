@@ -67,6 +67,33 @@ def test_setting_counts(kafka):
 """
 
 
+_CLUSTER_OF_A_USER = """
+import pytest
+
+@pytest.fixture(scope="session")
+def penstock_cluster_options():
+    return {"brokers": 1, "store": "memory", "config": {"num.partitions": 7}}
+"""
+_TESTS_OF_A_CLUSTER = """
+from confluent_kafka.admin import AdminClient, NewTopic
+
+def test_topic_is_a_tests_own(kafka_cluster):
+    topic = kafka_cluster.topic(partitions=3)
+    assert kafka_cluster.topic() != topic
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    assert len(admin.list_topics(timeout=20).topics[topic].partitions) == 3
+
+def test_broker_may_be_stopped(kafka_cluster):
+    assert kafka_cluster.topic("orders") == "orders"
+    kafka_cluster.cluster.stop_broker(1)
+
+def test_broker_is_back_for_the_next_test(kafka_cluster, penstock_cluster):
+    assert kafka_cluster.cluster is penstock_cluster
+    assert kafka_cluster.cluster.controller_id() == 1
+    assert kafka_cluster.topic("orders", config={"max.message.bytes": 1000}) == "orders"
+"""
+
+
 class TestBroker:
     def test_records_come_back_when_embedded(self) -> None:
         with penstock.Broker() as broker:
@@ -177,6 +204,11 @@ class TestPytestPlugin:
         (tmp_path / "conftest.py").write_text(_CONFTEST_OF_A_USER)
         (tmp_path / "test_config.py").write_text(_TEST_OF_THE_CONFIG)
         assert "1 passed" in self.run_pytest(tmp_path)
+
+    def test_cluster_is_whole_for_each_test_when_a_user_asks_for_one(self, tmp_path: Path) -> None:
+        (tmp_path / "conftest.py").write_text(_CLUSTER_OF_A_USER)
+        (tmp_path / "test_cluster.py").write_text(_TESTS_OF_A_CLUSTER)
+        assert "3 passed" in self.run_pytest(tmp_path)
 
     @staticmethod
     def run_pytest(directory: Path) -> str:

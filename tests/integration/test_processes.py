@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from penstock.testing.processes import ServerProcess, ServerProcessError, find_f
 LISTEN = """
 import signal, socket, sys, time
 signal.signal(signal.SIGTERM, ON_SIGNAL)
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 print("listening", flush=True)
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 time.sleep(60)
 """
 OBEDIENT = LISTEN.replace("ON_SIGNAL", "lambda *_: sys.exit(0)")
@@ -83,3 +84,24 @@ def test_server_is_another_process_on_the_same_port_when_restarted(tmp_path: Pat
 def test_start_is_refused_when_the_server_is_running(tmp_path: Path) -> None:
     with make_server(tmp_path, OBEDIENT) as server, pytest.raises(ServerProcessError, match="already running"):
         server.spawn()
+
+
+def test_unasked_end_is_told_until_the_server_is_killed_or_started_again(tmp_path: Path) -> None:
+    with make_server(tmp_path, OBEDIENT) as server:
+        assert server.unasked_end == ""
+        server.process.kill()
+        server.process.wait()
+        assert "ended with signal SIGKILL" in server.unasked_end
+        server.start()
+        assert server.unasked_end == ""
+        server.terminate()
+        assert server.unasked_end == ""
+
+
+def test_server_is_out_of_reach_of_the_terminal_when_it_has_a_group_of_its_own(tmp_path: Path) -> None:
+    server = make_server(tmp_path, OBEDIENT)
+    server.process_group = 0
+    with server:
+        assert os.getpgid(server.pid) == server.pid
+    with make_server(tmp_path, OBEDIENT) as other:
+        assert os.getpgid(other.pid) == os.getpgid(0)

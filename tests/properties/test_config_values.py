@@ -12,7 +12,7 @@ from penstock.core.config.changes import ConfigChange, ConfigOperation, apply_ch
 from penstock.core.config.describe import describe_broker, describe_topic
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME
 from penstock.core.config.types import ConfigKey, ConfigValue, format_number, format_value
-from penstock.core.properties import parse_properties
+from penstock.core.properties import format_properties, parse_properties
 
 KEYS = st.sampled_from([*BROKER_KEYS.values(), *TOPIC_KEYS_BY_NAME.values()])
 WORDS = st.sampled_from(
@@ -58,6 +58,11 @@ def test_settings_come_back_when_written_as_properties(settings: dict[str, str])
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
     assert {joined(name): joined(value) for name, value in parsed.items()} == settings
+
+
+@given(st.dictionaries(st.text(), st.text(), max_size=4))
+def test_settings_come_back_when_formatted_and_parsed(settings: dict[str, str]) -> None:
+    assert parse_properties(format_properties(settings)) == settings
 
 
 @given(st.text())

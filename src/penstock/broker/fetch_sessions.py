@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.core.limits import MAX_TOPIC_NAME_LENGTH
 from penstock.core.metrics.counters import PurgatoryMetrics
 from penstock.core.types import TopicId
@@ -73,22 +74,41 @@ _NEVER = Answered(-1, -1)
 
 
 class FetchSession:
-    __slots__ = ("answered", "epoch", "id", "last_used_ms", "targets", "uses_topic_ids")
+    __slots__ = ("answered", "epoch", "id", "last_used_ms", "targets", "uses_topic_ids", "watch")
 
-    def __init__(self, session_id: int, uses_topic_ids: bool, targets: Iterable[FetchTarget], now_ms: int) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        uses_topic_ids: bool,
+        targets: Iterable[FetchTarget],
+        now_ms: int,
+        watch: FollowerWatch | None = None,
+    ) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1  # the epoch the next request must carry
         self.last_used_ms = now_ms
         self.targets: OrderedDict[PartitionKey, FetchTarget] = OrderedDict((t.key, t) for t in targets)
         self.answered: dict[PartitionKey, Answered] = {}
+        self.watch = watch  # of a follower's session
 
     def update(self, changed: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
         for key in forgotten:
             self.targets.pop(key, None)
             self.answered.pop(key, None)
+            if self.watch is not None:
+                self.watch.detach(key)
         for target in changed:
             self.targets[target.key] = target
+            if self.watch is not None:
+                self.watch.ready[target.key] = None
+
+    def due(self) -> list[FetchTarget]:
+        """What the next answer may be about: all partitions, or those with news where the leader tells of it."""
+        if self.watch is None:
+            return list(self.targets.values())
+        ready, self.watch.ready = self.watch.ready, {}
+        return [self.targets[key] for key in ready if key in self.targets]
 
     def must_answer(
         self,
@@ -122,6 +142,18 @@ class FetchPlan:
     targets: list[FetchTarget]
     session: FetchSession | None = None
     is_incremental: bool = False
+    watch: FollowerWatch | None = None  # of a follower
+
+    def look_again(self) -> None:
+        """The targets of a follower are those so far and those with news since; a consumer's are all."""
+        session = self.session
+        if session is None:
+            return
+        due = session.due()
+        if session.watch is None:
+            self.targets = due
+        elif due:
+            self.targets = list({target.key: target for target in (*self.targets, *due)}.values())
 
 
 class FetchSessions:
@@ -162,20 +194,21 @@ class FetchSessions:
         """`follower` is the id of a registered broker. It has one session, for which there is always room."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(session_id)
+            watch = None if follower is None else FollowerWatch(follower)
             if epoch == FINAL_EPOCH:
-                return FetchPlan(targets)
+                return FetchPlan(targets, watch=watch)
             if follower is not None:
                 self._remove(self._followers.pop(follower, NO_SESSION))
-            session = self._create(targets, uses_topic_ids, now_ms, is_follower=follower is not None)
+            session = self._create(targets, uses_topic_ids, now_ms, watch)
             if follower is not None and session is not None:
                 self._followers[follower] = session.id
-            return FetchPlan(targets, session)
+            return FetchPlan(targets, session, watch=watch)
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
         self._change(session, targets, forgotten)
         if not session.targets:
             self._remove(session_id)
             return FetchPlan([])
-        return FetchPlan(list(session.targets.values()), session, is_incremental=True)
+        return FetchPlan(session.due(), session, is_incremental=True, watch=session.watch)
 
     def extend(self, plan: FetchPlan, targets: list[FetchTarget], forgotten: list[PartitionKey]) -> None:
         """More of a request that names so much that it is planned in several turns of the loop. Fails like `plan`.
@@ -197,8 +230,8 @@ class FetchSessions:
     def complete(self, plan: FetchPlan) -> None:
         """All of such a request is known."""
         if plan.is_incremental and plan.session is not None:
-            plan.targets = list(plan.session.targets.values())
-            if not plan.targets:
+            plan.look_again()
+            if not plan.session.targets:
                 self._remove(plan.session.id)
                 plan.session = None
 
@@ -232,9 +265,9 @@ class FetchSessions:
         return session
 
     def _create(
-        self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int, *, is_follower: bool
+        self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int, watch: FollowerWatch | None
     ) -> FetchSession | None:
-        if not is_follower:
+        if watch is None:
             if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
                 return None
             if not self._has_room(targets):
@@ -242,7 +275,7 @@ class FetchSessions:
         session_id = self._random.randint(1, _MAX_EPOCH)
         while session_id in self._sessions:
             session_id = self._random.randint(1, _MAX_EPOCH)
-        session = FetchSession(session_id, uses_topic_ids, targets, now_ms)
+        session = FetchSession(session_id, uses_topic_ids, targets, now_ms, watch)
         self._sessions[session_id] = session
         self.partition_count += len(session.targets)
         return session
@@ -251,6 +284,8 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partition_count -= len(session.targets)
+            if session.watch is not None:
+                session.watch.close()
 
     def _evict_oldest(self, now_ms: int) -> bool:
         """The order is by last use, so only the first needs a look."""

@@ -48,6 +48,10 @@ class MetadataAnswers:
                 return None
         return reply
 
+    def forget(self) -> None:
+        """What is kept may name a leader that is not one any more."""
+        self._answers.clear()
+
     def keep(self, key: Key, answer: ReadyAnswer) -> None:
         """For the image of the last `find`."""
         if len(self._answers) >= MAX_ANSWERS:

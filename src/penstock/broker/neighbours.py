@@ -19,6 +19,7 @@ from penstock.broker.peers.failure_detection import FailureDetector, Probe
 from penstock.broker.peers.peer import Connect, Peer
 from penstock.broker.peers.peers import Peers
 from penstock.broker.peers.shutdowns import Shutdowns
+from penstock.broker.peers.suspects import Suspects
 from penstock.broker.replicas.fetcher import Follower
 from penstock.broker.replicas.replicas import Replicas
 from penstock.broker.slices import Slices
@@ -40,22 +41,31 @@ class Wires(NamedTuple):
 class Neighbours:
     """`start` once the broker follows its metadata; `close` at its end."""
 
-    def __init__(self, metadata: Metadata, wires: Wires, chance: Random, slices: Slices) -> None:
+    def __init__(
+        self,
+        metadata: Metadata,
+        wires: Wires,
+        chance: Random,
+        slices: Slices,
+        suspected: Callable[[], None],
+    ) -> None:
+        """`suspected` is called when another broker may be dead; see `Suspects`."""
         self._metadata = metadata
         node_id = metadata.config.identity.node_id
         self.peers = Peers(node_id, self._find, wires.connect, chance)
         self.controller = Controller(node_id, self.peers, metadata)
         self.forwarding = Forwarding(self.controller, slices)
-        self.shutdowns = Shutdowns(node_id, metadata, self.peers, lambda: metadata.image)
+        self.shutdowns = Shutdowns(node_id, metadata.duties, self.peers, lambda: metadata.image)
         self._requests = ControllerRequests(
             node_id,
             self.controller,
-            metadata,
+            metadata.duties,
             self.shutdowns,
             lambda: metadata.image,
             lambda: metadata.broker_epoch,
         )
-        self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.report_dead)
+        self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead)
+        self.suspects = Suspects(self.peers, suspected)
         self._replicas: Replicas | None = None
 
     def start(self, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
@@ -77,6 +87,7 @@ class Neighbours:
 
     def follow(self, old: MetadataImage, new: MetadataImage, delta: ImageDelta) -> None:
         self.peers.follow(old, new)
+        self.suspects.follow(old, new)
         if self._replicas is not None:
             self._replicas.apply(old, new, delta)
             self._detector.follow(new)
@@ -89,6 +100,7 @@ class Neighbours:
         await self._detector.close()
         if self._replicas is not None:
             await self._replicas.close()
+        self.suspects.close()
         await self.peers.close()
 
     def _find(self, node_id: int) -> Endpoint | None:

@@ -3,7 +3,8 @@
 The rules are those of Kafka's metadata cache:
 
 - Addresses are those of the listener that the client asked on. A broker without that listener is not named.
-- A leader that is not registered: LEADER_NOT_AVAILABLE, and no leader is named. A leader without the listener:
+- A leader that is not registered: LEADER_NOT_AVAILABLE, and no leader is named. The same where a connection to the
+  leader has just ended (`peers.suspects`), which Kafka does not look at. A leader without the listener:
   LISTENER_NOT_FOUND, which Metadata knows from version 6 on.
 - A replica is offline when its broker is not registered, lacks the listener, or has lost the disk. Of disks this broker
   knows its own alone.
@@ -11,6 +12,7 @@ The rules are those of Kafka's metadata cache:
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from penstock.broker.partitions.partitions import Partitions
@@ -28,9 +30,12 @@ class PartitionView(NamedTuple):
 class Reachability:
     """For one image, one listener and one request."""
 
-    __slots__ = ("_image", "_node_id", "_partitions", "reachable")
+    __slots__ = ("_image", "_node_id", "_partitions", "_suspects", "reachable")
 
-    def __init__(self, image: MetadataImage, listener: str, node_id: int, partitions: Partitions) -> None:
+    def __init__(
+        self, image: MetadataImage, listener: str, node_id: int, partitions: Partitions, suspects: Container[int] = ()
+    ) -> None:
+        self._suspects = suspects
         self._image = image
         self._node_id = node_id
         self._partitions = partitions
@@ -41,7 +46,8 @@ class Reachability:
     def view(self, topic: str, state: PartitionState) -> PartitionView:
         offline = self._offline(topic, state)
         leader = state.leader
-        if leader in self.reachable and not (leader == self._node_id and leader in offline):
+        is_away = leader in self._suspects or (leader == self._node_id and leader in offline)
+        if leader in self.reachable and not is_away:
             return PartitionView(state, ErrorCode.NONE, leader, offline)
         is_listening = leader in self.reachable or leader not in self._image.brokers
         code = ErrorCode.LEADER_NOT_AVAILABLE if is_listening else ErrorCode.LISTENER_NOT_FOUND

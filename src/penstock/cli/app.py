@@ -23,6 +23,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "transactions": LazyCommand("penstock.cli.commands.transactions:app"),
     "configs": LazyCommand("penstock.cli.commands.configs:app"),
     "cluster": LazyCommand("penstock.cli.commands.cluster:app"),
+    "zookeeper": LazyCommand("penstock.cli.commands.zookeeper:app"),
     "log": LazyCommand("penstock.cli.commands.log:app"),
     "pipeline": LazyCommand("penstock.cli.commands.pipeline:app"),
     "perf": LazyCommand("penstock.cli.commands.perf:app"),
@@ -78,7 +79,7 @@ def penstock(
 ) -> None:
     """Event streaming that any Kafka client can use.
 
-    Everything but `broker` works with Apache Kafka as well; `log` reads its files.
+    Everything but what starts servers works with Apache Kafka as well; `log` reads its files.
     """
 
 

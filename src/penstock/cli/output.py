@@ -11,7 +11,10 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 @dataclass(slots=True)
@@ -52,8 +55,13 @@ def print_table(table: Table, empty: str = "") -> None:
 
 
 def _print_rich(table: Table) -> None:
-    from rich import box
     from rich.console import Console
+
+    Console().print(render_rich(table))
+
+
+def render_rich(table: Table) -> RichTable:
+    from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -66,7 +74,7 @@ def _print_rich(table: Table) -> None:
         )
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))
-    Console().print(rich_table)
+    return rich_table
 
 
 def print_json(document: Any) -> None:

@@ -46,12 +46,17 @@ class VersionedClient:
     """
 
     def __init__(
-        self, connection: BlockingConnection, address: Address, software: str, newest: Mapping[int, int] | None = None
+        self,
+        connection: BlockingConnection,
+        address: Address,
+        software: str,
+        newest: Mapping[int, int] | None = None,
+        answer_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self.address = address
         self._connection = connection
         self._newest = newest or {}
-        self.served = _ask_versions(connection, software)
+        self.served = _ask_versions(connection, software, answer_timeout_s)
 
     @classmethod
     def open(
@@ -63,11 +68,12 @@ class VersionedClient:
         timeout_s: float = CONNECT_TIMEOUT_S,
         tls: ssl.SSLContext | None = None,
         newest: Mapping[int, int] | None = None,
+        answer_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Self:
-        """OSError when nobody listens there, and ApiError when the broker does not tell its versions."""
+        """OSError when nobody listens there or answers, and ApiError when the broker does not tell its versions."""
         connection = BlockingConnection(*address, client_id=client_id, timeout_s=timeout_s, tls=tls)
         try:
-            return cls(connection, address, software, newest)
+            return cls(connection, address, software, newest, answer_timeout_s)
         except BaseException:
             connection.close()
             raise
@@ -103,11 +109,11 @@ class VersionedClient:
         self.close()
 
 
-def _ask_versions(connection: BlockingConnection, software: str) -> ApiVersionsResponse:
+def _ask_versions(connection: BlockingConnection, software: str, timeout_s: float) -> ApiVersionsResponse:
     request = ApiVersionsRequest(client_software_name=software, client_software_version=_SOFTWARE_VERSION)
-    answer: ApiVersionsResponse = connection.request(request, ApiVersionsRequest.MAX_VERSION)
+    answer: ApiVersionsResponse = connection.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older broker; all of them serve version 0
-        answer = connection.request(request, 0)
+        answer = connection.request(request, 0, timeout_s=timeout_s)
     if answer.error_code != ErrorCode.NONE:
         raise ApiError(ErrorCode(answer.error_code))
     return answer

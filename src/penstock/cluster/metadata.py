@@ -15,6 +15,7 @@ from dataclasses import replace
 from random import SystemRandom
 from typing import TypeVar
 
+from penstock.cluster.answering import answered
 from penstock.cluster.controller.member import Member, Rules
 from penstock.cluster.controller.office import Decide, Office
 from penstock.cluster.controller.registration import ensure_cluster
@@ -30,22 +31,19 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
-from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
-from penstock.cluster.decisions.partitions import decide_alter_partition
-from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, decide_reassignments
-from penstock.cluster.decisions.shutdown import decide_shutdown
 from penstock.cluster.decisions.topics import (
     Choices,
     decide_create_partitions,
     decide_create_topics,
     decide_delete_topics,
 )
+from penstock.cluster.duties import Duties
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Delete, SessionState, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import SessionState, Store, StoreError
 from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
@@ -53,7 +51,6 @@ from penstock.core.listeners import Endpoint
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition, format_topic_id, new_topic_id
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.replication.changes import AlterPartitionResult, InSyncChange
 
 logger = logging.getLogger(__name__)
 
@@ -63,18 +60,6 @@ Value = TypeVar("Value")
 _PATIENCE_S = 10.0
 
 
-# What a client is told when the store refuses a change; anything else is a fault on our side.
-_STORE_CODES = {
-    StoreErrorKind.BAD_VERSION: ErrorCode.NOT_CONTROLLER,
-    StoreErrorKind.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
-    StoreErrorKind.CLOSED: ErrorCode.BROKER_NOT_AVAILABLE,
-    StoreErrorKind.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
-    StoreErrorKind.SESSION_ENDED: ErrorCode.NOT_CONTROLLER,
-    # Whether or not it was made: a client that tries again finds out.
-    StoreErrorKind.OUTCOME_UNKNOWN: ErrorCode.NOT_CONTROLLER,
-}
-
-
 class Metadata:
     def __init__(self, store: Store, publisher: Publisher, choices: Choices) -> None:
         """Use `open`, or `load` and `join`."""
@@ -82,6 +67,7 @@ class Metadata:
         self.publisher = publisher
         self._choices = choices
         self._member: Member | None = None
+        self.duties = Duties(store, self._change, lambda topic: may_be_unclean(self.config, topic))
         self._running: set[asyncio.Future[None]] = set()
 
     @classmethod
@@ -233,60 +219,9 @@ class Metadata:
             lambda image: decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only)
         )
 
-    async def alter_partition(
-        self, asker: int, asker_epoch: int, changes: Sequence[InSyncChange]
-    ) -> tuple[AlterPartitionResult, ...]:
-        """A leader wants other in-sync sets."""
-        return await self._change(lambda image: decide_alter_partition(image, asker, asker_epoch, changes))
-
-    async def elect_leaders(
-        self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType
-    ) -> tuple[ElectionResult, ...]:
-        """None: of all partitions."""
-        return await self._change(lambda image: decide_elections(image, partitions, election_type))
-
-    async def reassign_partitions(
-        self, requests: Sequence[ReassignmentRequest], *, may_change_replication_factor: bool = True
-    ) -> tuple[ReassignmentResult, ...]:
-        """Replicas are to move to other brokers, or to stay after all."""
-        return await self._change(
-            lambda image: decide_reassignments(
-                image,
-                requests,
-                lambda topic: may_be_unclean(self.config, topic),
-                may_change_replication_factor=may_change_replication_factor,
-            )
-        )
-
-    async def begin_shutdown(self, node_id: int, broker_epoch: int) -> int:
-        """A broker wants to stop: what it leads moves. Returns how many partitions it leads still."""
-        (led_count,) = await self._change(lambda image: decide_shutdown(image, node_id, broker_epoch))
-        return led_count
-
-    async def report_dead(self, node_id: int, broker_epoch: int) -> None:
-        """The process of the broker with this epoch is dead: its registration goes before its session ends, and its
-        office with it if it was the controller. A broker that lives after all is fenced by its epochs, and registers
-        anew. Raises ApiError.
-        """
-        await _answered(self._remove(node_id, broker_epoch))
-
-    async def _remove(self, node_id: int, broker_epoch: int) -> None:
-        path = znodes.broker_path(node_id)
-        node, controller = await self._store.read_many([path, znodes.CONTROLLER])
-        if node is None or znodes.decode_broker(node_id, node.data).epoch != broker_epoch:
-            return
-        gone = [Delete(path, node.version)]
-        if controller is not None and controller.owner == node.owner:
-            gone.append(Delete(znodes.CONTROLLER, controller.version))
-        try:
-            await self._store.transaction(gone)
-        except StoreError as error:
-            if error.kind not in (StoreErrorKind.NO_NODE, StoreErrorKind.BAD_VERSION, StoreErrorKind.OUTCOME_UNKNOWN):
-                raise
-
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
-        return await _answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
+        return await answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
 
     async def leave(self) -> None:
         """Takes this broker out of its cluster before its port closes: another controller is elected at once, and
@@ -296,7 +231,7 @@ class Metadata:
             return
         await self._member.close()
         try:
-            await self._remove(self.config.identity.node_id, self.broker_epoch)
+            await self.duties.remove(self.config.identity.node_id, self.broker_epoch)
         except StoreError as error:
             logger.warning("the broker leaves without a word, its session ends later: %s", error)
 
@@ -325,7 +260,7 @@ class Metadata:
         done: asyncio.Future[None] = asyncio.ensure_future(_settled(work))
         self._running.add(done)
         done.add_done_callback(self._running.discard)
-        return await _answered(asyncio.shield(work))
+        return await answered(asyncio.shield(work))
 
 
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
@@ -360,13 +295,3 @@ async def _settled(work: asyncio.Future[tuple[Item, ...]]) -> None:
     await asyncio.wait([work])
     if not work.cancelled():
         work.exception()
-
-
-async def _answered(work: Awaitable[Value]) -> Value:
-    """Turns an error of the store into one for the client."""
-    try:
-        return await work
-    except StoreError as error:
-        logger.error("the metadata store refused a change: %s", error)
-        code = _STORE_CODES.get(error.kind, ErrorCode.UNKNOWN_SERVER_ERROR)
-        raise ApiError(code, f"the metadata store refused the change: {error.kind.value}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from penstock.cluster.image import MetadataImage
@@ -57,7 +57,7 @@ class Publisher:
         except Exception:
             await _tell_each("abandoning a change", [subscription.abandon for subscription in subscriptions])
             raise
-        await self._take_effect(subscriptions, image)
+        await self._take_effect(image)
 
     async def follow(self, image: MetadataImage, write: Step | None = None) -> None:
         """The same for a change that this broker cannot refuse: what its disk refuses is offline here."""
@@ -77,7 +77,7 @@ class Publisher:
                 if reason is None:
                     await _tell_each("abandoning a change", [subscription.abandon for subscription in subscriptions])
                 raise
-        await self._take_effect(subscriptions, image)
+        await self._take_effect(image)
 
     async def _prepare(self, subscriptions: Iterable[Subscription], image: MetadataImage) -> str | None:
         for subscription in subscriptions:
@@ -86,9 +86,10 @@ class Publisher:
                 return reason
         return None
 
-    async def _take_effect(self, subscriptions: Sequence[Subscription], image: MetadataImage) -> None:
+    async def _take_effect(self, image: MetadataImage) -> None:
         # Each step may have used its turn of the loop up: the image takes effect in a turn of its own.
         await asyncio.sleep(0)
+        subscriptions = list(self._subscriptions)  # also one that came after the preparation was told
         self._publish(image)
         await asyncio.sleep(0)
         await _tell_each("settling a change", [subscription.settle for subscription in subscriptions])

@@ -1,9 +1,9 @@
-"""Java's .properties syntax, as `java.util.Properties.load` reads it."""
+"""Java's .properties syntax, as `java.util.Properties.load` reads it, and settings that a program gives."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from penstock.core.config.types import ConfigError
@@ -15,6 +15,29 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 # The key ends at the first =, : or blank that no backslash precedes.
 _KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+# What would end a key, begin a comment, or be skipped in front of a value.
+_ESCAPED_IN_KEYS = re.compile(r"[\\=:#! \t\n\r\f]")
+_ESCAPED_IN_VALUES = re.compile(r"[\\\t\n\r\f]|^ ")
+_LETTERS = {character: letter for letter, character in _ESCAPES.items()}
+
+# What a program may give as settings: numbers and booleans as such.
+ConfigMapping = Mapping[str, str | int | float | bool]
+
+
+def as_properties(config: ConfigMapping | None) -> dict[str, str]:
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()}
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """The text that `parse_properties` makes the same settings of."""
+    return "".join(
+        f"{_ESCAPED_IN_KEYS.sub(_escape, key)}={_ESCAPED_IN_VALUES.sub(_escape, value)}\n"
+        for key, value in properties.items()
+    )
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\{_LETTERS.get(match[0], match[0])}"
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -122,11 +122,6 @@ class PartitionLog:
         """Everything before it is durable."""
         return self._contents.recovery_point
 
-    def owes_flush(self) -> bool:
-        """Whether more is not yet durable than flush.messages allows to be lost."""
-        contents = self._contents
-        return contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages
-
     def is_settled(self) -> bool:
         """Whether everything may be told: it is as durable as flush.messages asks for, and replicated."""
         contents = self._contents

@@ -1,1 +1,1 @@
-"""Servers as processes of their own: brokers, and the ZooKeeper whose jars Spark brings."""
+"""Servers as processes: brokers, ZooKeeper."""

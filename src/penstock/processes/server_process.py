@@ -74,6 +74,8 @@ class ServerProcess:
         self.log_path = log_path
         self.environment = environment
         self.start_timeout_s = start_timeout_s
+        # 0 is a group of its own: Ctrl-C at the terminal does not reach the server.
+        self.process_group: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._end_is_known = False
 
@@ -95,6 +97,12 @@ class ServerProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def unasked_end(self) -> str:
+        """What happened, if the server ended although nobody asked it to; else empty."""
+        return_code = None if self._process is None or self._end_is_known else self._process.poll()
+        return "" if return_code is None else self.describe(f"ended with {_describe_exit(return_code)}")
+
     def start(self) -> Self:
         """Start and return once the server accepts connections."""
         self.spawn()
@@ -114,6 +122,7 @@ class ServerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(self.environment or {})},
+                process_group=self.process_group,
             )
 
     def wait_until_ready(self) -> None:

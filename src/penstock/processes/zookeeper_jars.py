@@ -22,7 +22,7 @@ _JARS = (
     "metrics-core-",
     "snappy-java-",
 )
-# Needed only where the server speaks TLS.
+# Last on the class path, and so not even opened unless the server is asked for TLS or SASL.
 _NETTY = ("netty-",)
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -47,7 +47,7 @@ def find_java() -> str:
     return java
 
 
-def find_class_path(*, with_tls: bool = False) -> str:
+def find_class_path() -> str:
     directory = _jar_directory()
     hint = f"pip install 'penstock[spark]' brings them. {_ELSEWHERE}"
     if directory is None:
@@ -55,8 +55,7 @@ def find_class_path(*, with_tls: bool = False) -> str:
     jars = [jar for name in _JARS for jar in _jars_of(directory, name)[:1]]
     if len(jars) < len(_JARS):
         raise ZooKeeperMissingError(f"not all jars of ZooKeeper are in {directory}", hint)
-    if with_tls:
-        jars += [jar for name in _NETTY for jar in _jars_of(directory, name)]
+    jars += [jar for name in _NETTY for jar in _jars_of(directory, name)]
     return os.pathsep.join(str(jar) for jar in jars)
 
 

@@ -25,8 +25,20 @@ _INIT_TICKS, _SYNC_TICKS = 20, 10
 _HEAP_MB = 256
 # One collector and one compiler thread: the server shares the machine with brokers.
 _JAVA_OPTIONS = ("-Xms32m", f"-Xmx{_HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# Errors alone: warnings of a start are about options that nobody misses.
-_LOG_LEVEL = "-Dorg.apache.logging.log4j.level=ERROR"
+# Errors alone: warnings of a start are about options that nobody misses. The commands log an error where they are asked
+# before the server is up, as they are here.
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %-5p %c{1}: %m%n%ex
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+logger.commands.name = org.apache.zookeeper.server.ServerCnxn
+logger.commands.level = off
+"""
 _ANSWER_TIMEOUT_S = 2.0
 
 
@@ -83,17 +95,11 @@ class ZooKeeperProcess(ServerProcess):
             },
             **(settings or {}),
         }
-        class_path = find_class_path(with_tls="secureClientPort" in self.settings)
         super().__init__(
             "ZooKeeper" if place is None else f"ZooKeeper {place.server_id}",
             [
-                find_java(),
-                *_JAVA_OPTIONS,
-                _LOG_LEVEL,
-                "-cp",
-                class_path,
-                MAIN_CLASS,
-                str(self._configuration.absolute()),
+                *(find_java(), *_JAVA_OPTIONS, f"-Dlog4j2.configurationFile={self._logging.absolute()}"),
+                *("-cp", find_class_path(), MAIN_CLASS, str(self._configuration.absolute())),
             ],
             port=chosen_port,
             host=host,
@@ -110,9 +116,14 @@ class ZooKeeperProcess(ServerProcess):
     def _configuration(self) -> Path:
         return self.data_dir / "zoo.cfg"
 
+    @property
+    def _logging(self) -> Path:
+        return self.data_dir / "log4j2.properties"
+
     def prepare(self) -> None:
         """The data directory with its configuration. What is there already stays, but for the configuration."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._logging.write_text(_LOGGING)
         self._configuration.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         (self.data_dir / "myid").write_text(f"{self.place.server_id}\n")
 

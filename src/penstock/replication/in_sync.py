@@ -18,11 +18,6 @@ from penstock.replication.progress import FollowerProgress
 ALL_REPLICAS = -1
 
 
-def can_append(in_sync_count: int, min_insync_replicas: int, acks: int) -> bool:
-    """acks=all asks for a minimum of replicas; the other settings accept what there is."""
-    return acks != ALL_REPLICAS or in_sync_count >= min_insync_replicas
-
-
 def find_lagging(
     isr: Iterable[int], followers: Mapping[int, FollowerProgress], leader_end: int, now_ms: int, lag_max_ms: int
 ) -> list[int]:

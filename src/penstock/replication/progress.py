@@ -57,5 +57,11 @@ class FollowerProgress:
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def note_idle(self, fetch_ms: int) -> None:
+        """The follower fetched without naming the partition. Whoever had all then was caught up then."""
+        if self.log_end_offset == self.last_fetch_leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, fetch_ms)
+        self.last_fetch_ms = max(self.last_fetch_ms, fetch_ms)
+
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms

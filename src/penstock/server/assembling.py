@@ -92,37 +92,34 @@ def assemble(
         ),
         producer_ids=producer_ids,
         groups=groups,
-        transactions=_transactions(metadata, groups, partitions, flusher, producer_ids, clock, slices, ask or no_peers),
+        transactions=TransactionRuntime(
+            _transaction_coordinator(metadata, producer_ids),
+            partitions,
+            MarkerWriter(partitions, Leaders(config.identity.node_id, metadata.find_leader), groups, clock),
+            flusher,
+            clock,
+            slices,
+            ask or no_peers,
+        ),
         topic_creation=TopicCreation(metadata),
         ask=ask or no_peers,
     )
 
 
-def _transactions(
-    metadata: Metadata,
-    groups: GroupRuntime,
-    partitions: Partitions,
-    flusher: Flusher,
-    producer_ids: ProducerIds,
-    clock: Clock,
-    slices: Slices,
-    ask: Ask,
-) -> TransactionRuntime:
+def _transaction_coordinator(metadata: Metadata, producer_ids: ProducerIds) -> TransactionCoordinator:
     config = metadata.config
-    coordinator = TransactionCoordinator(
+    return TransactionCoordinator(
         transaction_settings(config.transactions),
         config.transaction_topic.transaction_state_log_num_partitions,
         producer_ids.take,
     )
-    leaders = Leaders(config.identity.node_id, metadata.find_leader)
-    markers = MarkerWriter(partitions, leaders, groups, clock)
-    return TransactionRuntime(coordinator, partitions, markers, flusher, clock, slices, ask)
 
 
 def introduce(broker: Broker, neighbours: Neighbours) -> None:
     """Makes the broker one of several."""
     broker.has_peers = True
-    broker.duties = broker.metadata
+    broker.duties = broker.metadata.duties
     broker.shutdowns = neighbours.shutdowns
     broker.forwarding = neighbours.forwarding
+    broker.suspects = neighbours.suspects
     broker.topic_creation = TopicCreation(broker.metadata, neighbours.controller)

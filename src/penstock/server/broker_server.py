@@ -16,6 +16,7 @@ from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.following import Following
+from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.neighbours import Neighbours, Wires
 from penstock.broker.peers.asking import Ask
 from penstock.broker.peers.connecting import connect_by_tcp
@@ -81,7 +82,7 @@ class BrokerServer:
         instead of the one that the configuration names, and closed with the broker.
         """
         cleaner = _find_cleaner() if files is None else None
-        is_alone = store is None
+        is_alone = store is None and not config.zookeeper.zookeeper_connect
         surroundings = Surroundings(
             clock or SystemClock(),
             files or Files(),
@@ -130,10 +131,16 @@ class BrokerServer:
         try:
             slices = Slices(surroundings.stopwatch.passed)
             wires = surroundings.wires
-            neighbours = None if wires is None else Neighbours(metadata, wires, surroundings.chance, slices)
+            answers = MetadataAnswers()
+            neighbours = (
+                None
+                if wires is None
+                else Neighbours(metadata, wires, surroundings.chance, slices, suspected=answers.forget)
+            )
             if neighbours is not None and ask is None:
                 ask = neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
+            broker.metadata_answers = answers
             if neighbours is not None:
                 introduce(broker, neighbours)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
@@ -259,6 +266,11 @@ def _if_given(config: BrokerConfig, name: str, size: int) -> int:
 
 
 async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:
+    if config.zookeeper.zookeeper_connect:
+        from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+        from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+
+        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
     if is_temporary:
         from penstock.cluster.store.memory import MemoryStore
 

@@ -213,10 +213,10 @@ class ReplicaCluster:
         self.fetch_count = 0
         self._epoch = 100
         self.nodes = {node_id: Node(self, node_id, path / str(node_id)) for node_id in range(1, count + 1)}
-        brokers = {node_id: self._registration(node_id, node_id) for node_id in self.nodes}
+        brokers = {node_id: self.registration(node_id, node_id) for node_id in self.nodes}
         self.image = MetadataImage("cluster", brokers=brokers)
 
-    def _registration(self, node_id: int, epoch: int) -> BrokerRegistration:
+    def registration(self, node_id: int, epoch: int) -> BrokerRegistration:
         endpoint = Endpoint("PLAINTEXT", f"host{node_id}", 9092, "PLAINTEXT")
         return BrokerRegistration(node_id, (endpoint,), f"rack{node_id}", epoch)
 
@@ -234,7 +234,7 @@ class ReplicaCluster:
         """Registered anew."""
         self._epoch += 1
         epoch = self._epoch
-        brokers = {**self.image.brokers, node_id: self._registration(node_id, epoch)}
+        brokers = {**self.image.brokers, node_id: self.registration(node_id, epoch)}
         self.publish(replace(self.image, brokers=brokers))
         self.start(node_id)
 

@@ -387,10 +387,15 @@ class TestPartition:
 
     def test_append_is_refused_when_too_few_replicas_are_in_sync_for_acks_all(self, tmp_path: Path) -> None:
         partition = lone_partition(tmp_path / "log", settings=LogSettings(min_insync_replicas=2))
+        partition.adopt(partition.state._replace(replicas=(1, 2)))
         with pytest.raises(ApiError) as caught:
             partition.append(batch(), -1, NOW)
         assert code_of(caught) == ErrorCode.NOT_ENOUGH_REPLICAS
         assert partition.append(batch(), 1, NOW).base_offset == 0
+
+    def test_append_is_taken_when_the_minimum_is_above_the_number_of_replicas(self, tmp_path: Path) -> None:
+        partition = lone_partition(tmp_path / "log", settings=LogSettings(min_insync_replicas=2))
+        assert partition.append(batch(), -1, NOW).base_offset == 0
 
     @pytest.mark.parametrize(
         ("epoch", "error"),

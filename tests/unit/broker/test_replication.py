@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.protocol.errors import ErrorCode
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import TOPIC, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch, read_all, sequenced, transactional
@@ -220,5 +221,63 @@ def test_many_partitions_move_when_leaders_change(tmp_path: Path) -> None:
             for state in states:
                 await cluster.until_equal(state.partition)
                 assert read_all(cluster.nodes[3].partition(state.partition).log) == [(0, "a"), (1, "b")]
+
+    asyncio.run(scenario())
+
+
+def test_a_follower_drops_one_partition_when_its_disk_fails_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        states = [PartitionState(index, (1, 2), (1, 2), 1) for index in range(2)]
+        cluster = ReplicaCluster(tmp_path, count=2)
+        files = cluster.nodes[2].files = FaultyFiles()
+        cluster.start()
+        cluster.set_states(*states)
+        try:
+            files.fail(Fault.on("write", f"{TOPIC}-0"))
+            failed = await cluster.nodes[1].produce(batch("a"), timeout_ms=100)
+            assert failed.error_code == ErrorCode.REQUEST_TIMED_OUT
+            answer = await cluster.nodes[1].produce(batch("b"), index=1)
+            assert answer.error_code == ErrorCode.NONE
+            assert not cluster.nodes[2].partition(0).is_online
+            assert cluster.nodes[2].partition(1).is_online
+        finally:
+            for node in cluster.nodes.values():
+                await node.close(clean=False)
+
+    asyncio.run(scenario())
+
+
+def test_what_must_be_flushed_is_on_the_followers_disk_when_the_leader_hears_of_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, settings=LogSettings(flush_messages=1)) as cluster:
+            await fill(cluster, 1, "a", "b")
+            assert [node.partition().log.recovery_point for node in cluster.nodes.values()] == [2, 2, 2]
+
+    asyncio.run(scenario())
+
+
+def test_a_write_goes_on_when_the_leader_has_no_followers_in_sync(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, count=2) as cluster:
+            await fill(cluster, 1, "a")
+            await cluster.stop(2)
+            waiting = asyncio.ensure_future(cluster.nodes[1].produce(batch("b")))
+            await until(lambda: cluster.nodes[1].partition().log.log_end_offset == 2)
+            cluster.change(isr=(1,))
+            assert (await waiting).error_code == ErrorCode.NONE
+            await fill(cluster, 1, "c")
+
+    asyncio.run(scenario())
+
+
+def test_a_partition_leaves_the_broker_when_its_replica_moves(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            await fill(cluster, 1, "a")
+            cluster.change(replicas=(2, 3), isr=(2, 3), leader=2, leader_epoch=1)
+            assert cluster.nodes[1].partitions.find(TOPIC, 0) is None
+            assert (await cluster.nodes[1].produce(batch("b"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await fill(cluster, 2, "b")
+            assert read_all(cluster.nodes[3].partition().log) == [(0, "a"), (1, "b")]
 
     asyncio.run(scenario())

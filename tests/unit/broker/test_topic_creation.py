@@ -118,7 +118,7 @@ def test_internal_topic_has_its_shape_when_the_controller_creates_it() -> None:
         wanting = asyncio.ensure_future(rig.creation.ensure(CONSUMER_OFFSETS))
         await until(lambda: rig.asked != [])
         (topic,) = rig.asked[0].topics
-        assert (topic.num_partitions, topic.replication_factor) == (50, 2)
+        assert (topic.num_partitions, topic.replication_factor) == (50, 3)
         assert ("cleanup.policy", "compact") in [(config.name, config.value) for config in topic.configs]
         rig.learn(CONSUMER_OFFSETS)
         await wanting

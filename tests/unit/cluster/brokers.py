@@ -48,8 +48,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def agreed(*brokers: TestBroker) -> None:
-    """Until all have the same image, and it is what the store holds."""
-    await until(lambda: all(each.metadata.image == brokers[0].metadata.image for each in brokers))
+    """Until all have the same image, which has all of them with their present epochs."""
+
+    def is_agreed() -> bool:
+        image = brokers[0].metadata.image
+        epochs = {node_id: broker.epoch for node_id, broker in image.brokers.items()}
+        return all(
+            each.metadata.image == image and epochs.get(each.node_id) == each.metadata.broker_epoch for each in brokers
+        )
+
+    await until(is_agreed)
 
 
 def controller(*brokers: TestBroker) -> TestBroker:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cluster.controller.balance import Balance
 from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTopic, TopicSelector
-from penstock.cluster.deltas.position import DELTAS_KEPT
+from penstock.cluster.deltas.position import DELTAS_KEPT, LogPosition, encode_position
 from penstock.cluster.loading import load_image
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore
@@ -40,6 +40,20 @@ def test_all_brokers_have_the_same_image_when_the_controller_changes_something()
         await first.metadata.delete_topics([TopicSelector("a")])
         await agreed(*brokers)
         assert not second.metadata.image.topics
+
+    run(main())
+
+
+def test_broker_has_its_own_settings_when_the_controller_changed_them() -> None:
+    async def main() -> None:
+        first, second = await started(MemoryTree(), 1, 2)
+        (result,) = await first.metadata.alter_configs([FullChange(4, "2", (("message.max.bytes", "1000"),))])
+        assert result.code is ErrorCode.NONE
+        await agreed(first, second)
+        assert second.metadata.config.get("message.max.bytes") == 1000
+        assert first.metadata.config.get("message.max.bytes") != 1000
+        (result,) = await first.metadata.alter_configs([FullChange(4, "nine", ())])
+        assert result.code is ErrorCode.INVALID_REQUEST
 
     run(main())
 
@@ -232,10 +246,10 @@ def test_broker_leaves_when_its_death_is_reported() -> None:
         first, second, third = await started(MemoryTree(), 1, 2, 3)
         third.store.session.cut()
         epoch = third.metadata.broker_epoch
-        await first.metadata.report_dead(3, epoch - 1)  # of an earlier life
-        await first.metadata.report_dead(9, 1)
+        await first.metadata.duties.report_dead(3, epoch - 1)  # of an earlier life
+        await first.metadata.duties.report_dead(9, 1)
         assert await first.store.read("/brokers/ids/3") is not None
-        await first.metadata.report_dead(3, epoch)
+        await first.metadata.duties.report_dead(3, epoch)
         await until(lambda: 3 not in first.metadata.image.brokers)
         await agreed(first, second)
 
@@ -246,7 +260,7 @@ def test_broker_registers_anew_when_its_node_was_deleted_by_mistake() -> None:
     async def main() -> None:
         first, second = brokers = await started(MemoryTree(), 1, 2)
         epoch = second.metadata.broker_epoch
-        await first.metadata.report_dead(2, epoch)
+        await first.metadata.duties.report_dead(2, epoch)
         await until(lambda: second.metadata.broker_epoch > epoch)
         await agreed(*brokers)
         assert first.metadata.image.brokers[2].epoch == second.metadata.broker_epoch
@@ -287,6 +301,24 @@ def test_broker_loads_everything_when_the_log_does_not_keep_what_it_missed() -> 
     run(main())
 
 
+def test_broker_keeps_its_image_when_the_store_has_lost_changes(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        first, second = await started(tree, 1, 2)
+        await create(first, "a")
+        await agreed(first, second)
+        number = second.metadata.image.number
+        position = encode_position(LogPosition(number - 1))
+        await MemoryStore(tree).compare_and_set("/penstock/log", position, None)
+        await until(lambda: "the store has lost changes" in caplog.text)
+        assert second.metadata.image.number == number
+        with pytest.raises(ApiError) as error:
+            await create(first, "b")
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+
+    run(main())
+
+
 def test_log_keeps_a_bounded_number_of_deltas_when_many_are_written() -> None:
     async def main() -> None:
         (only,) = await started(MemoryTree(), 1)
@@ -305,13 +337,13 @@ def test_leaderships_move_when_a_broker_is_about_to_stop() -> None:
     async def main() -> None:
         first, second = brokers = await started(MemoryTree(), 1, 2)
         await create(first, "a", 4, 2)
-        assert await first.metadata.begin_shutdown(2, second.metadata.broker_epoch) == 0
+        assert await first.metadata.duties.begin_shutdown(2, second.metadata.broker_epoch) == 0
         await agreed(*brokers)
         image = second.metadata.image
         assert image.brokers[2].is_stopping
         assert all(state.leader == 1 and state.isr == (1,) for state in image.topics["a"].partitions)
         with pytest.raises(ApiError) as error:
-            await first.metadata.begin_shutdown(2, 1)
+            await first.metadata.duties.begin_shutdown(2, 1)
         assert error.value.code is ErrorCode.STALE_BROKER_EPOCH
 
     run(main())
@@ -331,7 +363,7 @@ def test_preferred_replicas_lead_again_when_the_controller_looks() -> None:
             InSyncChange(topic.topic_id, state.partition, state.leader_epoch, state.partition_epoch, ((1, -1), (2, -1)))
             for state in topic.partitions
         ]
-        results = await first.metadata.alter_partition(1, first.metadata.broker_epoch, changes)
+        results = await first.metadata.duties.alter_partition(1, first.metadata.broker_epoch, changes)
         assert {result.code for result in results} == {ErrorCode.NONE}
         member = first.metadata._member
         assert member is not None

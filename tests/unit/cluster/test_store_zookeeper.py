@@ -14,7 +14,8 @@ from penstock.cluster.store.interface import (
     StoreErrorKind,
 )
 from penstock.cluster.store.zookeeper.errors import failure, translate
-from penstock.cluster.store.zookeeper.settings import ConnectString
+from penstock.cluster.store.zookeeper.settings import ConnectString, SaslSettings, TlsSettings, ZooKeeperSettings
+from penstock.core.config.broker_config import BrokerConfig
 
 WITHOUT_KAZOO = """
 import asyncio, sys
@@ -97,6 +98,35 @@ def test_operation_to_blame_is_named_when_a_transaction_fails(
     operations: list[Operation] = [Create("/a"), CompareAndSet("/b", b"", 1), Check("/c", 0)]
     error = failure(answers, operations)
     assert (error and (error.kind, error.path)) == expected
+
+
+def test_settings_follow_from_the_brokers_configuration_when_zookeeper_is_named() -> None:
+    plain = BrokerConfig.parse({"zookeeper.connect": "a:1,b/kafka", "zookeeper.session.timeout.ms": "2000"})
+    assert ZooKeeperSettings.of(plain.zookeeper) == ZooKeeperSettings(
+        connect=ConnectString(("a:1", "b:2181"), "/kafka"), session_timeout_ms=2000, connection_timeout_ms=2000
+    )
+    secured = BrokerConfig.parse(
+        {
+            "zookeeper.connect": "a",
+            "zookeeper.connection.timeout.ms": "5",
+            "zookeeper.set.acl": "true",
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.truststore.location": "ca.pem",
+            "zookeeper.ssl.keystore.location": "own.pem",
+            "zookeeper.ssl.keystore.password": "secret",
+            "zookeeper.ssl.endpoint.identification.algorithm": "",
+            "penstock.zookeeper.sasl.mechanism": "DIGEST-MD5",
+            "penstock.zookeeper.sasl.username": "alice",
+            "penstock.zookeeper.sasl.password": "secret",
+        }
+    )
+    assert ZooKeeperSettings.of(secured.zookeeper) == ZooKeeperSettings(
+        connect=ConnectString(("a:2181",), ""),
+        connection_timeout_ms=5,
+        sets_acl=True,
+        tls=TlsSettings(ca_file="ca.pem", certificate_file="own.pem", key_password="secret", checks_host_name=False),
+        sasl=SaslSettings(mechanism="DIGEST-MD5", username="alice", password="secret"),
+    )
 
 
 def test_kazoo_is_not_imported_when_only_the_store_is() -> None:

@@ -267,3 +267,22 @@ def test_same_port_is_fine_when_the_addresses_differ() -> None:
 
 def _map(name: str) -> dict[str, str]:
     return {"listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{name}:PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"zookeeper.connect": "a b"},
+        {"zookeeper.connect": "a:1,"},
+        {"zookeeper.session.timeout.ms": "0"},
+        {"zookeeper.set.acl": "true"},
+        {"zookeeper.ssl.keystore.type": "JKS"},
+        {"penstock.zookeeper.digest": "alice"},
+        {"penstock.zookeeper.sasl.mechanism": "PLAIN"},
+        {"penstock.zookeeper.sasl.mechanism": "DIGEST-MD5", "penstock.zookeeper.sasl.username": "alice"},
+    ],
+)
+def test_setting_is_refused_when_zookeeper_could_not_be_reached_with_it(settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        BrokerConfig.parse(settings)
+    assert error.value.key in settings

@@ -17,6 +17,7 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
 from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter, Watched
 from penstock.broker.session import RequestContext
@@ -54,34 +55,46 @@ class _Reader(NamedTuple):
     broker_epoch: int
     may_read_follower: bool  # a consumer that says its rack may have been sent here by the leader (KIP-392)
 
-    @classmethod
-    def of(cls, context: RequestContext, request: FetchRequest) -> _Reader:
-        follower, broker_epoch = request.replica_id, -1
-        if context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE:
-            state = request.replica_state
-            follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
-        return cls(
-            request.isolation_level == _READ_COMMITTED,
-            follower if follower >= 0 else None,
-            broker_epoch,
-            bool(request.rack_id) and context.api_version >= _FIRST_VERSION_WITH_RACKS,
-        )
+
+# Most fetches come from consumers: these are made once.
+_CONSUMERS = {
+    (is_read_committed, has_rack): _Reader(is_read_committed, None, -1, has_rack)
+    for is_read_committed in (False, True)
+    for has_rack in (False, True)
+}
+
+
+def _reader(context: RequestContext, request: FetchRequest) -> _Reader:
+    follower, broker_epoch, version = request.replica_id, -1, context.api_version
+    if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
+        state = request.replica_state
+        follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+    if follower >= 0:
+        return _Reader(False, follower, broker_epoch, may_read_follower=False)
+    has_rack = bool(request.rack_id) and version >= _FIRST_VERSION_WITH_RACKS
+    return _CONSUMERS[request.isolation_level == _READ_COMMITTED, has_rack]
 
 
 class _Read:
     """One pass over the partitions of a fetch: what was found, and which partitions it came from."""
 
-    __slots__ = ("answers", "at_once", "is_first", "leaders", "reader", "room", "size")
+    __slots__ = ("answers", "at_once", "is_first", "leaders", "reader", "room", "size", "unread", "watch")
 
-    def __init__(self, broker: Broker, request: FetchRequest, reader: _Reader, is_first: bool) -> None:
+    def __init__(
+        self, broker: Broker, request: FetchRequest, reader: _Reader, watch: FollowerWatch | None, is_first: bool
+    ) -> None:
         self.reader = reader
+        self.watch = watch
+        self.unread: tuple[PartitionKey, ...] = ()  # what a follower does not have yet, and for which there was no room
+        if watch is not None and is_first:
+            watch.last_fetch_ms = broker.clock.monotonic_ms()
         self.is_first = is_first  # a fetch that waited is read again, and still counts once
         self.answers: list[tuple[FetchTarget, Watched | None, PartitionData]] = []
         # Bytes that the response may still take.
         self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
         self.size = 0
         self.at_once = False  # an error or a divergence is told without waiting
-        self.leaders: list[int] = []  # of partitions that are led elsewhere
+        self.leaders: tuple[int, ...] = ()  # of partitions that are led elsewhere
 
 
 def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -104,25 +117,31 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     if len(plan.targets) > _MANY:
         return _serve_in_slices(broker, context, request, plan)
-    read = _read(broker, context, request, plan.targets, is_first=True)
+    read = _read(broker, context, request, plan, is_first=True)
     if _is_complete(request, read, plan):
         return _respond(broker, context, plan, read)
-    return _wait(broker, context, request, plan, _watch(request, read, request.max_wait_ms))
+    return _wait(broker, context, request, plan, _watch(request, plan, read, request.max_wait_ms))
 
 
 def _targets(context: RequestContext, request: FetchRequest) -> Iterator[FetchTarget]:
     by_id = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    is_consumer = request.replica_id < 0 and request.replica_state is None
     for topic in request.topics:
         for partition in topic.partitions:
-            yield FetchTarget(
+            target = FetchTarget(
                 topic.topic_id if by_id else topic.topic,
                 partition.partition,
                 partition.fetch_offset,
                 partition.partition_max_bytes,
                 partition.current_leader_epoch,
                 partition.last_fetched_epoch,
-                partition.log_start_offset,
-                partition.high_watermark,
+            )
+            yield (
+                target
+                if is_consumer
+                else target._replace(
+                    log_start_offset=partition.log_start_offset, high_watermark=partition.high_watermark
+                )
             )
 
 
@@ -140,11 +159,14 @@ def _plan(
     targets: list[FetchTarget],
     forgotten: list[PartitionKey],
 ) -> FetchPlan:
-    if context.api_version < _FIRST_VERSION_WITH_SESSIONS:
-        return FetchPlan(targets)
-    if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
-        return FetchPlan(targets)
-    follower = _Reader.of(context, request).follower
+    follower = None
+    if request.replica_id >= 0 or request.replica_state is not None:
+        follower = _reader(context, request).follower
+        if follower not in broker.partitions.context.brokers:
+            follower = None  # its partitions will say so
+    is_alone = request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION
+    if is_alone or context.api_version < _FIRST_VERSION_WITH_SESSIONS:
+        return FetchPlan(targets, watch=None if follower is None else FollowerWatch(follower))
     return broker.fetch_sessions.plan(
         request.session_id,
         request.session_epoch,
@@ -152,7 +174,7 @@ def _plan(
         forgotten,
         context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS,
         broker.clock.monotonic_ms(),
-        follower if follower in broker.partitions.context.brokers else None,
+        follower,
     )
 
 
@@ -191,8 +213,11 @@ async def _serve_in_slices(
     while True:
         waiter = Waiter(request.min_bytes)
         try:
-            work = _read_in_slices(broker, context, request, plan.targets, waiter, is_first=is_first)
-            read = await broker.slices.run(work)
+            if plan.watch is not None:
+                waiter.watch(plan.watch)
+                if not is_first:
+                    plan.look_again()
+            read = await broker.slices.run(_read_in_slices(broker, context, request, plan, waiter, is_first=is_first))
             is_first = False
             left_ms = deadline_ms - broker.clock.monotonic_ms()
             is_complete = _is_complete(request, read, plan)
@@ -211,13 +236,13 @@ def _read_in_slices(
     broker: Broker,
     context: RequestContext,
     request: FetchRequest,
-    targets: list[FetchTarget],
+    plan: FetchPlan,
     waiter: Waiter,
     *,
     is_first: bool,
 ) -> Work[_Read]:
-    read = _Read(broker, request, _Reader.of(context, request), is_first)
-    for target in targets:
+    read = _Read(broker, request, _reader(context, request), plan.watch, is_first)
+    for target in plan.targets:
         _read_target(broker, context, target, read, waiter)
         yield
     return read
@@ -234,14 +259,12 @@ def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan,
 # ---------------------------------------------------------------------------- reading
 
 
-def _read(
-    broker: Broker, context: RequestContext, request: FetchRequest, targets: list[FetchTarget], *, is_first: bool
-) -> _Read:
+def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, *, is_first: bool) -> _Read:
     """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
-    read = _Read(broker, request, _Reader.of(context, request), is_first)
-    for target in targets:
+    read = _Read(broker, request, _reader(context, request), plan.watch, is_first)
+    for target in plan.targets:
         _read_target(broker, context, target, read)
     return read
 
@@ -259,9 +282,6 @@ def _read_target(
                 waiter.watch(partition)
             _read_partition(partition, target, data, read)
         else:
-            watched = partition.leading
-            if waiter is not None and watched is not None:
-                waiter.watch(watched)
             _read_for_follower(partition, target, data, read, read.reader.follower)
     except ApiError as error:
         data = PartitionData(partition_index=target.partition, error_code=error.code, high_watermark=-1, records=b"")
@@ -272,9 +292,12 @@ def _read_target(
 
 
 def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader: _Reader) -> Partition:
-    name = _topic_name(broker, target)
-    if name is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    name = target.topic
+    if isinstance(name, bytes):
+        found = broker.partitions.topic_name(name)
+        if found is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        name = found
     may = broker.authorizer.is_allowed
     if reader.follower is None:
         is_allowed = may(context, Operation.READ, ResourceType.TOPIC, name)
@@ -325,12 +348,16 @@ def _read_for_follower(
     if leading is None:  # no followers by our image; a newer one may say otherwise
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     progress = leading.progress_of(follower, epoch, is_epoch_known)
+    if read.watch is not None:
+        read.watch.attach(target.key, leading)
     if target.fetch_offset < log.log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)  # also where the logs diverge (KAFKA-12996)
     if target.last_fetched_epoch >= 0 and _diverges(partition, target, data):
         read.at_once = True
     else:
-        _read_records(partition, target, data, read, log.log_end_offset)
+        records = _read_records(partition, target, data, read, log.log_end_offset)
+        if records is None and target.fetch_offset < log.log_end_offset:
+            read.unread += (target.key,)
         if read.is_first:
             leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
@@ -348,11 +375,14 @@ def _read_records(
 ) -> FileSlice | None:
     limit = min(target.max_bytes, read.room)
     records = partition.read(target.fetch_offset, max(limit, 0), end, at_least_one=read.size == 0)
-    if records is None or not len(records):
+    if records is None:
+        return None
+    size = len(records)
+    if not size:
         return None
     data.records = records
-    read.size += len(records)
-    read.room -= len(records)
+    read.size += size
+    read.room -= size
     return records
 
 
@@ -368,11 +398,13 @@ def _diverges(partition: Partition, target: FetchTarget, data: PartitionData) ->
 
 
 def _is_complete(request: FetchRequest, read: _Read, plan: FetchPlan) -> bool:
-    return request.max_wait_ms <= 0 or read.size >= request.min_bytes or read.at_once or not plan.targets
+    has_nothing_to_wait_for = not plan.targets and plan.watch is None
+    return request.max_wait_ms <= 0 or read.size >= request.min_bytes or read.at_once or has_nothing_to_wait_for
 
 
-def _watch(request: FetchRequest, read: _Read, timeout_ms: int) -> asyncio.Future[None]:
-    watched = [each for _, each, _ in read.answers if each is not None]
+def _watch(request: FetchRequest, plan: FetchPlan, read: _Read, timeout_ms: int) -> asyncio.Future[None]:
+    watched: list[Watched] = [plan.watch] if plan.watch is not None else []
+    watched += [each for _, each, _ in read.answers if each is not None]
     return Waiter(request.min_bytes - read.size).wait(watched, timeout_ms)
 
 
@@ -382,14 +414,16 @@ async def _wait(
     deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
     while True:
         await woken
-        read = _read(broker, context, request, plan.targets, is_first=False)
+        if plan.watch is not None:
+            plan.look_again()
+        read = _read(broker, context, request, plan, is_first=False)
         left_ms = deadline_ms - broker.clock.monotonic_ms()
         if _is_complete(request, read, plan):
             break
         if left_ms <= 0:
             broker.metrics.purgatory.count_expired("Fetch")
             break
-        woken = _watch(request, read, left_ms)
+        woken = _watch(request, plan, read, left_ms)
     return _respond(broker, context, plan, read)
 
 
@@ -409,6 +443,11 @@ def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: _R
     response = FetchResponse(
         session_id=plan.session.id if plan.session else NO_SESSION, responses=list(topics.values())
     )
+    if plan.watch is not None:
+        if plan.session is None:
+            plan.watch.close()
+        else:
+            plan.watch.ready = {**dict.fromkeys(read.unread), **plan.watch.ready}
     if read.leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -421,7 +460,7 @@ def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read:
     leader = current_leader(broker, _topic_name(broker, target) or "", target.partition)
     if leader is not None:
         data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
-        read.leaders.append(leader[0])
+        read.leaders += (leader[0],)
 
 
 def _add_answer(

@@ -60,7 +60,7 @@ async def elect_leaders(broker: Broker, context: RequestContext, request: ElectL
     if request.topic_partitions is not None:
         named = [TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
     try:
-        results = await broker.metadata.elect_leaders(named, election_type)
+        results = await broker.metadata.duties.elect_leaders(named, election_type)
     except ApiError as error:
         return refuse_elections(request, error.code, error.message or describe(error.code))
     # Results come in the order of the request, so each topic of the request takes as many as it named.
@@ -120,7 +120,7 @@ async def alter_partition_reassignments(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    results = await broker.metadata.reassign_partitions(wanted, may_change_replication_factor=may_change)
+    results = await broker.metadata.duties.reassign_partitions(wanted, may_change_replication_factor=may_change)
     return await broker.slices.run(_reassigned(request, results))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Generator, Iterable
 
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
@@ -107,6 +107,8 @@ def metadata(
     it. Versions 8 to 10 tell what the client may do with the cluster, versions from 8 on what with each topic.
     """
     topics = request.topics or ()
+    if broker.suspects and broker.suspects.is_worth_waiting:
+        return _metadata_when_settled(broker, context, request)
     if len(topics) > _MANY_TOPICS:
         return _metadata_of_many(broker, context, request)
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(map(_is_named, topics)):
@@ -116,6 +118,16 @@ def metadata(
         if missing:
             return _create_and_answer(broker, context, request, missing)
     return _metadata_of_one(broker, context, request) if len(topics) == 1 else _metadata(broker, context, request, {})
+
+
+async def _metadata_when_settled(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Leaders may be dead, and others be elected within milliseconds."""
+    assert broker.suspects is not None
+    await broker.suspects.settle()
+    answer = metadata(broker, context, request)
+    if isinstance(answer, MetadataResponse):
+        return answer
+    return await (broker.slices.finish(answer) if isinstance(answer, Generator) else answer)
 
 
 def _metadata_of_one(
@@ -315,7 +327,7 @@ def _topic_operations(broker: Broker, context: RequestContext, topic: TopicImage
 
 
 def _reachability(broker: Broker, context: RequestContext, image: MetadataImage) -> Reachability:
-    return Reachability(image, context.session.listener, broker.node_id, broker.partitions)
+    return Reachability(image, context.session.listener, broker.node_id, broker.partitions, broker.suspects or ())
 
 
 # ---------------------------------------------------------------------------- DescribeCluster

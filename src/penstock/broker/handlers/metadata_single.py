@@ -45,12 +45,12 @@ def metadata_single(
 
 
 def _prepare(broker: Broker, context: RequestContext, image: MetadataImage, key: Key) -> bytes | None:
-    """The reply, which is kept; None where the usual way has to find it: there is no such topic, the topic is large, or
-    a partition is offline.
+    """The reply, which is kept; None where the usual way has to find it: there is no such topic, the topic is large, a
+    partition is offline, or a leader may be dead.
     """
     name, version, _ = key
     topic = image.topics.get(name)
-    if topic is None:
+    if topic is None or (broker.suspects and broker.suspects.is_worth_waiting):
         return None
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     response = metadata(broker, context, asked)

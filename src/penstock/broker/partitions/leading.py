@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from penstock.broker.partitions.acknowledgements import Acknowledgements
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.cluster.image import BrokerRegistration, PartitionState
 from penstock.core.clock import Clock
 from penstock.core.types import TopicPartition
@@ -66,7 +66,7 @@ class Leading:
         "maximal_isr",
         "pending_isr",
         "state",
-        "waiters",
+        "watches",
     )
 
     def __init__(
@@ -81,7 +81,7 @@ class Leading:
         self.maximal_isr = frozenset(state.isr)
         self.pending_isr: tuple[int, ...] | None = None  # asked of the controller, and not answered yet
         self.followers: dict[int, FollowerProgress] = {}
-        self.waiters: dict[Waiter, None] = {}  # fetches of followers, in the order in which they came
+        self.watches: dict[FollowerWatch, None] = {}  # of the fetch sessions of followers
         self.acknowledgements = Acknowledgements()
         self._meet(state)
         self.raise_high_watermark()
@@ -100,8 +100,7 @@ class Leading:
         self.pending_isr = None
         self._meet(state)
         self.raise_high_watermark()
-        for waiter in tuple(self.waiters):  # epoch or replicas may be others
-            waiter.wake()
+        self.tell_followers()  # epoch or replicas may be others
 
     def _meet(self, state: PartitionState) -> None:
         now_ms = self._context.clock.monotonic_ms()
@@ -114,14 +113,17 @@ class Leading:
     def resign(self) -> None:
         """Somebody else leads, or nobody: whoever waits looks for the new leader."""
         self.acknowledgements.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        for waiter in tuple(self.waiters):
-            waiter.wake()
+        self.tell_followers()
+
+    def tell_followers(self, size: int = 0) -> None:
+        """Of bytes that came, or of anything else that they have to hear."""
+        for watch in list(self.watches):
+            watch.note(self, size)
 
     # -------------------------------------------------------------------------------------------- appends and fetches
 
     def appended(self, size: int) -> None:
-        for waiter in tuple(self.waiters):
-            waiter.arrived(size)
+        self.tell_followers(size)
         if len(self.maximal_isr) == 1:
             self.raise_high_watermark()
 
@@ -164,8 +166,7 @@ class Leading:
         if high_watermark > log.high_watermark:
             log.advance_high_watermark(high_watermark)
             self._wake_readers()
-            for waiter in tuple(self.waiters):
-                waiter.wake()
+            self.tell_followers()
         if self.acknowledgements:
             self._acknowledge()
 
@@ -221,5 +222,9 @@ class Leading:
         )
 
     def last_fetches_ms(self) -> list[int]:
-        """Of the other members of the in-sync set."""
-        return [self.followers[node_id].last_fetch_ms for node_id in self.state.isr if node_id in self.followers]
+        """Of the other members of the in-sync set, also of fetches that did not name this partition."""
+        fetches = {each: self.followers[each].last_fetch_ms for each in self.state.isr if each in self.followers}
+        for watch in self.watches:
+            if watch.node_id in fetches:
+                fetches[watch.node_id] = max(fetches[watch.node_id], watch.last_fetch_ms)
+        return list(fetches.values())

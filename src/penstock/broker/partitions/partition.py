@@ -144,9 +144,12 @@ class Partition:
         transaction_version: int = 0,
     ) -> AppendResult:
         """Costs 0.4 us beside the log's part where there is one replica. Bench: produce, and one record at a time."""
-        _, _, isr, _, leader_epoch, _, _, _ = self.state
+        _, replicas, isr, _, leader_epoch, _, _, _ = self.state
         log = self.log
-        if not self.is_leader or (acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas):
+        # A minimum above the number of replicas counts as that number, as in Kafka.
+        if not self.is_leader or (
+            acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas and len(isr) < len(replicas)
+        ):
             raise _refusal(self)
         result = log.append_as_leader(records, leader_epoch, now_ms, origin, transaction_version)
         if self.leading is None:
@@ -262,7 +265,10 @@ class Partition:
         """
         if "delete" not in self.log.settings.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")
-        return self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
+        start = self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
+        if self.leading is not None:
+            self.leading.tell_followers()
+        return start
 
 
 def _refusal(partition: Partition) -> ApiError:

@@ -287,6 +287,8 @@ class Partitions:
                 partition = self._partitions.get((topic.name, index))
                 if partition is not None and partition.log.settings is not settings:
                     partition.log.update_settings(settings)
+                    if partition.leading is not None:  # min.insync.replicas may be another
+                        partition.leading.raise_high_watermark()
                 yield
 
     def _update_topic(self, topic: TopicImage, settings: LogSettings, first_fresh: int) -> None:

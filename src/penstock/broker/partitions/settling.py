@@ -13,9 +13,6 @@ from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter
 from penstock.protocol.errors import ErrorCode
-from penstock.replication.in_sync import can_append
-
-_ALL_REPLICAS = -1
 
 
 async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: int) -> dict[Partition, ErrorCode]:
@@ -32,7 +29,7 @@ async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: 
         if partition.log.high_watermark < partition.log.log_end_offset
     }
     try:
-        to_flush = [partition for partition in unique if partition.log.owes_flush()]
+        to_flush = [partition for partition in unique if partition.log.flushing.is_owed()]
         failed = await flusher.flush(to_flush) if to_flush else ()
         errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
         for partition, replication in replications.items():
@@ -58,8 +55,8 @@ async def _wait(partition: Partition, end_offset: int, leader_epoch: int, timeou
         if log.offline_reason is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if log.high_watermark >= end_offset:
-            is_enough = can_append(len(state.isr), log.settings.min_insync_replicas, _ALL_REPLICAS)
-            return ErrorCode.NONE if is_enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            needed = min(log.settings.min_insync_replicas, len(state.replicas))
+            return ErrorCode.NONE if len(state.isr) >= needed else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         left = deadline - loop.time()
         if left <= 0:
             return ErrorCode.REQUEST_TIMED_OUT

@@ -124,7 +124,11 @@ class ControllerRequests:
         )
         answer = await self._controller.ask(request, _accept_heartbeat, timeout_s=timeout_s)
         if answer is None:
-            return await self._shutdowns.advance(self._node_id, epoch, applied)
+            try:
+                async with asyncio.timeout(timeout_s):  # the store may be away
+                    return await self._shutdowns.advance(self._node_id, epoch, applied)
+            except TimeoutError:
+                return False
         if answer.error_code != ErrorCode.NONE:
             raise ApiError(ErrorCode(answer.error_code))
         return answer.should_shut_down

@@ -29,8 +29,11 @@ from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-# Between two looks at one broker. The first look comes at once when a connection is lost.
+# Between two attempts to watch a broker that cannot be reached.
 _PAUSE_S = 0.5
+# Between looks at its port after a connection was lost. A process that dies closes its sockets one after the other, so
+# its port may accept for some milliseconds more.
+_LOOKS_S = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 # A port on a live machine refuses within a round trip; later answers say nothing.
 _PROBE_TIMEOUT_S = 1.0
 _WATCH = "watch"
@@ -49,12 +52,14 @@ def is_dead(*, was_connected: bool, probe: Probe) -> bool:
 
 
 def watched_brokers(image: MetadataImage, node_id: int) -> dict[int, int]:
-    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if it is that."""
+    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if it is that. One
+    that is stopping closes its port by itself, and has handed over what it led.
+    """
     is_controller = image.controller_id == node_id
     return {
         each.node_id: each.epoch
         for each in image.brokers.values()
-        if each.node_id != node_id and (is_controller or each.node_id == image.controller_id)
+        if each.node_id != node_id and not each.is_stopping and (is_controller or each.node_id == image.controller_id)
     }
 
 
@@ -108,20 +113,27 @@ class FailureDetector:
             while True:
                 lost.clear()
                 opened = await self._open(node_id, peer)
-                if opened is not None:
+                if opened is None:
+                    await asyncio.sleep(_PAUSE_S)
+                else:
                     peer = opened
                     if peer.is_open:  # else it was lost before anybody listened
                         await lost.wait()
-                was_connected = peer is not None
-                if was_connected:
-                    endpoint = self._find(node_id)
-                    probe = Probe.UNKNOWN if endpoint is None else await self._probe(endpoint)
-                    if is_dead(was_connected=was_connected, probe=probe):
-                        await self._report(node_id, epoch)
-                await asyncio.sleep(_PAUSE_S)
+                if peer is not None:
+                    await self._look(node_id, epoch)
         finally:
             if peer is not None:
                 await peer.close()
+
+    async def _look(self, node_id: int, epoch: int) -> None:
+        """Several times, before a new connection is tried: that may wait for others who try, and for an answer."""
+        for pause_s in _LOOKS_S:
+            await asyncio.sleep(pause_s)
+            endpoint = self._find(node_id)
+            probe = Probe.UNKNOWN if endpoint is None else await self._probe(endpoint)
+            if is_dead(was_connected=True, probe=probe):
+                await self._report(node_id, epoch)
+                return
 
     async def _open(self, node_id: int, peer: Peer | None) -> Peer | None:
         """The open connection; None when there is none and none can be had."""
@@ -134,18 +146,24 @@ class FailureDetector:
             return None
 
     async def _report(self, node_id: int, epoch: int) -> None:
-        logger.warning("broker %d with epoch %d is dead: its connections ended and its port refuses", node_id, epoch)
+        """What was said once is not said again: while the store is away the same broker is reported every moment."""
+        watch = self._watches.get(node_id)
+        level = logging.DEBUG if watch is not None and watch.is_reported else logging.WARNING
+        if watch is not None:
+            watch.is_reported = True
+        logger.log(level, "broker %d with epoch %d is dead: its connections ended and its port refuses", node_id, epoch)
         try:
             await self._report_dead(node_id, epoch)
         except ApiError as error:
-            logger.warning("the death of broker %d could not be recorded: %s", node_id, error.message)
+            logger.log(level, "the death of broker %d could not be recorded yet: %s", node_id, error.message)
 
 
 class _Watch:
-    __slots__ = ("epoch", "lost", "task")
+    __slots__ = ("epoch", "is_reported", "lost", "task")
 
     def __init__(self, epoch: int, lost: asyncio.Event, task: asyncio.Task[None]) -> None:
         self.epoch = epoch
+        self.is_reported = False
         self.lost = lost
         self.task = task
 

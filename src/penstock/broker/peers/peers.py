@@ -77,6 +77,7 @@ class Peers:
         self._back_off = back_off
         self._nodes: dict[int, _Node] = {}
         self._listeners: list[Callable[[int], None]] = []
+        self._connected: list[Callable[[int], None]] = []
         self._closing: dict[asyncio.Task[None], None] = {}
         self._is_closed = False
 
@@ -117,6 +118,10 @@ class Peers:
         """Calls `listener(node_id)` when an open connection to that broker was ended by the other side, or a new
         connection was refused. Whether the broker is dead is not said by that."""
         self._listeners.append(listener)
+
+    def on_connected(self, listener: Callable[[int], None]) -> None:
+        """Calls `listener(node_id)` when a connection to that broker was opened, and the broker has answered on it."""
+        self._connected.append(listener)
 
     def is_connected(self, node_id: int) -> bool:
         node = self._nodes.get(node_id)
@@ -197,6 +202,7 @@ class Peers:
         if self._is_closed or self._nodes.get(node_id) is not node:  # dropped meanwhile
             await peer.close()
             raise PeerUnavailableError(f"broker {node_id} is gone or registered anew")
+        _tell(self._connected, node_id)
         return peer
 
     def _endpoint(self, node_id: int) -> Endpoint:
@@ -224,11 +230,15 @@ class Peers:
         node.retry_at = now + node.pause_s * (1 + back_off.spread * self._chance.uniform(-1, 1))
 
     def _tell_lost(self, node_id: int) -> None:
-        for listener in self._listeners:
-            try:
-                listener(node_id)
-            except Exception:  # the others must hear of it
-                logger.exception("a listener of lost connections failed")
+        _tell(self._listeners, node_id)
+
+
+def _tell(listeners: list[Callable[[int], None]], node_id: int) -> None:
+    for listener in listeners:
+        try:
+            listener(node_id)
+        except Exception:  # the others must hear of it
+            logger.exception("a listener of connections failed")
 
 
 def _is_same(before: BrokerRegistration, after: BrokerRegistration) -> bool:

@@ -62,6 +62,7 @@ class FetchRequests:
     def delay(self, followed: Followed, due_ms: int) -> None:
         if self._followed.get(followed.key) is followed and not followed.is_delayed:
             followed.is_delayed = True
+            followed.sent = None  # named again later: a leader that could not find it does not look by itself
             self._delayed_count += 1
             self._number += 1
             heappush(self._delayed, (due_ms, self._number, followed))

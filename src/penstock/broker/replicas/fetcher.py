@@ -3,8 +3,8 @@
 Rules:
 - A partition is fetched at the leader epoch of the image. When that changes, the partition is followed anew, and what
   is still under way for the older epoch is ignored.
-- Whatever fails is tried again after `replica.fetch.backoff.ms`: the partition alone where the answer says so, all of
-  them where the connection is gone. A new image wakes the loop earlier.
+- Whatever fails is tried again, soon at first, then every `replica.fetch.backoff.ms`: the partition alone where the
+  answer says so, all of them where the connection is gone. A new image wakes the loop earlier.
 - What flush.messages asks for is on the disk before the next fetch tells the leader that it is there.
 - Large answers are taken in steps, so that others get their turns.
 """
@@ -39,6 +39,8 @@ logger = logging.getLogger("penstock.broker.replicas")
 # Bytes that are appended, and partitions that are looked at, in one turn of the loop: about 2 ms each.
 _BYTES_PER_TURN = 1 << 20
 _PARTITIONS_PER_TURN = 100
+# After an election a follower may know of it some milliseconds before its leader does.
+_FIRST_BACKOFF_MS = 20
 _LATEST, _EARLIEST = -1, -2
 _SESSION_ERRORS = frozenset(
     {
@@ -72,6 +74,8 @@ class LeaderFetcher:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._failure_count = 0  # since the last answer
+        self._broker_epoch: int | None = None  # which the leader's session knows
         self._limited_log = RateLimitedLog(logger, Limiter(), follower.clock.monotonic_ms)
 
     def __len__(self) -> int:
@@ -116,7 +120,11 @@ class LeaderFetcher:
         await _wait(self._news, left_ms)
 
     async def _pause(self) -> None:
-        await _wait(self._news, self._settings.replica_fetch_backoff_ms)
+        self._failure_count += 1
+        await _wait(self._news, self._backoff_ms(self._failure_count))
+
+    def _backoff_ms(self, failure_count: int) -> int:
+        return min(_FIRST_BACKOFF_MS << min(failure_count - 1, 16), self._settings.replica_fetch_backoff_ms)
 
     async def _drop_link(self) -> None:
         self._requests.reset()
@@ -131,11 +139,15 @@ class LeaderFetcher:
         follower, requests, settings = self._follower, self._requests, self._settings
         if self._link is None:
             self._link = await follower.open_link(self.leader)
+        broker_epoch = follower.broker_epoch()
+        if broker_epoch != self._broker_epoch:  # the leader must hear the new one for all partitions
+            self._broker_epoch = broker_epoch
+            requests.reset()
         topics, forgotten = requests.build(follower.clock.monotonic_ms())
         if not requests.has_something_to_ask and not forgotten:
             return
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=follower.node_id, replica_epoch=follower.broker_epoch()),
+            replica_state=ReplicaState(replica_id=follower.node_id, replica_epoch=broker_epoch),
             max_wait_ms=settings.replica_fetch_wait_max_ms,
             min_bytes=settings.replica_fetch_min_bytes,
             max_bytes=settings.replica_fetch_response_max_bytes,
@@ -145,6 +157,7 @@ class LeaderFetcher:
             forgotten_topics_data=forgotten,
         )
         response: FetchResponse = await self._ask(self._link, request)
+        self._failure_count = 0
         if response.error_code:
             requests.reset()
             if response.error_code not in _SESSION_ERRORS:
@@ -180,7 +193,8 @@ class LeaderFetcher:
                     out_of_range.append(followed)
                 self._follow_up(followed, answer)
         if to_flush:
-            await self._follower.flusher.flush(to_flush)
+            for partition in await self._follower.flusher.flush(to_flush):
+                requests.remove((partition.topic_id, partition.topic_partition.partition))  # its disk has failed
         if out_of_range:
             await self._find_bounds(out_of_range)
 
@@ -188,9 +202,11 @@ class LeaderFetcher:
         if answer is Answer.LOST:
             self._requests.remove(followed.key)
         elif answer is Answer.LATER:
-            due_ms = self._follower.clock.monotonic_ms() + self._settings.replica_fetch_backoff_ms
+            followed.failure_count += 1
+            due_ms = self._follower.clock.monotonic_ms() + self._backoff_ms(followed.failure_count)
             self._requests.delay(followed, due_ms)
         else:
+            followed.failure_count = 0
             self._requests.note_taken(followed)
 
     async def _find_bounds(self, followed: list[Followed]) -> None:

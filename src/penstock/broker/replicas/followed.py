@@ -38,11 +38,12 @@ class Answer(enum.Enum):
 
 
 class Followed:
-    __slots__ = ("is_delayed", "leader_epoch", "partition", "sent")
+    __slots__ = ("failure_count", "is_delayed", "leader_epoch", "partition", "sent")
 
     def __init__(self, partition: Partition, leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
+        self.failure_count = 0  # since the last answer that was taken
         self.is_delayed = False  # not fetched until its time has come
         # What the leader was told last: see `position`.
         self.sent: tuple[int, int, int, int] | None = None

@@ -61,10 +61,16 @@ class InSyncSets:
     def notice(self, topic_partition: TopicPartition) -> None:
         """A follower may join."""
         partition = self._partitions.find(*topic_partition)
-        if partition is not None and partition.leading is not None and partition.leading.pending_isr is None:
-            self._propose(partition, [*partition.state.isr, *partition.leading.candidates()])
+        if partition is not None:
+            self.look_for_candidates(partition)
 
-    def find_lagging(self, partition: Partition) -> None:
+    def look_for_candidates(self, partition: Partition) -> None:
+        """A follower that is caught up says nothing new, so whoever could not join before is looked for."""
+        leading = partition.leading
+        if leading is not None and leading.pending_isr is None and len(leading.followers) >= len(partition.state.isr):
+            self._propose(partition, [*partition.state.isr, *leading.candidates()])
+
+    def look_for_lagging(self, partition: Partition) -> None:
         leading = partition.leading
         if leading is not None and leading.pending_isr is None and len(partition.state.isr) > 1:
             lagging = leading.lagging()
@@ -128,6 +134,7 @@ class InSyncSets:
                 partition.adopt(result.state)
                 if leading is not None and leading.pending_isr is not None:  # nothing new in it
                     leading.withdraw()
+                self.look_for_candidates(partition)
             elif code in _GIVE_UP:
                 if leading is not None:
                     leading.withdraw()

@@ -79,6 +79,9 @@ class Replicas:
                     self._follow_state(TopicPartition(topic.name, state.partition))
         for topic_partition in (*delta.added, *delta.changed):
             self._follow_state(topic_partition)
+        if old.brokers is not new.brokers and old.brokers != new.brokers:
+            for partition in self._led.values():
+                self._look_at(partition)
 
     def _follow_state(self, topic_partition: TopicPartition) -> None:
         partition = self._partitions.find(*topic_partition)
@@ -91,6 +94,7 @@ class Replicas:
             self._stop_following(topic_partition)
             if len(state.replicas) > 1:
                 self._led[topic_partition] = partition
+                self.in_sync_sets.look_for_candidates(partition)
             else:
                 self._led.pop(topic_partition, None)
             return
@@ -134,8 +138,17 @@ class Replicas:
 
     def look_for_lagging(self) -> Iterator[None]:
         for partition in list(self._led.values()):
-            self.in_sync_sets.find_lagging(partition)
+            self._look_at(partition)
+            self.in_sync_sets.look_for_lagging(partition)
             yield
+
+    def _look_at(self, partition: Partition) -> None:
+        """Time has passed, or brokers came and went: the high watermark may have waited for one of them, and another
+        may join now.
+        """
+        if partition.leading is not None:
+            partition.leading.raise_high_watermark()
+            self.in_sync_sets.look_for_candidates(partition)
 
     def look_at_leases(self) -> Iterator[None]:
         """Leaderships end that are not sure any more, and go on where the session is."""

@@ -1,16 +1,18 @@
-"""`penstock cluster`: the brokers, what they serve and what they store."""
+"""`penstock cluster`: start one on this machine; the brokers of any, what they serve and what they store."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, wait
+from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, wait
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import UsageError
 from penstock.cli.options import AsJson, on_cluster
+from penstock.cli.text import parse_pairs
 from penstock.cli.views.cluster import (
     BrokerView,
     api_documents,
@@ -21,15 +23,51 @@ from penstock.cli.views.cluster import (
     feature_table,
     log_directory_documents,
     log_directory_table,
+    partition_counts,
     partition_size_table,
 )
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
 
-app = typer.Typer(help="Look at the brokers of a cluster.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Start a cluster on this machine, look at the brokers of any.", no_args_is_help=True, rich_markup_mode=None
+)
 
 BrokerIds = Annotated[
     list[int] | None, typer.Option("--broker", metavar="ID", help="Only this broker; may be repeated.")
 ]
+
+
+@app.command()
+def start(
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the data goes, and is found at the next start.")
+    ] = None,
+    brokers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many.  [default: as many as there are in DIR, or 3]")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="The first broker's; the others follow. 0 takes free ones.  [default: as last time, or 9092]",
+        ),
+    ] = None,
+    zookeeper: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT,...[/PATH]", help="A ZooKeeper that runs already.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all brokers.")
+    ] = None,
+) -> None:
+    """Start a ZooKeeper and brokers on this machine, and show how they are.
+
+    Ctrl-C stops them one by one; Ctrl-C again ends them at once. Without --data nothing is kept.
+    """
+    from penstock.cli.cluster_start import ClusterOptions, start_cluster
+
+    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_))))
 
 
 def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
@@ -43,8 +81,9 @@ def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
 @app.command()
 @on_cluster
 def describe(cluster: Cluster, as_json: AsJson = False) -> None:
-    """Show the cluster's id, controller, brokers and features."""
+    """Show the cluster's id, controller, brokers, missing replicas and features."""
     cluster_id, controller, brokers = _read_brokers(cluster)
+    counts = partition_counts(fetch_metadata(cluster.admin()))
     try:
         with open_broker(cluster) as broker:
             versions = broker.served
@@ -56,6 +95,7 @@ def describe(cluster: Cluster, as_json: AsJson = False) -> None:
                 "cluster_id": cluster_id,
                 "controller": controller,
                 "brokers": [broker._asdict() for broker in brokers],
+                **counts._asdict(),
                 "features": feature_documents(versions),
             }
         )
@@ -65,6 +105,8 @@ def describe(cluster: Cluster, as_json: AsJson = False) -> None:
             ("Cluster", cluster_id),
             ("Controller", controller),
             ("Brokers", len(brokers)),
+            ("Topics", counts.topics),
+            ("Partitions", counts),
             ("APIs", len(versions.api_keys)),
         ]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.cli.errors import CliError
 from penstock.cli.output import Table
@@ -13,6 +13,9 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
+if TYPE_CHECKING:
+    from confluent_kafka.admin import ClusterMetadata
+
 LogDirectories = Sequence[tuple[int, Sequence[DescribeLogDirsResult]]]  # broker id and its directories
 
 
@@ -21,6 +24,26 @@ class BrokerView(NamedTuple):
     host: str
     port: int
     rack: str | None
+
+
+class PartitionCounts(NamedTuple):
+    topics: int
+    partitions: int
+    under_replicated: int  # they lack in-sync replicas
+    offline: int  # nobody leads them
+
+    def __str__(self) -> str:
+        return f"{self.partitions} ({self.under_replicated} under-replicated, {self.offline} offline)"
+
+
+def partition_counts(metadata: ClusterMetadata) -> PartitionCounts:
+    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
+    return PartitionCounts(
+        len(metadata.topics),
+        len(partitions),
+        sum(len(partition.isrs) < len(partition.replicas) for partition in partitions),
+        sum(partition.leader < 0 for partition in partitions),
+    )
 
 
 def choose_brokers(brokers: Sequence[BrokerView], wanted: Sequence[int] | None) -> list[BrokerView]:

@@ -306,9 +306,18 @@ class Member:
         """With the turn held. Returns where the log stands, and where the image stands now."""
         image = self._publisher.image
         stored = await read_position(self._store)
+        if stored.position.number < image.number:
+            await self._store.sync(znodes.LOG)  # a new session may have come to a server that lags
+            stored = await read_position(self._store)
         position = stored.position
         if position.number == image.number:
             return stored
+        if position.number < image.number:
+            detail = (
+                f"the log stands at {position.number}, and this broker has seen {image.number}: the store has lost "
+                "changes; restart the brokers to go on with what it has"
+            )
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
         deltas = None
         if position.first <= image.number + 1 <= position.number:
             deltas = await read_deltas(self._store, image.number, position.number)

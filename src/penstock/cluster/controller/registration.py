@@ -32,7 +32,13 @@ from penstock.cluster.store.interface import (
 )
 from penstock.core.config.sections import IdentitySection
 
-_LOST_RACE = (StoreErrorKind.NODE_EXISTS, StoreErrorKind.BAD_VERSION, StoreErrorKind.NO_NODE)
+# Another was faster, or nobody knows. The store is read again behind a `sync`: this server of it may lag.
+_TRY_AGAIN = (
+    StoreErrorKind.NODE_EXISTS,
+    StoreErrorKind.BAD_VERSION,
+    StoreErrorKind.NO_NODE,
+    StoreErrorKind.OUTCOME_UNKNOWN,
+)
 # Each lost race means that another broker has registered or was elected.
 _ATTEMPTS = 50
 
@@ -59,10 +65,10 @@ async def ensure_cluster(store: Store, identity: IdentitySection, new_cluster_id
         try:
             await store.transaction(missing)
         except StoreError as error:
-            if error.kind is StoreErrorKind.OUTCOME_UNKNOWN:
-                await _until_connected(store)
-            elif error.kind not in _LOST_RACE:
+            if error.kind not in _TRY_AGAIN:
                 raise
+            await _until_connected(store)
+            await store.sync(znodes.CLUSTER_ID)
 
 
 async def _until_connected(store: Store) -> None:
@@ -106,10 +112,9 @@ async def register(
                 await store.delete(path, present.version)
             await store.transaction(operations)
         except StoreError as error:
-            if error.kind is StoreErrorKind.OUTCOME_UNKNOWN:
-                await store.sync(path)
-            elif error.kind not in _LOST_RACE:
+            if error.kind not in _TRY_AGAIN:
                 raise
+            await store.sync(path)
         else:
             return registered, term
     raise StoreError(StoreErrorKind.UNAVAILABLE, path, "other brokers keep registering; try again")
@@ -121,10 +126,9 @@ async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> 
     try:
         await store.transaction(operations)
     except StoreError as error:
-        if error.kind is StoreErrorKind.OUTCOME_UNKNOWN:
-            await store.sync(znodes.CONTROLLER)
-        elif error.kind not in _LOST_RACE:
+        if error.kind not in _TRY_AGAIN:
             raise
+        await store.sync(znodes.CONTROLLER)
         return None
     return term
 

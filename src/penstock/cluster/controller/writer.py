@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -56,6 +57,8 @@ class Writer:
         self._position = stored.position
         self._version = stored.version
         self._new_id = new_id
+        # Of a change that did not fit one transaction, until the first attempt to write them.
+        self._operations: Sequence[Operation] | None = None
 
     def plan(self, old: MetadataImage, new: MetadataImage) -> Change | None:
         """None where there is nothing to write. Takes some 20 us for each partition that changes, and no turn of the
@@ -77,6 +80,7 @@ class Writer:
             whole = self._log_operations(position, change, ())
         await self._store.transaction(whole)
         self._made(position)
+        self._operations = change.operations if position.is_unwritten else None
 
     async def is_made(self, change: Change) -> bool:
         """After a write of unknown outcome. Raises StoreError as long as it cannot be told, and BAD_VERSION when
@@ -98,20 +102,27 @@ class Writer:
         """Writes the nodes of the newest delta where they were too many for its transaction. `image` contains it."""
         if not self._position.is_unwritten:
             return
-        number = self._position.number
-        deltas = await read_deltas(self._store, number - 1, number)
-        if not deltas:
-            raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(number), "the node is missing")
-        (delta,) = deltas
-        paths = touched_paths(delta, image)
-        found = await self._store.read_many(paths)
-        nodes = {path: node for path, node in zip(paths, found, strict=True) if node is not None}
-        for part in _parts(remaining_operations(delta, image, nodes), self._fence, self._store.transaction_limit):
+        operations, self._operations = self._operations, None
+        if operations is None:
+            operations = await self._remaining(image)
+        for part in _parts(operations, self._fence, self._store.transaction_limit):
             await self._store.transaction(part)
         position = self._position._replace(is_unwritten=False)
         data = encode_position(position)
         await self._store.transaction([self._fence, CompareAndSet(znodes.LOG, data, self._version)])
         self._made(position)
+
+    async def _remaining(self, image: MetadataImage) -> Sequence[Operation]:
+        """What is left of the newest delta's operations. This writer tried before, or another one wrote the delta."""
+        number = self._position.number
+        deltas = await read_deltas(self._store, number - 1, number)
+        if not deltas:
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(number), "the node is missing")
+        (delta,) = deltas
+        paths = await asyncio.to_thread(touched_paths, delta, image)
+        found = await self._store.read_many(paths)
+        nodes = {path: node for path, node in zip(paths, found, strict=True) if node is not None}
+        return await asyncio.to_thread(remaining_operations, delta, image, nodes)
 
     def is_fenced_by(self, error: StoreError) -> bool:
         """Whether the error says that another controller writes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,7 @@ from penstock.core.types import format_topic_id, parse_topic_id
 FORMAT = 1
 # Deltas are written in the turn of a client that waits: the fastest level gives most of what there is to gain.
 _COMPRESSION_LEVEL = 1
+_STATES_AT_ONCE = 500
 
 
 def encode_delta(delta: Delta) -> bytes:
@@ -31,27 +33,36 @@ def encode_delta(delta: Delta) -> bytes:
         "controller_epoch": delta.controller_epoch,
         "brokers": None if delta.brokers is None else znodes.brokers_to_json(delta.brokers),
         "deleted": [(name, format_topic_id(topic_id), count) for name, topic_id, count in delta.deleted],
-        "created": [
-            (topic.name, format_topic_id(topic.topic_id), topic.partitions, dict(topic.configs))
-            for topic in delta.created
-        ],
-        "changed": [
-            (
-                change.name,
-                format_topic_id(change.topic_id),
-                change.partitions_before,
-                change.states,
-                change.is_reassigned,
-                None if change.configs is None else dict(change.configs),
-            )
-            for change in delta.changed
-        ],
         "broker_configs": {str(node_id): dict(settings) for node_id, settings in delta.broker_configs.items()},
         "default_broker_config": None if delta.default_broker_config is None else dict(delta.default_broker_config),
         "group_configs": {group: dict(settings) for group, settings in delta.group_configs.items()},
         "new_groups": delta.new_groups,
     }
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _COMPRESSION_LEVEL)
+    created = ",".join(_dump_topic(topic) for topic in delta.created)
+    changed = ",".join(_dump_change(change) for change in delta.changed)
+    text = f'{_dump(value)[:-1]},"created":[{created}],"changed":[{changed}]}}'
+    return zlib.compress(text.encode(), _COMPRESSION_LEVEL)
+
+
+def _dump_topic(topic: TopicImage) -> str:
+    name_and_id = _dump((topic.name, format_topic_id(topic.topic_id)))[1:-1]
+    return f"[{name_and_id},{_dump_states(topic.partitions)},{_dump(dict(topic.configs))}]"
+
+
+def _dump_change(change: TopicChange) -> str:
+    head = _dump((change.name, format_topic_id(change.topic_id), change.partitions_before))[1:-1]
+    tail = _dump((change.is_reassigned, None if change.configs is None else dict(change.configs)))[1:-1]
+    return f"[{head},{_dump_states(change.states)},{tail}]"
+
+
+def _dump_states(states: Sequence[PartitionState]) -> str:
+    """In pieces: a call of `json.dumps` keeps every other thread waiting, and 10,000 states take it 10 ms."""
+    pieces = (states[first : first + _STATES_AT_ONCE] for first in range(0, len(states), _STATES_AT_ONCE))
+    return f"[{','.join(_dump(piece)[1:-1] for piece in pieces)}]"
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def decode_delta(path: str, data: bytes) -> Delta:

@@ -29,6 +29,7 @@ from penstock.core.config.sections import (
     TransactionSection,
     TransactionTopicSection,
     UpkeepSection,
+    ZooKeeperSection,
     read_section,
 )
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME, reason_ignored
@@ -62,6 +63,7 @@ class BrokerConfig:
     upkeep: UpkeepSection
     replication: ReplicationSection
     cleaner: CleanerSection
+    zookeeper: ZooKeeperSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     dynamic_broker: Mapping[str, str]
@@ -107,6 +109,7 @@ class BrokerConfig:
             upkeep=read_section(UpkeepSection, values),
             replication=read_section(ReplicationSection, values),
             cleaner=read_section(CleanerSection, values),
+            zookeeper=read_section(ZooKeeperSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),

@@ -87,6 +87,18 @@ def _check_replication_factor(values: Mapping[str, Any]) -> None:
         raise ConfigError.of_value("default.replication.factor", value, "Value must be at least 1")
 
 
+def _check_zookeeper(values: Mapping[str, Any]) -> None:
+    users = ("penstock.zookeeper.digest", "penstock.zookeeper.sasl.mechanism", "zookeeper.ssl.keystore.location")
+    if values["zookeeper.set.acl"] and not any(values[name] for name in users):
+        message = f"zookeeper.set.acl needs a user that ZooKeeper knows, by one of {', '.join(users)}"
+        raise ConfigError(message, key="zookeeper.set.acl")
+    if values["penstock.zookeeper.sasl.mechanism"] == "DIGEST-MD5" and not (
+        values["penstock.zookeeper.sasl.username"] and values["penstock.zookeeper.sasl.password"]
+    ):
+        message = "penstock.zookeeper.sasl.username and .password must be given for DIGEST-MD5"
+        raise ConfigError(message, key="penstock.zookeeper.sasl.username")
+
+
 CHECKS: tuple[Callable[[Mapping[str, Any]], None], ...] = (
     _check_directories,
     _check_queue,
@@ -95,4 +107,5 @@ CHECKS: tuple[Callable[[Mapping[str, Any]], None], ...] = (
     _check_session_timeouts,
     _check_consumer_groups,
     _check_replication_factor,
+    _check_zookeeper,
 )

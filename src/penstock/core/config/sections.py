@@ -158,6 +158,25 @@ class CleanerSection(NamedTuple):
     log_cleaner_io_max_bytes_per_second: float
 
 
+class ZooKeeperSection(NamedTuple):
+    """Where the metadata of a cluster is kept, and how to get there. Without `zookeeper_connect` the rest is idle."""
+
+    zookeeper_connect: str | None
+    zookeeper_session_timeout_ms: int
+    zookeeper_connection_timeout_ms: int | None
+    zookeeper_max_in_flight_requests: int
+    zookeeper_set_acl: bool
+    penstock_zookeeper_digest: str | None
+    penstock_zookeeper_sasl_mechanism: str
+    penstock_zookeeper_sasl_username: str
+    penstock_zookeeper_sasl_password: str | None
+    zookeeper_ssl_client_enable: bool
+    zookeeper_ssl_keystore_location: str | None
+    zookeeper_ssl_keystore_password: str | None
+    zookeeper_ssl_truststore_location: str | None
+    zookeeper_ssl_endpoint_identification_algorithm: str
+
+
 SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     IdentitySection,
     ProcessSection,
@@ -172,6 +191,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     UpkeepSection,
     ReplicationSection,
     CleanerSection,
+    ZooKeeperSection,
 )
 
 # A field's annotation by the kind of its key.

@@ -15,6 +15,7 @@ from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
+from penstock.core.config.keys.zookeeper import ZOOKEEPER_KEYS
 from penstock.core.config.types import ConfigKey, by_name
 
 BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
@@ -28,6 +29,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Groups and offsets", GROUP_KEYS),
     ("Transactions", TRANSACTION_KEYS),
     ("Replication", REPLICATION_KEYS),
+    ("ZooKeeper", ZOOKEEPER_KEYS),
 )
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(key for _, keys in BROKER_SECTIONS for key in keys)
@@ -69,7 +71,7 @@ IGNORED: tuple[Ignored, ...] = (
             "unstable.",
         ),
     ),
-    Ignored("these name a ZooKeeper, and a single broker keeps its metadata in its own store", ("zookeeper.",)),
+    Ignored("these are about Java's client of ZooKeeper, and ours is another", ("zookeeper.",)),
     Ignored(
         "one event loop serves a broker, so there are no thread pools to size",
         (

@@ -162,6 +162,11 @@ class Flushing:
         """A sealed segment waits for its fsync: the server flushes it soon, as Kafka does after each roll."""
         return self._contents.recovery_point < self._contents.segments.active.base_offset
 
+    def is_owed(self) -> bool:
+        """Whether more is not yet durable than flush.messages allows to be lost."""
+        contents = self._contents
+        return contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages
+
     def is_due(self, now_ms: int) -> bool:
         """By flush.ms, or because a segment was sealed."""
         contents = self._contents

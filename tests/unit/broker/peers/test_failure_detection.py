@@ -65,10 +65,12 @@ def test_broker_is_dead_when_it_was_connected_and_refuses(was_connected: bool, p
     assert is_dead(was_connected=was_connected, probe=probe) is expected
 
 
-def test_all_others_are_watched_when_this_broker_is_the_controller() -> None:
-    image = image_of(registration(1), registration(2, 7), registration(3, 9), controller=1)
+def test_controller_watches_all_and_is_watched_by_all_when_there_are_several() -> None:
+    image = image_of(registration(1, 5), registration(2, 7), registration(3, 9), controller=1)
     assert watched_brokers(image, 1) == {2: 7, 3: 9}
-    assert watched_brokers(image, 2) == {}
+    assert watched_brokers(image, 2) == watched_brokers(image, 3) == {1: 5}
+    stopping = image_of(registration(1, 5), registration(2, 7)._replace(is_stopping=True), controller=1)
+    assert watched_brokers(stopping, 1) == {}
 
 
 def test_death_is_reported_with_the_epoch_when_a_process_is_gone() -> None:
@@ -142,12 +144,12 @@ def test_broker_is_watched_anew_when_it_has_another_epoch() -> None:
     run(scene)
 
 
-def test_nobody_is_watched_when_another_broker_is_the_controller() -> None:
+def test_broker_is_not_watched_any_more_when_a_third_one_is_the_controller() -> None:
     async def scene(rig: Rig) -> None:
         broker = rig.network.add(2)
         rig.follow()
         await connected(broker)
-        rig.detector.follow(image_of(*rig.network.image.brokers.values(), controller=2))
+        rig.detector.follow(image_of(*rig.network.image.brokers.values(), controller=3))
         await until(lambda: not broker.links[0].is_open)
         broker.kill()
         assert rig.dead == []

@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -96,23 +97,52 @@ class Handover:
 
 
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no annotations
-    """kazoo's threads, with less patience for a server that does not answer."""
+    """kazoo's threads, with less patience for a server that does not answer.
 
-    def __init__(self, patience_s: float) -> None:
+    Connections are made here and not by kazoo, which leaves sockets open whose handshake fails.
+    """
+
+    def __init__(self, patience_s: float, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self.patience_s = patience_s
         self.last_error: Exception | None = None
         self.connection: socket.socket | None = None  # the newest
+        self._tls = tls
 
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+    def create_connection(
+        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> socket.socket:
         # kazoo would wait for the whole timeout of the session, which is over then, with other servers unasked.
-        kwargs["timeout"] = min(kwargs.get("timeout") or self.patience_s, self.patience_s)
+        patience_s = min(timeout or self.patience_s, self.patience_s)
         try:
-            self.connection = super().create_connection(*args, **kwargs)
+            connection = socket.create_connection(address, patience_s)
+            try:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_hostname=hostname)
+            except BaseException:
+                connection.close()
+                raise
         except Exception as error:
             self.last_error = error
             raise
-        return self.connection
+        self.connection = connection
+        return connection
+
+
+def tls_context(settings: ZooKeeperSettings) -> ssl.SSLContext | None:
+    """Reads files. Raises OSError, of which ssl.SSLError is one."""
+    tls = settings.tls
+    if tls is None:
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = tls.checks_host_name
+    if tls.ca_file is not None:
+        context.load_verify_locations(tls.ca_file)
+    if tls.certificate_file is not None:
+        # Without a password OpenSSL would ask on the terminal.
+        context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
+    return context
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
@@ -134,11 +164,12 @@ class ZooKeeperClient:
     def __init__(
         self,
         settings: ZooKeeperSettings,
+        tls: ssl.SSLContext | None,
         on_connected: Callable[[Connected], None],
         on_lost: Callable[[SessionState, float, bool], None],
         on_watch: Callable[[str], None],
     ) -> None:
-        """All three are called in the loop. `on_lost` gets the loop's time at which kazoo noticed, and whether our
+        """The last three are called in the loop. `on_lost` gets the loop's time at which kazoo noticed, and whether our
         credentials were refused."""
         self._loop = asyncio.get_running_loop()
         self._settings = settings
@@ -148,7 +179,7 @@ class ZooKeeperClient:
         self._on_watch = on_watch
         self._is_stopped = threading.Event()
         hosts = settings.connect.hosts
-        self._threads = _Threads(settings.session_timeout_ms / 1000 / max(2, len(hosts)))
+        self._threads = _Threads(settings.session_timeout_ms / 1000 / max(2, len(hosts)), tls)
         self._kazoo = _new_kazoo(settings, self._threads)
         self._kazoo.add_listener(self._change_state)
 
@@ -290,20 +321,10 @@ def _settle(future: asyncio.Future[Any], answered: Any, read: Callable[[Any], An
 
 
 def _new_kazoo(settings: ZooKeeperSettings, threads: _Threads) -> Any:
-    tls, sasl = settings.tls, settings.sasl
+    sasl = settings.sasl
     retry = KazooRetry(
         max_tries=-1, delay=_FIRST_RETRY_S, max_delay=_LONGEST_RETRY_S, sleep_func=SequentialThreadingHandler.sleep_func
     )
-    security: dict[str, Any] = {}
-    if tls is not None:
-        security = {
-            "use_ssl": True,
-            "ca": tls.ca_file,
-            "certfile": tls.certificate_file,
-            "keyfile": tls.key_file or tls.certificate_file,
-            "keyfile_password": tls.key_password,
-            "check_hostname": tls.checks_host_name,
-        }
     kazoo = KazooClient(
         ",".join(settings.connect.hosts),
         timeout=settings.session_timeout_ms / 1000,
@@ -311,7 +332,6 @@ def _new_kazoo(settings: ZooKeeperSettings, threads: _Threads) -> Any:
         auth_data=[("digest", settings.digest)] if settings.digest else None,
         connection_retry=retry,
         logger=_kazoo_logger,
-        **security,
     )
     options = None
     if sasl is not None:

@@ -62,15 +62,20 @@ class Connection:
     ) -> Connection:
         """Raises StoreError(UNAVAILABLE) when kazoo is missing, or no server answers in time."""
         connection = cls(settings, on_connected)
-        # In a thread, because it reads many files.
+        loop = asyncio.get_running_loop()
+        # Both in a thread, because they read files.
         try:
-            module = await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, _CLIENT)
+            module = await loop.run_in_executor(None, importlib.import_module, _CLIENT)
+            tls = await loop.run_in_executor(None, module.tls_context, settings)
         except ImportError as error:
             detail = (
                 f"ZooKeeper is spoken to by kazoo, which is not installed: pip install 'penstock[cluster]' ({error})"
             )
             raise StoreError(StoreErrorKind.UNAVAILABLE, "zookeeper.connect", detail) from error
-        connection.client = module.ZooKeeperClient(settings, connection._connected, connection._lost, on_watch)
+        except OSError as error:
+            detail = f"a certificate or key cannot be read: {error}"
+            raise StoreError(StoreErrorKind.UNAVAILABLE, "zookeeper.ssl", detail) from error
+        connection.client = module.ZooKeeperClient(settings, tls, connection._connected, connection._lost, on_watch)
         connection.client.start()
         try:
             await asyncio.wait_for(connection._first, settings.connection_timeout_ms / 1000)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.cluster.store.interface import StoreError, StoreErrorKind, check_path
+from penstock.core.config.sections import ZooKeeperSection
 
 _DEFAULT_PORT = 2181
 
@@ -75,3 +76,32 @@ class ZooKeeperSettings:
     digest: str | None = None  # user:password
     tls: TlsSettings | None = None
     sasl: SaslSettings | None = None
+
+    @classmethod
+    def of(cls, section: ZooKeeperSection) -> ZooKeeperSettings:
+        """Raises StoreError when the connect string is malformed."""
+        assert section.zookeeper_connect is not None
+        tls, sasl = None, None
+        if section.zookeeper_ssl_client_enable:
+            tls = TlsSettings(
+                ca_file=section.zookeeper_ssl_truststore_location,
+                certificate_file=section.zookeeper_ssl_keystore_location,
+                key_password=section.zookeeper_ssl_keystore_password,
+                checks_host_name=bool(section.zookeeper_ssl_endpoint_identification_algorithm),
+            )
+        if section.penstock_zookeeper_sasl_mechanism:
+            sasl = SaslSettings(
+                mechanism=section.penstock_zookeeper_sasl_mechanism,
+                username=section.penstock_zookeeper_sasl_username or None,
+                password=section.penstock_zookeeper_sasl_password,
+            )
+        return cls(
+            connect=ConnectString.parse(section.zookeeper_connect),
+            session_timeout_ms=section.zookeeper_session_timeout_ms,
+            connection_timeout_ms=section.zookeeper_connection_timeout_ms or section.zookeeper_session_timeout_ms,
+            max_in_flight=section.zookeeper_max_in_flight_requests,
+            sets_acl=section.zookeeper_set_acl,
+            digest=section.penstock_zookeeper_digest,
+            tls=tls,
+            sasl=sasl,
+        )

@@ -43,7 +43,7 @@ from penstock.cluster.store.interface import (
 )
 from penstock.cluster.store.zookeeper.connection import Connection
 from penstock.cluster.store.zookeeper.errors import failure
-from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+from penstock.cluster.store.zookeeper.settings import ConnectString, ZooKeeperSettings
 from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS
 
 _LIMIT = TransactionLimit(MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS)
@@ -164,7 +164,7 @@ class ZooKeeperStore:
         error = failure(answers, operations)
         if error is not None:
             raise error
-        return [self._result(operation, answer) for operation, answer in zip(operations, answers, strict=True)]
+        return [_result(self._paths, operation, answer) for operation, answer in zip(operations, answers, strict=True)]
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
         remove = self._watches.add(path, watcher)
@@ -203,16 +203,6 @@ class ZooKeeperStore:
             operations[0].path, lambda client: client.commit(prepared), is_change=True, is_contact=True
         )
 
-    def _result(self, operation: Operation, answer: Any) -> Result:
-        match operation:
-            case Create():
-                return self._paths.own(answer)
-            case CompareAndSet():
-                version: int = answer.version
-                return version
-            case _:
-                return None
-
     # ---- watches
 
     def _arm(self, path: str) -> None:
@@ -229,3 +219,14 @@ class ZooKeeperStore:
         for path in self._watches.paths:
             self._arm(path)
         self._watches.tell_all()
+
+
+def _result(paths: ConnectString, operation: Operation, answer: Any) -> Result:
+    match operation:
+        case Create():
+            return paths.own(answer)
+        case CompareAndSet():
+            version: int = answer.version
+            return version
+        case _:
+            return None

@@ -1,0 +1,35 @@
+"""Errors of the store, as clients are told of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from penstock.cluster.store.interface import StoreError, StoreErrorKind
+from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+# What a client is told when the store refuses a change; anything else is a fault on our side.
+_STORE_CODES = {
+    StoreErrorKind.BAD_VERSION: ErrorCode.NOT_CONTROLLER,
+    StoreErrorKind.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
+    StoreErrorKind.CLOSED: ErrorCode.BROKER_NOT_AVAILABLE,
+    StoreErrorKind.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+    StoreErrorKind.SESSION_ENDED: ErrorCode.NOT_CONTROLLER,
+    # Whether or not it was made: a client that tries again finds out.
+    StoreErrorKind.OUTCOME_UNKNOWN: ErrorCode.NOT_CONTROLLER,
+}
+
+
+async def answered(work: Awaitable[Value]) -> Value:
+    """Turns an error of the store into one for the client."""
+    try:
+        return await work
+    except StoreError as error:
+        logger.error("the metadata store refused a change: %s", error)
+        code = _STORE_CODES.get(error.kind, ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise ApiError(code, f"the metadata store refused the change: {error.kind.value}") from error

@@ -1,0 +1,89 @@
+"""What the controller does for the brokers of its cluster, and for those who look after it: leaders, replicas, deaths.
+
+A broker that is not the controller refuses with ApiError(NOT_CONTROLLER); only `report_dead` is for every broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from penstock.cluster.controller.office import Decide
+from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
+from penstock.cluster.decisions.partitions import decide_alter_partition
+from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, decide_reassignments
+from penstock.cluster.decisions.shutdown import decide_shutdown
+from penstock.cluster.image import TopicImage
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Delete, Store, StoreError, StoreErrorKind
+from penstock.core.types import TopicPartition
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.changes import AlterPartitionResult, InSyncChange
+
+Item = TypeVar("Item")
+
+
+class Change(Protocol):
+    async def __call__(self, decide: Decide[Item]) -> tuple[Item, ...]: ...
+
+
+class Duties:
+    def __init__(self, store: Store, change: Change, may_be_unclean: Callable[[TopicImage], bool]) -> None:
+        self._store = store
+        self._change = change
+        self._may_be_unclean = may_be_unclean
+
+    async def alter_partition(
+        self, asker: int, asker_epoch: int, changes: Sequence[InSyncChange]
+    ) -> tuple[AlterPartitionResult, ...]:
+        """A leader wants other in-sync sets."""
+        return await self._change(lambda image: decide_alter_partition(image, asker, asker_epoch, changes))
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType
+    ) -> tuple[ElectionResult, ...]:
+        """None: of all partitions."""
+        return await self._change(lambda image: decide_elections(image, partitions, election_type))
+
+    async def reassign_partitions(
+        self, requests: Sequence[ReassignmentRequest], *, may_change_replication_factor: bool = True
+    ) -> tuple[ReassignmentResult, ...]:
+        """Replicas are to move to other brokers, or to stay after all."""
+        return await self._change(
+            lambda image: decide_reassignments(
+                image,
+                requests,
+                self._may_be_unclean,
+                may_change_replication_factor=may_change_replication_factor,
+            )
+        )
+
+    async def begin_shutdown(self, node_id: int, broker_epoch: int) -> int:
+        """A broker wants to stop: what it leads moves. Returns how many partitions it leads still."""
+        (led_count,) = await self._change(lambda image: decide_shutdown(image, node_id, broker_epoch))
+        return led_count
+
+    async def report_dead(self, node_id: int, broker_epoch: int) -> None:
+        """The process of the broker with this epoch is dead: its registration goes before its session ends, and its
+        office with it if it was the controller. A broker that lives after all is fenced by its epochs, and registers
+        anew. Raises ApiError.
+        """
+        try:
+            await self.remove(node_id, broker_epoch)
+        except StoreError as error:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, str(error)) from error
+
+    async def remove(self, node_id: int, broker_epoch: int) -> None:
+        """The same, with the store's own errors."""
+        path = znodes.broker_path(node_id)
+        node, controller = await self._store.read_many([path, znodes.CONTROLLER])
+        if node is None or znodes.decode_broker(node_id, node.data).epoch != broker_epoch:
+            return
+        gone = [Delete(path, node.version)]
+        if controller is not None and controller.owner == node.owner:
+            gone.append(Delete(znodes.CONTROLLER, controller.version))
+        try:
+            await self._store.transaction(gone)
+        except StoreError as error:
+            if error.kind not in (StoreErrorKind.NO_NODE, StoreErrorKind.BAD_VERSION, StoreErrorKind.OUTCOME_UNKNOWN):
+                raise

@@ -1,0 +1,70 @@
+"""Questions to the brokers of a cluster, over kept connections. For several threads, one question at a time."""
+
+from __future__ import annotations
+
+import threading
+from typing import TypeVar
+
+from penstock.client.addresses import Address
+from penstock.client.versioned import VersionedClient
+from penstock.local_cluster.state import ClusterState
+from penstock.protocol.errors import ApiError
+from penstock.protocol.message import Message
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+Response = TypeVar("Response", bound=Message)
+
+_NAME = "penstock-cluster"
+# A broker on this machine answers in milliseconds. One that is paused, or hangs, must not hold up what is shown.
+ANSWER_TIMEOUT_S = 2.0
+
+
+class BrokerClients:
+    def __init__(self) -> None:
+        self._clients: dict[Address, VersionedClient] = {}
+        self._turn = threading.Lock()
+
+    def read_state(self, address: Address) -> ClusterState | None:
+        """None when the broker does not answer."""
+        try:
+            return ClusterState.of(self.ask(address, MetadataRequest(topics=None), MetadataResponse))
+        except (OSError, ApiError):
+            return None
+
+    def ask(
+        self, address: Address, request: Message, response: type[Response], timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> Response:
+        """OSError when no answer comes. A kept connection may be that of a broker which was restarted: then the
+        question is asked once more.
+        """
+        with self._turn:
+            kept = self._clients.pop(address, None)
+            if kept is not None:
+                try:
+                    return self._ask_over(kept, request, response, timeout_s)
+                except ConnectionError:
+                    pass
+            client = VersionedClient.open(
+                address,
+                client_id=_NAME,
+                software=_NAME,
+                timeout_s=ANSWER_TIMEOUT_S,
+                answer_timeout_s=ANSWER_TIMEOUT_S,
+            )
+            return self._ask_over(client, request, response, timeout_s)
+
+    def _ask_over(
+        self, client: VersionedClient, request: Message, response: type[Response], timeout_s: float
+    ) -> Response:
+        try:
+            answer = client.request(request, response, timeout_s=timeout_s)
+        except BaseException:
+            client.close()
+            raise
+        self._clients[client.address] = client
+        return answer
+
+    def close(self) -> None:
+        with self._turn:
+            while self._clients:
+                self._clients.popitem()[1].close()

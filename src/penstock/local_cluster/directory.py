@@ -1,0 +1,88 @@
+"""The directory of a cluster: one user at a time, and ports that stay the same from start to start.
+
+cluster.json         the ports, for the next start
+zookeeper/           ZooKeeper's data; zookeeper.log is what it says
+broker-1/            the data of broker 1
+broker-1.properties  its settings, written anew at each start: `penstock broker start --config` takes them
+broker-1.log         what it says
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from penstock.local_cluster.errors import ClusterError
+from penstock.log.storage.files import Files, OpenFile
+
+_FORMAT = 1
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    brokers: Mapping[int, int] = field(default_factory=dict)  # by node id
+    zookeeper: int | None = None
+
+
+class ClusterDirectory:
+    def __init__(self, path: Path, lock: OpenFile, is_temporary: bool) -> None:
+        self.path = path
+        self.is_temporary = is_temporary
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path | None) -> Self:
+        """Without a path the directory is temporary, and removed when it is closed."""
+        chosen = Path(tempfile.mkdtemp(prefix="penstock-cluster-")) if path is None else path.absolute()
+        try:
+            chosen.mkdir(parents=True, exist_ok=True)
+            lock = Files().lock(chosen / _LOCK)
+        except BlockingIOError:
+            hint = "Stop that one first, or give this one a directory of its own."
+            raise ClusterError(f"{chosen} is in use by another cluster", hint) from None
+        except OSError as error:
+            raise ClusterError(f"{chosen}: {error.strerror}") from error
+        return cls(chosen, lock, path is None)
+
+    def close(self) -> None:
+        self._lock.close()
+        if self.is_temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def broker_dir(self, node_id: int) -> Path:
+        return self.path / f"broker-{node_id}"
+
+    @property
+    def zookeeper_dir(self) -> Path:
+        return self.path / "zookeeper"
+
+    @property
+    def _ports_path(self) -> Path:
+        return self.path / "cluster.json"
+
+    def read_ports(self) -> Ports:
+        """Those of the last start."""
+        try:
+            document = json.loads(self._ports_path.read_text())
+            brokers = {int(node_id): int(port) for node_id, port in document["brokers"].items()}
+            zookeeper = document["zookeeper"]
+            return Ports(brokers, None if zookeeper is None else int(zookeeper))
+        except FileNotFoundError:
+            return Ports()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            hint = "Delete the file: ports are chosen anew, and no data is lost."
+            raise ClusterError(f"{self._ports_path} does not tell the cluster's ports: {error!r}", hint) from None
+
+    def write_ports(self, ports: Ports) -> None:
+        document = {
+            "format": _FORMAT,
+            "zookeeper": ports.zookeeper,
+            "brokers": {str(node_id): port for node_id, port in ports.brokers.items()},
+        }
+        self._ports_path.write_text(json.dumps(document, indent=2) + "\n")

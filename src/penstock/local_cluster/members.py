@@ -1,0 +1,70 @@
+"""What a cluster consists of, whether its brokers are processes or tasks of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class ClusterBroker(Protocol):
+    """One broker of a cluster. Its address stays the same over restarts."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def pid(self) -> int | None:
+        """None while it does not run, or where it is no process of its own."""
+
+    @property
+    def log_path(self) -> Path | None: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    @property
+    def unasked_end(self) -> str:
+        """How it ended although nobody asked it to; empty when it did not."""
+
+    def spawn(self) -> None:
+        """Start without waiting."""
+
+    def wait_until_ready(self) -> None: ...
+
+    def stop(self) -> None:
+        """The clean way: leaderships move to other brokers first."""
+
+    def kill(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class Members(Protocol):
+    """The brokers and the store that they share."""
+
+    @property
+    def brokers(self) -> Sequence[ClusterBroker]: ...
+
+    def start(self) -> None:
+        """All of them at once. Returns when every broker accepts connections."""
+
+    def stop_store(self) -> None:
+        """Cleanly, after the brokers."""
+
+    def end(self) -> None:
+        """Ends whatever still runs, without a word to anybody."""

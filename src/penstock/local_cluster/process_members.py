@@ -1,0 +1,132 @@
+"""Brokers and ZooKeeper as processes of their own, in a process group of their own: Ctrl-C at the terminal reaches the
+program that started them alone, which stops them in the right order.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.core.properties import format_properties
+from penstock.local_cluster.settings import BrokerPlace, broker_properties
+from penstock.processes.server_process import ServerProcess
+from penstock.processes.zookeeper_process import ZooKeeperProcess
+
+_HEAD = "# Written anew at each start of the cluster. `penstock broker start --config` takes this file.\n"
+
+
+class ProcessBroker:
+    def __init__(self, place: BrokerPlace, properties: dict[str, str]) -> None:
+        self._place = place
+        self._properties = properties
+        self._process = ServerProcess(
+            f"broker {place.node_id}",
+            [
+                *(sys.executable, "-m", "penstock.cli.main", "broker", "start"),
+                *("--config", str(place.properties_path)),
+            ],
+            host=place.host,
+            port=place.port,
+            log_path=place.log_path,
+        )
+        self._process.process_group = 0
+        self._is_paused = False
+
+    @property
+    def node_id(self) -> int:
+        return self._place.node_id
+
+    @property
+    def host(self) -> str:
+        return self._place.host
+
+    @property
+    def port(self) -> int:
+        return self._place.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._process.bootstrap_servers
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process.is_running else None
+
+    @property
+    def log_path(self) -> Path:
+        return self._place.log_path
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.is_running
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused and self._process.is_running
+
+    @property
+    def unasked_end(self) -> str:
+        return self._process.unasked_end
+
+    def spawn(self) -> None:
+        self._is_paused = False
+        self._place.properties_path.write_text(_HEAD + format_properties(self._properties))
+        self._process.spawn()
+
+    def wait_until_ready(self) -> None:
+        self._process.wait_until_ready()
+
+    def stop(self) -> None:
+        self.resume()
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def pause(self) -> None:
+        self._process.process.send_signal(signal.SIGSTOP)
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Also where somebody else has paused it: a stopped process would not hear of its end."""
+        self._process.process.send_signal(signal.SIGCONT)
+        self._is_paused = False
+
+
+class ProcessMembers:
+    """`zookeeper` is this cluster's own, or None where `connect` names another one."""
+
+    def __init__(
+        self, places: Sequence[BrokerPlace], shared: dict[str, str], zookeeper: ZooKeeperProcess | None, connect: str
+    ) -> None:
+        self.zookeeper = zookeeper
+        if zookeeper is not None:
+            zookeeper.process_group = 0
+        self._brokers = [ProcessBroker(place, broker_properties(place, shared, connect)) for place in places]
+
+    @property
+    def brokers(self) -> Sequence[ProcessBroker]:
+        return self._brokers
+
+    def start(self) -> None:
+        """The brokers load their code while ZooKeeper does."""
+        if self.zookeeper is not None:
+            self.zookeeper.spawn()
+        for broker in self._brokers:
+            broker.spawn()
+        if self.zookeeper is not None:
+            self.zookeeper.wait_until_ready()
+        for broker in self._brokers:
+            broker.wait_until_ready()
+
+    def stop_store(self) -> None:
+        if self.zookeeper is not None and self.zookeeper.is_running:
+            self.zookeeper.terminate()
+
+    def end(self) -> None:
+        for broker in self._brokers:
+            broker.kill()
+        if self.zookeeper is not None:
+            self.zookeeper.kill()

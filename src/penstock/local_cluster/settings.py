@@ -1,0 +1,84 @@
+"""The settings of brokers that form a cluster on one machine. Pure.
+
+What the user gives beats these defaults. Who a broker is, where it listens and what it stores where is the cluster's
+own choice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.core.properties import ConfigMapping, as_properties
+from penstock.local_cluster.errors import ClusterError
+
+# One that dies is not missed, and a record is on two disks before it is acknowledged: what Kafka's users run.
+_REPLICATION_FACTOR = 3
+_MIN_IN_SYNC_REPLICAS = 2
+# Brokers on one machine hear of each other at once. ZooKeeper's usual 18 s are for networks.
+_SESSION_TIMEOUT_MS = 2_000
+# ZooKeeper starts together with the brokers, and on a busy machine Java takes its time.
+_CONNECTION_TIMEOUT_MS = 60_000
+
+CHOSEN_BY_THE_CLUSTER = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "node.id",
+        "port",
+        "zookeeper.connect",
+    }
+)
+
+
+class BrokerPlace(NamedTuple):
+    """A broker's number, address and directory. Its other files lie beside the directory."""
+
+    node_id: int
+    host: str
+    port: int
+    data_dir: Path
+
+    @property
+    def properties_path(self) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}.properties")
+
+    @property
+    def log_path(self) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}.log")
+
+
+def shared_properties(broker_count: int, config: ConfigMapping | None) -> dict[str, str]:
+    """What all brokers of the cluster have in common. Raises ClusterError on a setting that is not the user's."""
+    given = as_properties(config)
+    refused = sorted(CHOSEN_BY_THE_CLUSTER & given.keys())
+    if refused:
+        raise ClusterError(f"{', '.join(refused)}: the cluster chooses this for each broker", "Leave it out.")
+    factor = str(min(_REPLICATION_FACTOR, broker_count))
+    min_in_sync = str(_MIN_IN_SYNC_REPLICAS if broker_count >= _REPLICATION_FACTOR else 1)
+    return {
+        "default.replication.factor": factor,
+        "min.insync.replicas": min_in_sync,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": min_in_sync,
+        "zookeeper.connection.timeout.ms": str(_CONNECTION_TIMEOUT_MS),
+        "zookeeper.session.timeout.ms": str(_SESSION_TIMEOUT_MS),
+        # Nobody waits here for members that will not come.
+        "group.initial.rebalance.delay.ms": "0",
+        **given,
+    }
+
+
+def broker_properties(place: BrokerPlace, shared: dict[str, str], zookeeper_connect: str | None) -> dict[str, str]:
+    own = {
+        "broker.id": str(place.node_id),
+        "listeners": f"PLAINTEXT://{place.host}:{place.port}",
+        "log.dirs": str(place.data_dir),
+    }
+    if zookeeper_connect is None:  # the store is in memory
+        return {**own, **{key: value for key, value in shared.items() if not key.startswith("zookeeper.")}}
+    return {**own, "zookeeper.connect": zookeeper_connect, **shared}

@@ -1,0 +1,92 @@
+"""The metadata of several brokers, without logs, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.cluster.decisions.decision import NewTopic, TopicSelector
+from penstock.cluster.loading import load_image
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.store.interface import Store
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.testing.processes import ZooKeeperProcess
+from tests.integration.stores import Opener, zookeeper_opener
+from tests.integration.tcp_proxy import TcpProxy
+from tests.integration.zookeeper import own_settings, settings_for
+from tests.unit.cluster.brokers import until
+from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
+
+
+async def joined(opener: Opener, node_id: int) -> tuple[Store, Metadata]:
+    store = await opener()
+    metadata = await Metadata.load(store, config(node_id=str(node_id)), choices=choices(node_id))
+    await metadata.join(ENDPOINTS, FixedClock(), takeover_s=10)
+    return store, metadata
+
+
+async def agreed(*brokers: Metadata) -> None:
+    await until(lambda: all(each.image == brokers[0].image for each in brokers))
+
+
+def test_brokers_follow_large_changes_and_another_takes_over_when_the_controller_goes(
+    zookeeper: ZooKeeperProcess,
+) -> None:
+    opener = zookeeper_opener(own_settings(zookeeper, session_timeout_ms=10_000))
+
+    async def main() -> None:
+        (first_store, first), (second_store, second), (third_store, third) = [
+            await joined(opener, node_id) for node_id in (1, 2, 3)
+        ]
+        assert [each.is_controller for each in (first, second, third)] == [True, False, False]
+        (result,) = await first.create_topics([NewTopic("large", 10_000, 3)])
+        assert result.code is ErrorCode.NONE
+        await agreed(first, second, third)
+        await first.close()
+        await first_store.close()
+        await until(lambda: second.is_controller or third.is_controller)
+        await until(lambda: 1 not in second.image.brokers and 1 not in third.image.brokers)
+        await agreed(second, third)
+        assert all(1 not in state.isr for state in second.image.topics["large"].partitions)
+        assert await load_image(second_store) == third.image
+        leader = second if second.is_controller else third
+        await leader.delete_topics([TopicSelector("large")])
+        await agreed(second, third)
+        assert await second_store.children("/brokers/topics") == []
+        for store, metadata in ((second_store, second), (third_store, third)):
+            await metadata.close()
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_controller_goes_on_or_another_takes_over_when_its_connection_is_cut_again_and_again(
+    zookeeper: ZooKeeperProcess,
+) -> None:
+    settings = own_settings(zookeeper)
+
+    async def main() -> None:
+        async with TcpProxy(int(zookeeper.connect.partition("/")[0].rpartition(":")[2])) as proxy:
+            flaky = settings_for(f"127.0.0.1:{proxy.port}{settings.connect.root}")
+            first_store, first = await joined(zookeeper_opener(flaky), 1)
+            second_store, second = await joined(zookeeper_opener(settings), 2)
+            created: set[str] = set()
+            for number in range(30):
+                controller = first if first.is_controller else second
+                try:
+                    if number % 5 == 0:
+                        proxy.reset()
+                    (result,) = await controller.create_topics([NewTopic(f"t{number}", 2, 1)])
+                except ApiError:
+                    await asyncio.sleep(0.1)
+                    continue
+                assert result.code is ErrorCode.NONE
+                created.add(f"t{number}")
+            await until(lambda: first.image == second.image and first.image.brokers.keys() == {1, 2})
+            assert created
+            assert created <= first.image.topics.keys()
+            assert await load_image(second_store) == first.image
+            for store, metadata in ((first_store, first), (second_store, second)):
+                await metadata.close()
+                await store.close()
+
+    asyncio.run(main())

@@ -1,0 +1,120 @@
+"""The store on a ZooKeeper that asks who is there: TLS and SASL."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from penstock.cluster.store.interface import StoreError
+from penstock.cluster.store.zookeeper.settings import SaslSettings, TlsSettings, ZooKeeperSettings
+from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+from penstock.testing.processes import ZooKeeperProcess, find_free_port
+from tests.integration.zookeeper import settings_for
+
+JAAS = """
+Server {
+    org.apache.zookeeper.server.auth.DigestLoginModule required
+    user_broker="secret";
+};
+"""
+
+
+def write_certificate(path: Path) -> None:
+    """A key and a certificate that signs itself, for 127.0.0.1 and no name."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "zookeeper")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def attempt(settings: ZooKeeperSettings) -> str:
+    """Writes a node; returns what went wrong, or nothing."""
+
+    async def write() -> None:
+        store = await ZooKeeperStore.open(settings)
+        try:
+            await store.create("/mine-", ephemeral=True, sequence=True)
+        finally:
+            await store.close()
+
+    try:
+        asyncio.run(write())
+    except StoreError as error:
+        return f"{error.kind.name}: {error}"
+    return ""
+
+
+def test_certificates_are_checked_in_both_directions_when_tls_is_asked_for(
+    tmp_path: Path, zookeeper: ZooKeeperProcess
+) -> None:
+    own, other, port = tmp_path / "own.pem", tmp_path / "other.pem", find_free_port()
+    write_certificate(own)
+    write_certificate(other)
+    server = ZooKeeperProcess(
+        tmp_path / "data",
+        settings={
+            "secureClientPort": str(port),
+            "secureClientPortAddress": "127.0.0.1",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.location": str(own),
+            "ssl.trustStore.location": str(own),
+            "authProvider.1": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        },
+    )
+
+    def secured(host: str, tls: TlsSettings) -> ZooKeeperSettings:
+        return settings_for(f"{host}:{port}", connection_timeout_ms=5_000, tls=tls, session_timeout_ms=10_000)
+
+    def refused(host: str, tls: TlsSettings) -> str:
+        return attempt(settings_for(f"{host}:{port}", connection_timeout_ms=1_500, tls=tls))
+
+    with server:
+        certificate = str(own)
+        trusted = TlsSettings(ca_file=certificate, certificate_file=certificate)
+        assert attempt(secured("127.0.0.1", trusted)) == ""
+        unchecked = TlsSettings(ca_file=certificate, certificate_file=certificate, checks_host_name=False)
+        assert attempt(secured("localhost", unchecked)) == ""
+        assert "Hostname mismatch" in refused("localhost", trusted)
+        assert "CERTIFICATE_VERIFY_FAILED" in refused("127.0.0.1", TlsSettings(certificate_file=certificate))
+        assert "cannot be read" in refused("127.0.0.1", TlsSettings(ca_file=str(tmp_path / "missing.pem")))
+        assert "UNAVAILABLE" in refused("127.0.0.1", TlsSettings(ca_file=certificate, certificate_file=str(other)))
+
+
+@pytest.mark.parametrize(("password", "expected"), [("secret", ""), ("wrong", "refuses our credentials")])
+def test_password_is_checked_when_sasl_is_asked_for(
+    tmp_path: Path, zookeeper: ZooKeeperProcess, password: str, expected: str
+) -> None:
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(JAAS)
+    server = ZooKeeperProcess(
+        tmp_path / "data",
+        settings={"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
+        environment={"JDK_JAVA_OPTIONS": f"-Djava.security.auth.login.config={jaas}"},
+    )
+    sasl = SaslSettings(mechanism="DIGEST-MD5", username="broker", password=password)
+    with server:
+        error = attempt(settings_for(server.connect, sasl=sasl, sets_acl=True, session_timeout_ms=10_000))
+    assert expected in error
+    assert bool(error) == bool(expected)

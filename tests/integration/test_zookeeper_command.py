@@ -1,0 +1,106 @@
+"""`penstock zookeeper start` as users call it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster.store.interface import Node
+from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+from penstock.testing.processes import ServerProcess, ZooKeeperProcess, find_free_port
+from tests.integration.zookeeper import settings_for
+
+PENSTOCK = (sys.executable, "-m", "penstock.cli.main", "zookeeper", "start")
+WITHOUT_SPARK = """
+import sys
+sys.modules["pyspark"] = None
+from penstock.cli.main import main
+sys.exit(main(["zookeeper", "start", "--data", sys.argv[1]]))
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, zookeeper: ZooKeeperProcess) -> Iterator[ServerProcess]:
+    """The command on a port and a directory of its own, not started; only where there is Java."""
+    port = find_free_port()
+    arguments = ("--data", str(tmp_path / "deep" / "data"), "--port", str(port))
+    with ServerProcess("penstock zookeeper", [*PENSTOCK, *arguments], port=port, log_path=tmp_path / "log") as server:
+        yield server
+
+
+def failed(*arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [*PENSTOCK, *arguments], check=False, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_nodes_are_kept_and_the_exit_is_clean_when_it_is_stopped_and_started_again(
+    command: ServerProcess, number: signal.Signals
+) -> None:
+    async def write() -> None:
+        store = await ZooKeeperStore.open(settings_for(command.bootstrap_servers))
+        await store.create("/kept", b"x")
+        await store.close()
+
+    async def read() -> Node | None:
+        store = await ZooKeeperStore.open(settings_for(command.bootstrap_servers))
+        node = await store.read("/kept")
+        await store.close()
+        return node
+
+    asyncio.run(write())
+    command.process.send_signal(number)
+    assert command.process.wait() == 0
+    command.start()
+    assert asyncio.run(read()) == Node(b"x", 0)
+    command.terminate()
+    lines = command.read_log().splitlines()
+    assert set(lines) == {f"ZooKeeper is ready at {command.bootstrap_servers}"}
+
+
+def test_error_names_the_port_when_it_is_in_use(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
+    error = failed("--data", str(tmp_path / "data"), "--port", str(zookeeper.port))
+    assert f"cannot listen on 127.0.0.1:{zookeeper.port}: Address already in use" in error
+
+
+def test_error_says_what_to_install_when_there_is_no_java(tmp_path: Path) -> None:
+    error = failed("--data", str(tmp_path / "data"), JAVA_HOME=str(tmp_path / "nowhere"))
+    assert "there is no java" in error
+    assert "zookeeper.connect" in error
+
+
+def test_error_names_the_extra_when_there_are_no_jars(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, str(tmp_path / "data")],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 1
+    assert "pip install 'penstock[spark]'" in done.stderr
+    assert "zookeeper.connect" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--ensemble", "a:1:2,b:1"), "'b:1' is not HOST:PORT:PORT"),
+        (("--ensemble", "a:1:2,b:1:2", "--id", "3"), "--id 3 is more than the 2 servers"),
+        (("--set", "tickTime"), "'tickTime' is not KEY=VALUE"),
+    ],
+)
+def test_options_are_refused_when_they_do_not_parse(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in failed("--data", str(tmp_path / "data"), *arguments)

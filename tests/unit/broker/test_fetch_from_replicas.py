@@ -1,0 +1,86 @@
+"""What consumers are told by leaders and followers of a partition with several replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from penstock.cluster.image import PartitionState
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.unit.broker.harness import until
+from tests.unit.broker.replication_rig import TOPIC_ID, Node, ReplicaCluster, replicating
+from tests.unit.log.support import NOW, batch
+
+
+async def consume(node: Node, *, offset: int = 0, epoch: int = -1, rack: str = "", wait_ms: int = 0) -> Any:
+    asked = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1_000, log_start_offset=-1
+    )
+    topic = FetchTopic(topic_id=TOPIC_ID, partitions=[asked])
+    request = FetchRequest(topics=[topic], rack_id=rack, max_wait_ms=wait_ms, min_bytes=1)
+    return await node.ask(request, 17)
+
+
+def only(response: Any) -> Any:
+    return response.responses[0].partitions[0]
+
+
+def test_a_consumer_hears_where_the_leader_is_when_it_asks_a_follower(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            response = await consume(cluster.nodes[2])
+            answer = only(response)
+            assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (1, 0)
+            assert [(node.node_id, node.host, node.rack) for node in response.node_endpoints] == [(1, "host1", "rack1")]
+            cluster.elect(3)
+            stale = only(await consume(cluster.nodes[1], epoch=0))
+            assert stale.error_code == ErrorCode.FENCED_LEADER_EPOCH
+            assert stale.current_leader.leader_id == 3
+            assert only(await consume(cluster.nodes[1], epoch=5)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    asyncio.run(scenario())
+
+
+def test_a_partition_on_other_brokers_is_known_and_not_led_here(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, PartitionState(0, (1, 2), (1, 2), 1)) as cluster:
+            answer = only(await consume(cluster.nodes[3]))
+            assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            produced = await cluster.nodes[3].produce(batch("a"))
+            assert produced.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert produced.current_leader is not None
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_with_a_rack_reads_from_a_follower_up_to_its_watermark(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            waiting = asyncio.ensure_future(consume(cluster.nodes[2], rack="rack2", wait_ms=10_000))
+            await until(lambda: bool(cluster.nodes[2].partition().waiters))
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            answer = only(await waiting)
+            assert (answer.error_code, answer.high_watermark) == (ErrorCode.NONE, 1)
+            assert answer.records
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_gets_nothing_above_the_watermark_when_followers_lag(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = ReplicaCluster(tmp_path, is_driven=True)
+        cluster.start()
+        cluster.set_states(PartitionState(0, (1, 2), (1, 2), 1))
+        leader = cluster.nodes[1]
+        leader.partition().append(batch("a"), 1, NOW)
+        leader.partition().append(batch("b"), 1, NOW)
+        for offset in (0, 1, 2):
+            answer = only(await consume(leader, offset=offset))
+            assert (answer.error_code, answer.high_watermark, answer.records) == (ErrorCode.NONE, 0, b"")
+        for node in cluster.nodes.values():
+            await node.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,277 @@
+"""In-sync sets and leases of leaders: who joins, who leaves, what the controller's answers do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.partitions.acknowledgements import Acknowledgements
+from penstock.cluster.image import PartitionState
+from penstock.core.log_settings import LogSettings
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.testing.clock import ManualClock
+from tests.unit.broker.harness import until
+from tests.unit.broker.replication_rig import TOPIC, TOPIC_ID, Node, ReplicaCluster, replicating
+from tests.unit.log.support import NOW, batch
+
+LAG_MS = 10_000
+ALL = (1, 2, 3)
+
+
+def driven(path: Path, state: PartitionState, settings: LogSettings | None = None) -> ReplicaCluster:
+    cluster = ReplicaCluster(path, settings=settings, is_driven=True)
+    cluster.start()
+    cluster.set_states(state)
+    return cluster
+
+
+async def fetch(
+    leader: Node, follower: int, offset: int, *, epoch: int = 0, last_epoch: int = -1, broker_epoch: int | None = None
+) -> int:
+    """The error code of the answer."""
+    partition = FetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        log_start_offset=0,
+        partition_max_bytes=1_000,
+        high_watermark=0,
+    )
+    state = ReplicaState(replica_id=follower, replica_epoch=follower if broker_epoch is None else broker_epoch)
+    topic = FetchTopic(topic_id=TOPIC_ID, partitions=[partition])
+    response = await leader.ask(FetchRequest(replica_state=state, topics=[topic]), 18)
+    return int(response.responses[0].partitions[0].error_code)
+
+
+def advance(node: Node, milliseconds: int) -> None:
+    assert isinstance(node.clock, ManualClock)
+    node.clock.advance(milliseconds)
+
+
+def look(node: Node) -> None:
+    node.replicas._led[node.partition().topic_partition] = node.partition()  # driven by hand
+    for _ in node.replicas.look_for_lagging():
+        pass
+
+
+def test_a_member_leaves_when_it_lags_for_too_long(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, ALL, 1))
+        leader = cluster.nodes[1]
+        leader.partition().append(batch("a"), 1, NOW)
+        advance(leader, LAG_MS)
+        await fetch(leader, 2, 1)
+        look(leader)
+        assert not cluster.changes
+        advance(leader, 1)
+        look(leader)
+        leading = leader.partition().leading
+        assert leading is not None
+        assert leading.pending_isr == (1, 2)
+        assert leading.maximal_isr == frozenset(ALL)
+        assert leader.partition().log.high_watermark == 0  # the controller has not answered
+        await until(lambda: leader.partition().state.isr == (1, 2))
+        assert leader.partition().log.high_watermark == 1
+        assert [change.isr for change in cluster.changes] == [((1, 1), (2, 2))]
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+async def close(cluster: ReplicaCluster) -> None:
+    for node in cluster.nodes.values():
+        await node.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "is_pending"),
+    [
+        (ErrorCode.INELIGIBLE_REPLICA, False),
+        (ErrorCode.INVALID_UPDATE_VERSION, True),
+        (ErrorCode.NEW_LEADER_ELECTED, True),
+        (ErrorCode.UNKNOWN_TOPIC_ID, True),
+    ],
+)
+def test_a_refused_change_is_given_up_or_waits_for_the_image(tmp_path: Path, code: ErrorCode, is_pending: bool) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, (1, 2), 1))
+        cluster.refusal = code
+        leader = cluster.nodes[1]
+        await fetch(leader, 3, 0)
+        leading = leader.partition().leading
+        assert leading is not None
+        assert leading.maximal_isr == frozenset(ALL)
+        await until(lambda: bool(cluster.changes))
+        await until(lambda: leader.replicas.in_sync_sets._sending is None)
+        assert (leading.pending_isr is not None) == is_pending
+        cluster.change(isr=(1, 2))
+        assert leading.pending_isr is None
+        assert leading.maximal_isr == frozenset((1, 2))
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("follower", "epoch", "broker_epoch", "code"),
+    [
+        (2, 0, 2, ErrorCode.NONE),
+        (2, 1, 2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (9, 0, 9, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (9, -1, 9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (2, 0, 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+    ids=["a replica", "a newer epoch", "no replica", "no replica, no epoch", "a former self"],
+)
+def test_only_replicas_of_their_newest_start_are_served_as_followers(
+    tmp_path: Path, follower: int, epoch: int, broker_epoch: int, code: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, ALL, 1))
+        leader = cluster.nodes[1]
+        await fetch(leader, 2, 0)
+        assert await fetch(leader, follower, 0, epoch=epoch, broker_epoch=broker_epoch) == code
+        assert await fetch(cluster.nodes[2], 3, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_no_progress_counts_when_a_fetch_diverges_or_is_out_of_range(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, (1, 2), (1, 2), 1, 5), None)
+        leader = cluster.nodes[1]
+        leader.partition().append(batch("a"), 1, NOW)
+        await fetch(leader, 2, 1, epoch=5, last_epoch=3)  # an epoch that ended elsewhere
+        assert await fetch(leader, 2, 7, epoch=5) == ErrorCode.OFFSET_OUT_OF_RANGE
+        leading = leader.partition().leading
+        assert leading is not None
+        assert leading.followers[2].log_end_offset == -1
+        assert leader.partition().log.high_watermark == 0
+        assert await fetch(leader, 2, 1, epoch=5, last_epoch=5) == ErrorCode.NONE
+        assert leader.partition().log.high_watermark == 1
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+async def latest(node: Node, version: int = 7, replica_id: int = -1) -> tuple[int, int]:
+    asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topic = ListOffsetsTopic(name=TOPIC, partitions=[asked])
+    response = await node.ask(ListOffsetsRequest(replica_id=replica_id, topics=[topic]), version)
+    answer = response.topics[0].partitions[0]
+    return answer.error_code, answer.offset
+
+
+def test_the_latest_offset_is_not_told_when_a_new_leader_does_not_know_it_yet(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, (1, 2), (1, 2), 1))
+        leader = cluster.nodes[1]
+        leader.partition().append(batch("a"), 1, NOW)
+        assert await latest(leader) == (ErrorCode.NONE, 0)
+        assert await latest(leader, replica_id=2) == (ErrorCode.NONE, 1)
+        cluster.elect(1)
+        assert await latest(leader) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert await latest(leader, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert await latest(cluster.nodes[2]) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        await fetch(leader, 2, 1, epoch=1)
+        assert await latest(leader) == (ErrorCode.NONE, 1)
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_steps_down_without_session_and_followers_and_leads_again_with_a_session(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, ALL, 1))
+        leader, partition = cluster.nodes[1], cluster.nodes[1].partition()
+        look(leader)
+        leader.session_is_sure = False
+        advance(leader, 1_500)
+        await fetch(leader, 2, 0)
+        check_leases(leader)
+        assert leads(leader)  # both have fetched, or may still
+        advance(leader, 1_000)
+        check_leases(leader)
+        assert not leads(leader)
+        with pytest.raises(ApiError) as caught:
+            partition.append(batch("a"), 1, NOW)
+        assert caught.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leader.session_is_sure = True
+        check_leases(leader)
+        assert leads(leader)
+        partition.append(batch("a"), 1, NOW)
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def leads(node: Node) -> bool:
+    return node.partition().is_leader
+
+
+def check_leases(node: Node) -> None:
+    for _ in node.replicas.look_at_leases():
+        pass
+
+
+def test_a_thousand_writers_hear_in_order_when_the_watermark_rises() -> None:
+    async def scenario() -> None:
+        waiting = Acknowledgements()
+        futures = [waiting.wait(offset, 60_000) for offset in range(1, 1_001)]
+        waiting.release(500, ErrorCode.NONE)
+        assert [future.done() for future in futures] == [True] * 500 + [False] * 500
+        assert len(waiting) == 500
+        waiting.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert {future.result() for future in futures[500:]} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+    asyncio.run(scenario())
+
+
+def test_writers_without_patience_leave_nothing_behind() -> None:
+    async def scenario() -> None:
+        waiting = Acknowledgements()
+        futures = [waiting.wait(1, 0) for _ in range(100)]
+        assert set(await asyncio.gather(*futures)) == {ErrorCode.REQUEST_TIMED_OUT}
+        assert len(waiting) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_follower_that_could_not_join_is_asked_for_again_when_brokers_change(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, PartitionState(0, ALL, (1, 2), 1)) as cluster:
+            leader = cluster.nodes[1]
+            cluster.refusal = ErrorCode.INELIGIBLE_REPLICA
+            await until(lambda: bool(cluster.changes))
+            cluster.refusal = None
+            cluster.publish(
+                replace(cluster.image, brokers=dict(cluster.image.brokers) | {9: cluster.registration(9, 9)})
+            )
+            await until(lambda: set(leader.partition().state.isr) == set(ALL))
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_registers_anew_joins_again_when_nothing_was_written(tmp_path: Path) -> None:
+    """Its session ended and began anew, and its idle partitions must be named with the new epoch."""
+
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            leader = cluster.nodes[1]
+            await leader.produce(batch("a"))
+            await cluster.until_equal()
+            cluster.publish(
+                replace(cluster.image, brokers=dict(cluster.image.brokers) | {3: cluster.registration(3, 77)})
+            )
+            cluster.change(isr=(1, 2))
+            await until(lambda: set(leader.partition().state.isr) == set(ALL))
+            assert cluster.changes[-1].isr == ((1, 1), (2, 2), (3, 77))
+
+    asyncio.run(scenario())
