@@ -48,6 +48,22 @@ def test_sleepers_wake_in_the_order_of_their_times_when_they_began_in_another() 
     assert order == [10, 20, 30]
 
 
+def test_a_timer_never_fires_early_when_its_time_is_no_round_number() -> None:
+    stage = Stage()
+
+    async def wait_often() -> None:
+        loop = asyncio.get_running_loop()
+        chance = random.Random(5)
+        for _ in range(1_000):
+            when = loop.time() + chance.random()
+            fired = loop.create_future()
+            loop.call_at(when, fired.set_result, None)
+            await fired
+            assert loop.time() >= when
+
+    stage.run(wait_often())
+
+
 def test_work_for_a_thread_is_done_and_its_error_arrives_when_it_fails() -> None:
     def fail() -> None:
         raise ValueError("no")

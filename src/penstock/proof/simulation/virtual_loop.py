@@ -11,6 +11,7 @@ loop goes on.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -75,7 +76,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self._world.at(when * 1000, self._owner, lambda: self._fire(handle))
+        when_ms = when * 1000
+        while when_ms / 1000 < when:  # or a timer would fire a rounding error too early, and again, and again
+            when_ms = math.nextafter(when_ms, math.inf)
+        self._world.at(when_ms, self._owner, lambda: self._fire(handle))
         return handle
 
     def _fire(self, handle: asyncio.TimerHandle) -> None:

@@ -37,6 +37,8 @@ _DELAYS_MS = (0.05, 0.05, 0.1, 0.3, 1.0)
 _LONG_DELAYS_MS = (10.0, 80.0, 400.0)
 _LONG_DELAY = 0.01
 _BREAK = 0.001
+# How many times slower than the network of the clients: replicas that are behind show what quick ones hide.
+_SLOWNESS = (1, 1, 8, 60)
 LISTENER = "PLAINTEXT"
 # The owner of the network's own events.
 _NETWORK = -3
@@ -65,6 +67,7 @@ class Network:
         self.machines: Sequence[Host] = ()
         self.slow_until_ms = 0.0
         self.chance = chance
+        self._slowness = chance.choice(_SLOWNESS)
         self._cuts: dict[tuple[int, int], int] = {}  # by direction, how many causes it has
         self._off: set[int] = set()
         self._wires: dict[int, Wire] = {}
@@ -175,7 +178,8 @@ class Network:
     def delay_ms(self, chance: random.Random) -> float:
         """No two alike: the order in which messages were sent in one moment does not matter."""
         is_slow = chance.random() < _LONG_DELAY or self.world.time_ms < self.slow_until_ms
-        return chance.choice(_LONG_DELAYS_MS if is_slow else _DELAYS_MS) * (1 + chance.random() / 10)
+        usual_ms = chance.choice(_DELAYS_MS) * self._slowness
+        return max(usual_ms, chance.choice(_LONG_DELAYS_MS) if is_slow else 0) * (1 + chance.random() / 10)
 
     def forget(self, wire: Wire) -> None:
         self._wires.pop(wire.number, None)
