@@ -123,7 +123,8 @@ def metadata(
 async def _metadata_when_settled(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Leaders may be dead, and others be elected within milliseconds."""
     assert broker.suspects is not None
-    await broker.suspects.settle()
+    while broker.suspects.is_worth_waiting:  # another may come under suspicion meanwhile
+        await broker.suspects.settle()
     answer = metadata(broker, context, request)
     if isinstance(answer, MetadataResponse):
         return answer
