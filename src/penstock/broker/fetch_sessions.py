@@ -204,6 +204,9 @@ class FetchSessions:
                 self._followers[follower] = session.id
             return FetchPlan(targets, session, watch=watch)
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
+        if follower is not None and session.watch is None:  # begun when the broker was not registered yet
+            self._remove(session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self._change(session, targets, forgotten)
         if not session.targets:
             self._remove(session_id)

@@ -67,6 +67,7 @@ class Neighbours:
         self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead)
         self.suspects = Suspects(self.peers, suspected)
         self._replicas: Replicas | None = None
+        self._is_closed = False
 
     def start(self, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
         """The image of the moment is applied: followers fetch from here on."""
@@ -86,6 +87,8 @@ class Neighbours:
         self._replicas.start()
 
     def follow(self, old: MetadataImage, new: MetadataImage, delta: ImageDelta) -> None:
+        if self._is_closed:
+            return
         self.peers.follow(old, new)
         self.suspects.follow(old, new)
         if self._replicas is not None:
@@ -97,6 +100,7 @@ class Neighbours:
         return await self._requests.request_shutdown(deadline_s)
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._detector.close()
         if self._replicas is not None:
             await self._replicas.close()

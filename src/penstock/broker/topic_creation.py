@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 # Clients ask again when they are told that there is no such topic, so nobody needs to wait for long.
 _ASKING_TIMEOUT_S = 10.0
 _LEARNING_TIMEOUT_S = 5.0
+# Apart from in-sync changes, which writers wait for.
+_CHANNEL = "topics"
 # Names for which the controller has been asked and has not answered. Clients choose them, and more are not remembered.
 _MOST_UNDER_WAY = 1_000
 
@@ -92,7 +94,7 @@ class TopicCreation:
             topics=[_creatable(self._plan(name)) for name in names], timeout_ms=int(_ASKING_TIMEOUT_S * 1000)
         )
         try:
-            answer = await controller.ask(request, _accept, timeout_s=_ASKING_TIMEOUT_S)
+            answer = await controller.ask(request, _accept, timeout_s=_ASKING_TIMEOUT_S, channel=_CHANNEL)
         except PeerUnavailableError as error:
             logger.warning("topics could not be created: %s", error)
             return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

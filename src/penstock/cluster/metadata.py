@@ -155,6 +155,9 @@ class Metadata:
 
     def is_session_sure(self) -> bool:
         """Whether the store cannot have given up this broker's session, by the broker's own clock."""
+        counted = self.image.brokers.get(self.config.identity.node_id)
+        if counted is None or counted.epoch != self.broker_epoch:
+            return False  # a new session has begun, and the image is from before: others may lead by now
         silence_s = asyncio.get_running_loop().time() - self._store.last_contact
         return self._store.session_state is not SessionState.ENDED and silence_s < self._store.session_timeout_s
 

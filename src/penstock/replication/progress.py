@@ -34,8 +34,12 @@ class FollowerProgress:
         self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
         self.broker_epoch = NO_BROKER_EPOCH
 
-    def begin_epoch(self, is_in_sync: bool, leader_end: int, now_ms: int) -> None:
-        """The same leader at its next epoch: where the follower is stays known, since leaders never cut their log."""
+    def begin_epoch(self, is_in_sync: bool, leader_end: int, now_ms: int, has_led_on: bool = True) -> None:
+        """The same leader at a later epoch. Where the follower is stays known if nobody else led in between; else that
+        leader may have cut the follower's log.
+        """
+        if not has_led_on:
+            self.log_end_offset = NO_OFFSET
         self.last_fetch_ms = now_ms if is_in_sync else NEVER_MS
         self.last_fetch_leader_end = leader_end if is_in_sync else 0
         self.caught_up_ms = now_ms if is_in_sync else NEVER_MS

@@ -84,6 +84,13 @@ class TestFullFetches:
 
 
 class TestIncrementalFetches:
+    def test_session_begins_anew_when_its_follower_was_not_registered_at_its_first_fetch(self, cache: Cache) -> None:
+        """Without a watch no append would wake the follower's fetches."""
+        session = cache.open()
+        go_on = lambda: cache.sessions.plan(session.id, 1, [], [], False, 0, follower=2)  # noqa: E731
+        assert error_of(go_on) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert len(cache.sessions) == 0
+
     def test_everything_known_is_read_when_nothing_changed(self, cache: Cache) -> None:
         session = cache.open()
         plan = cache.plan(session.id, 1)

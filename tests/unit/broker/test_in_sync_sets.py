@@ -203,6 +203,10 @@ def test_a_leader_steps_down_without_session_and_followers_and_leads_again_with_
         with pytest.raises(ApiError) as caught:
             partition.append(batch("a"), 1, NOW)
         assert caught.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        (topic,) = cluster.image.topics.values()  # news of the topic that say nothing new of its leader
+        configured = topic._replace(configs={"retention.ms": "5"})
+        cluster.publish(replace(cluster.image, topics={topic.name: configured}))
+        assert not leads(leader)
         leader.session_is_sure = True
         check_leases(leader)
         assert leads(leader)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.types import NO_OFFSET
 from penstock.log.state.leader_epochs import EpochEntry, LeaderEpochs
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.high_watermark import is_frozen
@@ -38,6 +39,14 @@ def test_a_new_epoch_counts_members_as_caught_up_and_others_as_never() -> None:
     progress.note_fetch(7, 0, 10, 600, 5)
     progress.begin_epoch(True, 10, 900)
     assert (progress.caught_up_ms, progress.log_end_offset) == (900, 7)
+
+
+def test_a_followers_end_is_forgotten_when_another_led_in_between() -> None:
+    """That leader may have cut the follower's log."""
+    progress = FollowerProgress(is_in_sync=True, now_ms=0)
+    progress.note_fetch(7, 0, 10, 600, 5)
+    progress.begin_epoch(True, 10, 900, has_led_on=False)
+    assert progress.log_end_offset == NO_OFFSET
 
 
 def test_a_fetch_of_a_former_self_is_told_apart_when_epochs_are_sent() -> None:

@@ -85,7 +85,7 @@ class _Read:
     ) -> None:
         self.reader = reader
         self.watch = watch
-        self.unread: tuple[PartitionKey, ...] = ()  # what a follower does not have yet, and for which there was no room
+        self.unread: list[PartitionKey] = []  # what a follower does not have yet, and for which there was no room
         if watch is not None and is_first:
             watch.last_fetch_ms = broker.clock.monotonic_ms()
         self.is_first = is_first  # a fetch that waited is read again, and still counts once
@@ -94,7 +94,7 @@ class _Read:
         self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
         self.size = 0
         self.at_once = False  # an error or a divergence is told without waiting
-        self.leaders: tuple[int, ...] = ()  # of partitions that are led elsewhere
+        self.leaders: list[int] = []  # of partitions that are led elsewhere
 
 
 def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -357,7 +357,7 @@ def _read_for_follower(
     else:
         records = _read_records(partition, target, data, read, log.log_end_offset)
         if records is None and target.fetch_offset < log.log_end_offset:
-            read.unread += (target.key,)
+            read.unread.append(target.key)
         if read.is_first:
             leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
@@ -460,7 +460,7 @@ def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read:
     leader = current_leader(broker, _topic_name(broker, target) or "", target.partition)
     if leader is not None:
         data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
-        read.leaders += (leader[0],)
+        read.leaders.append(leader[0])
 
 
 def _add_answer(

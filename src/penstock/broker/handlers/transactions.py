@@ -12,7 +12,7 @@ from typing import NamedTuple
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.settling import settle
+from penstock.broker.partitions.settling import Appended, settle
 from penstock.broker.runtimes.marker_delivery import SETTLE_TIMEOUT_MS
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
@@ -220,7 +220,7 @@ class _Written(NamedTuple):
 
     partition_index: int
     error: ErrorCode
-    partition: Partition | None
+    appended: Appended | None
 
 
 async def write_txn_markers(
@@ -234,7 +234,7 @@ async def write_txn_markers(
         for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
     )
     written = await broker.slices.run(_write_markers(broker, request, allowed))
-    to_settle = [each.partition for each in written if each.partition is not None]
+    to_settle = [each.appended for each in written if each.appended is not None]
     not_settled = await settle(broker.flusher, to_settle, SETTLE_TIMEOUT_MS) if to_settle else {}
     return await broker.slices.run(_markers_response(request, iter(written), not_settled))
 
@@ -278,20 +278,22 @@ def _write_marker(
     )
     written = []
     for index in topic.partition_indexes:
-        code, partition = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
+        code, appended = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
         if allowed:
             try:
-                partition = broker.transactions.markers.append(TopicPartition(topic.name, index), marker)
+                appended = broker.transactions.markers.append(TopicPartition(topic.name, index), marker)
                 code = ErrorCode.NONE
             except ApiError as error:
                 code = error.code
-        written.append(_Written(index, code, partition))
+        written.append(_Written(index, code, appended))
         yield
     return written
 
 
 def _marker_result(written: _Written, not_settled: Mapping[Partition, ErrorCode]) -> WritableTxnMarkerPartitionResult:
-    code = written.error if written.partition is None else not_settled.get(written.partition, ErrorCode.NONE)
+    code = written.error
+    if written.appended is not None:
+        code = not_settled.get(written.appended.partition, ErrorCode.NONE)
     return WritableTxnMarkerPartitionResult(partition_index=written.partition_index, error_code=code)
 
 

@@ -93,8 +93,9 @@ class Leading:
         if state.leader_epoch != self.state.leader_epoch:
             now_ms, end = self._context.clock.monotonic_ms(), self._log.log_end_offset
             self.epoch_start = self._log.epoch_file.begin(state.leader_epoch, end)
+            has_led_on = state.leader_epoch == self.state.leader_epoch + 1
             for node_id, progress in self.followers.items():
-                progress.begin_epoch(node_id in state.isr, end, now_ms)
+                progress.begin_epoch(node_id in state.isr, end, now_ms, has_led_on)
         self.state = state
         self.maximal_isr = frozenset(state.isr)
         self.pending_isr = None
@@ -222,8 +223,12 @@ class Leading:
         )
 
     def last_fetches_ms(self) -> list[int]:
-        """Of the other members of the in-sync set, also of fetches that did not name this partition."""
-        fetches = {each: self.followers[each].last_fetch_ms for each in self.state.isr if each in self.followers}
+        """Of the other members of the in-sync set, also of one that is asked for: it may be in force. Fetches that did
+        not name this partition count as well.
+        """
+        fetches = {
+            each: progress.last_fetch_ms for each, progress in self.followers.items() if each in self.maximal_isr
+        }
         for watch in self.watches:
             if watch.node_id in fetches:
                 fetches[watch.node_id] = max(fetches[watch.node_id], watch.last_fetch_ms)

@@ -7,7 +7,8 @@ it never waits for replicas.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
@@ -15,42 +16,55 @@ from penstock.broker.partitions.waiting import Waiter
 from penstock.protocol.errors import ErrorCode
 
 
-async def settle(flusher: Flusher, partitions: Iterable[Partition], timeout_ms: int) -> dict[Partition, ErrorCode]:
-    """Returns once everything appended to `partitions` before the call may be told; why not, where it may not be.
+class Appended(NamedTuple):
+    """What was appended, and in which term: another leader may cut it off, and have other records up to that offset."""
+
+    partition: Partition
+    leader_epoch: int
+    end_offset: int
+
+    @classmethod
+    def now(cls, partition: Partition) -> Appended:
+        return cls(partition, partition.state.leader_epoch, partition.log.log_end_offset)
+
+    @property
+    def is_replicated(self) -> bool:
+        partition, leader_epoch, end_offset = self
+        is_same = partition.is_leader and partition.state.leader_epoch == leader_epoch
+        return is_same and partition.log.high_watermark >= end_offset
+
+
+async def settle(flusher: Flusher, appended: Iterable[Appended], timeout_ms: int) -> dict[Partition, ErrorCode]:
+    """Returns once all of it may be told; why not, where it may not be.
 
     KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may cut it off.
     REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records stay, and may be replicated later.
     """
-    unique = list(dict.fromkeys(partitions))
+    unique = list(dict.fromkeys(appended))
     # From now on, and not after the disk: a leadership that ends meanwhile must be noticed.
-    replications = {
-        partition: asyncio.ensure_future(_wait_until_replicated(partition, partition.log.log_end_offset, timeout_ms))
-        for partition in unique
-        if partition.log.high_watermark < partition.log.log_end_offset
-    }
+    replications = [
+        (each.partition, asyncio.ensure_future(_wait(*each, timeout_ms))) for each in unique if not each.is_replicated
+    ]
     try:
-        to_flush = [partition for partition in unique if partition.log.flushing.is_owed()]
+        partitions = dict.fromkeys(each.partition for each in unique)
+        to_flush = [partition for partition in partitions if partition.log.flushing.is_owed()]
         failed = await flusher.flush(to_flush) if to_flush else ()
         errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
-        for partition, replication in replications.items():
+        for partition, replication in replications:
             if partition not in errors and (code := await replication):
                 errors[partition] = code
         return errors
     finally:
-        for replication in replications.values():
+        for _, replication in replications:
             replication.cancel()
 
 
-def _wait_until_replicated(partition: Partition, end_offset: int, timeout_ms: int) -> Awaitable[ErrorCode]:
-    return _wait(partition, end_offset, partition.state.leader_epoch, timeout_ms)
-
-
-async def _wait(partition: Partition, end_offset: int, leader_epoch: int, timeout_ms: int) -> ErrorCode:
+async def _wait(partition: Partition, leader_epoch: int, end_offset: int, timeout_ms: int) -> ErrorCode:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     while True:
         state, log = partition.state, partition.log
-        if state.leader_epoch != leader_epoch:
+        if state.leader_epoch != leader_epoch or not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.offline_reason is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR

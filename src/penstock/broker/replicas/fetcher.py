@@ -26,7 +26,7 @@ from penstock.core.config.sections import ReplicationSection
 from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
-from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
+from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -186,7 +186,7 @@ class LeaderFetcher:
                     continue
                 taken_bytes += len(data.records or b"")
                 count += 1
-                answer = followed.take(data, clock.now_ms())
+                answer = self._take_one(followed, data, clock.now_ms())
                 if answer is Answer.TO_FLUSH:
                     to_flush.append(followed.partition)
                 elif answer is Answer.OUT_OF_RANGE:
@@ -197,6 +197,14 @@ class LeaderFetcher:
                 requests.remove((partition.topic_id, partition.topic_partition.partition))  # its disk has failed
         if out_of_range:
             await self._find_bounds(out_of_range)
+
+    def _take_one(self, followed: Followed, data: PartitionData, now_ms: int) -> Answer:
+        try:
+            return followed.take(data, now_ms)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the other partitions go on
+            fields = {"partition": followed.partition.topic_partition}
+            self._limited_log.once_per("take", logging.ERROR, "a fetched partition cannot be taken", fields, error)
+            return Answer.LATER
 
     def _follow_up(self, followed: Followed, answer: Answer) -> None:
         if answer is Answer.LOST:

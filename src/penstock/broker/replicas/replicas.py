@@ -50,6 +50,7 @@ class Replicas:
         self._led: dict[TopicPartition, Partition] = {}  # those with followers
         self._suspended: dict[TopicPartition, Partition] = {}  # without a lease
         self._rounds: list[asyncio.Task[None]] = []
+        self._is_closed = False
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -60,6 +61,7 @@ class Replicas:
         ]
 
     async def close(self) -> None:
+        self._is_closed = True
         for task in self._rounds:
             task.cancel()
         await asyncio.gather(*self._rounds, return_exceptions=True)
@@ -89,7 +91,8 @@ class Replicas:
             self._forget(topic_partition)
             return
         state, node_id = partition.state, self._follower.node_id
-        self._suspended.pop(topic_partition, None)
+        if partition.is_leader or state.leader != node_id:  # else nothing has changed, and the lease is still to come
+            self._suspended.pop(topic_partition, None)
         if state.leader == node_id:
             self._stop_following(topic_partition)
             if len(state.replicas) > 1:
@@ -103,7 +106,7 @@ class Replicas:
         if self._following.get(topic_partition) == wanted:
             return
         self._stop_following(topic_partition)
-        if state.leader != NO_LEADER and partition.is_online:
+        if state.leader != NO_LEADER and partition.is_online and not self._is_closed:
             self._following[topic_partition] = wanted
             self._fetcher(state.leader).add(partition, state.leader_epoch)
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.settling import settle
+from penstock.broker.partitions.settling import Appended, settle
 from penstock.broker.slices import Slices, Work
 from penstock.core.clock import Clock
 from penstock.log.partition_log import Origin
@@ -65,7 +65,7 @@ class CoordinatorLog:
 
     async def settle(self, partitions: list[Partition], timeout_ms: int) -> dict[int, ErrorCode]:
         """Waits until what the logs hold now may be told. Why it may not be, by index (`settling`)."""
-        errors = await settle(self._flusher, partitions, timeout_ms)
+        errors = await settle(self._flusher, map(Appended.now, partitions), timeout_ms)
         return {partition.topic_partition.partition: code for partition, code in errors.items()}
 
     def wake(self, index: int) -> None:

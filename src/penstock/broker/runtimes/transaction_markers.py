@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.settling import Appended
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
@@ -44,7 +44,7 @@ class Marker(NamedTuple):
 class WrittenMarkers(NamedTuple):
     done: list[TopicPartition]
     left: list[TopicPartition]  # to be tried again
-    to_settle: list[Partition]  # of those done: count only when they are on disk and replicated
+    to_settle: list[Appended]  # of those done: count only when they are on disk and replicated
 
 
 class MarkerWriter:
@@ -77,8 +77,8 @@ class MarkerWriter:
                 written.to_settle.append(to_settle)
         return written
 
-    def append(self, topic_partition: TopicPartition, marker: Marker) -> Partition | None:
-        """One marker into one partition; the partition, if the marker has to be settled before it counts."""
+    def append(self, topic_partition: TopicPartition, marker: Marker) -> Appended | None:
+        """One marker into one partition; where it is, if it has to be settled before it counts."""
         leader = self.leaders.find(topic_partition)
         if leader is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -96,7 +96,7 @@ class MarkerWriter:
         partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
             self._groups.end_transaction(topic_partition.partition, marker.producer_id, marker.is_commit)
-        return None if partition.log.is_settled() else partition
+        return None if partition.log.is_settled() else Appended.now(partition)
 
     def is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
         """Whether no marker has to be tried again there, whichever broker has said so. Every other error passes: then
