@@ -48,9 +48,6 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Java waits for a Python worker on a port of the moment, and whoever connects first is taken for it: a client that
-    # looked for a stopped broker was, and failed the query.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
 }
 
