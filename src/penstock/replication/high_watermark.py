@@ -21,9 +21,5 @@ def decide_high_watermark(current: int, leader_end: int, follower_ends: Iterable
     return max(current, min((leader_end, *follower_ends)))
 
 
-def is_frozen(in_sync_count: int, min_insync_replicas: int, replica_count: int) -> bool:
-    return in_sync_count < min(min_insync_replicas, replica_count)
-
-
 def follow_high_watermark(current: int, leaders: int, own_end: int) -> int:
     return max(current, min(leaders, own_end))

@@ -18,6 +18,11 @@ from penstock.replication.progress import FollowerProgress
 ALL_REPLICAS = -1
 
 
+def is_below_minimum(in_sync_count: int, min_insync_replicas: int, replica_count: int) -> bool:
+    """A minimum above the number of replicas counts as that number, as in Kafka."""
+    return in_sync_count < min(min_insync_replicas, replica_count)
+
+
 def find_lagging(
     isr: Iterable[int], followers: Mapping[int, FollowerProgress], leader_end: int, now_ms: int, lag_max_ms: int
 ) -> list[int]:

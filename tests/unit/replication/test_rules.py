@@ -7,8 +7,7 @@ import pytest
 from penstock.core.types import NO_OFFSET
 from penstock.log.state.leader_epochs import EpochEntry, LeaderEpochs
 from penstock.protocol.errors import ErrorCode
-from penstock.replication.high_watermark import is_frozen
-from penstock.replication.in_sync import decide_acknowledgement, find_lagging, may_join
+from penstock.replication.in_sync import decide_acknowledgement, find_lagging, is_below_minimum, may_join
 from penstock.replication.lease import may_lead
 from penstock.replication.progress import NEVER_MS, FollowerProgress
 from penstock.replication.read_replica import ReadCandidate, choose_read_replica
@@ -63,9 +62,9 @@ def test_a_follower_joins_when_it_has_the_watermark_and_the_epochs_start(end: in
 
 
 def test_the_watermark_is_frozen_when_fewer_are_in_sync_than_there_could_be() -> None:
-    assert is_frozen(1, 2, 3)
-    assert not is_frozen(2, 2, 3)
-    assert not is_frozen(1, 2, 1)
+    assert is_below_minimum(1, 2, 3)
+    assert not is_below_minimum(2, 2, 3)
+    assert not is_below_minimum(1, 2, 1)
 
 
 def test_a_writer_hears_of_too_few_replicas_when_its_records_are_replicated_and_the_set_is_small() -> None:

@@ -23,8 +23,8 @@ from penstock.core.clock import Clock
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.replication.high_watermark import decide_high_watermark, is_frozen
-from penstock.replication.in_sync import decide_acknowledgement, find_lagging, may_join
+from penstock.replication.high_watermark import decide_high_watermark
+from penstock.replication.in_sync import decide_acknowledgement, find_lagging, is_below_minimum, may_join
 from penstock.replication.progress import NO_BROKER_EPOCH, FollowerProgress
 
 
@@ -155,7 +155,7 @@ class Leading:
 
     def raise_high_watermark(self) -> None:
         log, state = self._log, self.state
-        if is_frozen(len(state.isr), log.settings.min_insync_replicas, len(state.replicas)):
+        if is_below_minimum(len(state.isr), log.settings.min_insync_replicas, len(state.replicas)):
             return
         end, maximal_isr = log.log_end_offset, self.maximal_isr
         ends = [

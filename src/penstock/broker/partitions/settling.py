@@ -14,6 +14,7 @@ from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter
 from penstock.protocol.errors import ErrorCode
+from penstock.replication.in_sync import is_below_minimum
 
 
 class Appended(NamedTuple):
@@ -69,8 +70,8 @@ async def _wait(partition: Partition, leader_epoch: int, end_offset: int, timeou
         if log.offline_reason is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if log.high_watermark >= end_offset:
-            needed = min(log.settings.min_insync_replicas, len(state.replicas))
-            return ErrorCode.NONE if len(state.isr) >= needed else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            is_too_few = is_below_minimum(len(state.isr), log.settings.min_insync_replicas, len(state.replicas))
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_too_few else ErrorCode.NONE
         left = deadline - loop.time()
         if left <= 0:
             return ErrorCode.REQUEST_TIMED_OUT

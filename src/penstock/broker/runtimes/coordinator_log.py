@@ -17,12 +17,12 @@ from penstock.core.clock import Clock
 from penstock.log.partition_log import Origin
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.in_sync import ALL_REPLICAS
 
 # What is read from the disk at once. What is in it is taken in slices.
 _PIECE_SIZE = 256 * 1024
 # Records per batch where they may be split: a large clean-up then stays below any max.message.bytes.
 _SPLIT_RECORDS = 1_000
-_ALL_REPLICAS = -1
 
 RecordType = TypeVar("RecordType")
 
@@ -46,7 +46,7 @@ class CoordinatorLog:
         partition = self._partitions.find(self.topic, index)
         if partition is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return partition.append(batch, _ALL_REPLICAS, self._clock.now_ms(), Origin.COORDINATOR).base_offset
+        return partition.append(batch, ALL_REPLICAS, self._clock.now_ms(), Origin.COORDINATOR).base_offset
 
     def end_offset(self, index: int) -> int:
         partition = self._partitions.find(self.topic, index)

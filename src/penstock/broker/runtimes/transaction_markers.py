@@ -18,6 +18,7 @@ from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.in_sync import is_below_minimum
 from penstock.transactions.outcome import Markers
 
 logger = logging.getLogger("penstock.broker.transactions")
@@ -91,7 +92,8 @@ class MarkerWriter:
         if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if len(partition.state.isr) < min(partition.log.settings.min_insync_replicas, len(partition.state.replicas)):
+        state, settings = partition.state, partition.log.settings
+        if is_below_minimum(len(state.isr), settings.min_insync_replicas, len(state.replicas)):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)  # each attempt would leave another marker that does not count
         partition.append_end_marker(*marker[:4], self._clock.now_ms(), marker.transaction_version)
         if holds_offsets:
