@@ -16,7 +16,12 @@ _roots = itertools.count()
 
 def own_settings(server: ZooKeeperProcess, **settings: Any) -> ZooKeeperSettings:
     """A part of the tree that no other test uses."""
-    return settings_for(f"{server.connect}/test/{next(_roots)}", **settings)
+    return settings_for(own_connect(server), **settings)
+
+
+def own_connect(server: ZooKeeperProcess) -> str:
+    """For `zookeeper.connect`."""
+    return f"{server.connect}/test/{next(_roots)}"
 
 
 def settings_for(connect: str, **settings: Any) -> ZooKeeperSettings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +70,8 @@ class Node:
         self.is_up = False
 
     def open(self) -> None:
-        config = BrokerConfig.parse({"log.dirs": str(self.path), "node.id": str(self.node_id), **SETTINGS})
+        own = {"log.dirs": str(self.path), "node.id": str(self.node_id)}
+        config = BrokerConfig.parse({**own, **self.cluster.properties})
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         chance = random.Random(self.node_id)
         self.directories = LogDirectories.open(
@@ -202,10 +203,16 @@ class ReplicaCluster:
     """Three brokers, and the partitions of one topic."""
 
     def __init__(
-        self, path: Path, count: int = 3, settings: LogSettings | None = None, is_driven: bool = False
+        self,
+        path: Path,
+        count: int = 3,
+        settings: LogSettings | None = None,
+        is_driven: bool = False,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         """A driven cluster does nothing by itself: the test says who fetches, and who learns of an image."""
         self.is_driven = is_driven
+        self.properties = {**SETTINGS, **(properties or {})}
         self.settings = settings or LogSettings()
         self.cuts: set[frozenset[int]] = set()
         self.refusal: ErrorCode | None = None  # of in-sync changes
@@ -302,8 +309,9 @@ async def replicating(
     *states: PartitionState,
     count: int = 3,
     settings: LogSettings | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> AsyncIterator[ReplicaCluster]:
-    cluster = ReplicaCluster(path, count, settings)
+    cluster = ReplicaCluster(path, count, settings, properties=properties)
     all_nodes = tuple(cluster.nodes)
     cluster.start()
     cluster.set_states(*(states or (PartitionState(0, all_nodes, all_nodes, 1),)))

@@ -7,19 +7,37 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cluster.image import PartitionState
+from penstock.core.config.keys.coordination import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import TOPIC_ID, Node, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch
 
+SELECTING = {"replica.selector.class": RACK_AWARE_SELECTOR}
 
-async def consume(node: Node, *, offset: int = 0, epoch: int = -1, rack: str = "", wait_ms: int = 0) -> Any:
+
+async def consume(
+    node: Node,
+    *,
+    offset: int = 0,
+    epoch: int = -1,
+    rack: str = "",
+    wait_ms: int = 0,
+    session: tuple[int, int] = (0, -1),
+) -> Any:
     asked = FetchPartition(
         partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1_000, log_start_offset=-1
     )
     topic = FetchTopic(topic_id=TOPIC_ID, partitions=[asked])
-    request = FetchRequest(topics=[topic], rack_id=rack, max_wait_ms=wait_ms, min_bytes=1)
+    request = FetchRequest(
+        topics=[topic] if session[1] <= 0 else [],
+        rack_id=rack,
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        session_id=session[0],
+        session_epoch=session[1],
+    )
     return await node.ask(request, 17)
 
 
@@ -82,5 +100,72 @@ def test_a_consumer_gets_nothing_above_the_watermark_when_followers_lag(tmp_path
             assert (answer.error_code, answer.high_watermark, answer.records) == (ErrorCode.NONE, 0, b"")
         for node in cluster.nodes.values():
             await node.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_is_sent_to_the_follower_in_its_rack_when_a_selector_is_set(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, properties=SELECTING) as cluster:
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            await cluster.until_equal()
+            response = await consume(cluster.nodes[1], rack="rack2", wait_ms=10_000, session=(0, 0))
+            answer = only(response)
+            assert (answer.preferred_read_replica, answer.records, answer.high_watermark) == (2, b"", 1)
+            # Each answer of a session says it, until the consumer goes.
+            again = await consume(cluster.nodes[1], rack="rack2", wait_ms=10_000, session=(response.session_id, 1))
+            assert only(again).preferred_read_replica == 2
+            for rack in ("rack1", "elsewhere", ""):
+                here = only(await consume(cluster.nodes[1], rack=rack))
+                assert (here.preferred_read_replica, bool(here.records)) == (-1, True)
+            there = only(await consume(cluster.nodes[2], rack="rack2"))
+            assert (there.preferred_read_replica, bool(there.records)) == (-1, True)
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_stays_at_the_leader_when_its_rack_has_no_replica_to_read_from(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, properties=SELECTING) as cluster:
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            await cluster.until_equal()
+            leader = cluster.nodes[1]
+            assert only(await consume(leader, rack="rack2", offset=7)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            assert only(await consume(leader, rack="rack2", epoch=9)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+            cluster.change(isr=(1, 3))
+            cluster.cuts.add(frozenset((1, 2)))
+            await until(lambda: cluster.nodes[2].partition().state.isr == (1, 3))
+            assert only(await consume(leader, rack="rack2")).records
+            await cluster.stop(3)
+            assert only(await consume(leader, rack="rack3")).records
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_reads_from_the_leader_when_the_selector_says_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for path, properties in (("none", None), ("leader", {"replica.selector.class": LEADER_SELECTOR})):
+            async with replicating(tmp_path / path, properties=properties) as cluster:
+                assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+                await cluster.until_equal()
+                assert only(await consume(cluster.nodes[1], rack="rack2")).records
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_at_a_follower_hears_of_bounds_and_epochs_as_at_a_leader(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, properties=SELECTING) as cluster:
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            await cluster.until_equal()
+            follower = cluster.nodes[2]
+            assert only(await consume(follower, epoch=0)).records  # whoever knows the epoch has chosen this broker
+            assert only(await consume(follower, rack="rack2", offset=7)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            waiting = asyncio.ensure_future(consume(follower, rack="rack2", offset=1, epoch=0, wait_ms=600_000))
+            await until(lambda: bool(follower.partition().waiters))
+            cluster.elect(3)
+            answer = only(await waiting)
+            assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
+            assert answer.current_leader.leader_id == 3
 
     asyncio.run(scenario())

@@ -1,9 +1,9 @@
 """Fetch: slices of segment files to consumers and followers, at once or when enough has arrived.
 
-A consumer reads up to the high watermark or the last stable offset. A follower, which is a registered broker that says
-its id, reads up to the end of the log. Its fetch says how far its own log goes, which may raise the high watermark; a
-fetch that fails or diverges says nothing (KAFKA-13141). A follower that does not know the high watermark is answered at
-once.
+A consumer reads up to the high watermark or the last stable offset, from the leader or from another replica (see
+`fetch_readers`). A follower, which is a registered broker that says its id, reads up to the end of the log. Its fetch
+says how far its own log goes, which may raise the high watermark; a fetch that fails or diverges says nothing
+(KAFKA-13141). A follower that does not know the high watermark is answered at once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.fetch_readers import Reader, find_nearest, identify
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
 from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
 from penstock.broker.partitions.follower_watch import FollowerWatch
@@ -39,40 +39,9 @@ from penstock.protocol.messages.fetch import (
 from penstock.replication.truncation import EpochEnd, is_diverging
 
 _FIRST_VERSION_WITH_SESSIONS = 7
-_FIRST_VERSION_WITH_RACKS = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-_FIRST_VERSION_WITH_REPLICA_STATE = 15
-_READ_COMMITTED = 1
 # Partitions that are read in one turn of the loop: some 2 ms where all of them have data.
 _MANY = 200
-
-
-class _Reader(NamedTuple):
-    """Who fetches, and how."""
-
-    is_read_committed: bool
-    follower: int | None  # its node id
-    broker_epoch: int
-    may_read_follower: bool  # a consumer that says its rack may have been sent here by the leader (KIP-392)
-
-
-# Most fetches come from consumers: these are made once.
-_CONSUMERS = {
-    (is_read_committed, has_rack): _Reader(is_read_committed, None, -1, has_rack)
-    for is_read_committed in (False, True)
-    for has_rack in (False, True)
-}
-
-
-def _reader(context: RequestContext, request: FetchRequest) -> _Reader:
-    follower, broker_epoch, version = request.replica_id, -1, context.api_version
-    if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
-        state = request.replica_state
-        follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
-    if follower >= 0:
-        return _Reader(False, follower, broker_epoch, may_read_follower=False)
-    has_rack = bool(request.rack_id) and version >= _FIRST_VERSION_WITH_RACKS
-    return _CONSUMERS[request.isolation_level == _READ_COMMITTED, has_rack]
 
 
 class _Read:
@@ -81,7 +50,7 @@ class _Read:
     __slots__ = ("answers", "at_once", "is_first", "leaders", "reader", "room", "size", "unread", "watch")
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, reader: _Reader, watch: FollowerWatch | None, is_first: bool
+        self, broker: Broker, request: FetchRequest, reader: Reader, watch: FollowerWatch | None, is_first: bool
     ) -> None:
         self.reader = reader
         self.watch = watch
@@ -161,9 +130,9 @@ def _plan(
 ) -> FetchPlan:
     follower = None
     if request.replica_id >= 0 or request.replica_state is not None:
-        follower = _reader(context, request).follower
-        if follower not in broker.partitions.context.brokers:
-            follower = None  # its partitions will say so
+        reader = identify(broker, context, request)
+        if reader.may_follow and reader.follower in broker.partitions.context.brokers:
+            follower = reader.follower  # otherwise its partitions will say so
     is_alone = request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION
     if is_alone or context.api_version < _FIRST_VERSION_WITH_SESSIONS:
         return FetchPlan(targets, watch=None if follower is None else FollowerWatch(follower))
@@ -241,7 +210,7 @@ def _read_in_slices(
     *,
     is_first: bool,
 ) -> Work[_Read]:
-    read = _Read(broker, request, _reader(context, request), plan.watch, is_first)
+    read = _Read(broker, request, identify(broker, context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read, waiter)
         yield
@@ -263,7 +232,7 @@ def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: 
     """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
-    read = _Read(broker, request, _reader(context, request), plan.watch, is_first)
+    read = _Read(broker, request, identify(broker, context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read)
     return read
@@ -280,7 +249,8 @@ def _read_target(
             watched = partition
             if waiter is not None:
                 waiter.watch(partition)
-            _read_partition(partition, target, data, read)
+            if not read.reader.rack or not _sends_elsewhere(broker, context, partition, target, data, read):
+                _read_partition(partition, target, data, read)
         else:
             _read_for_follower(partition, target, data, read, read.reader.follower)
     except ApiError as error:
@@ -291,18 +261,17 @@ def _read_target(
     read.answers.append((target, watched, data))
 
 
-def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader: _Reader) -> Partition:
+def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader: Reader) -> Partition:
     name = target.topic
     if isinstance(name, bytes):
         found = broker.partitions.topic_name(name)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         name = found
-    may = broker.authorizer.is_allowed
     if reader.follower is None:
-        is_allowed = may(context, Operation.READ, ResourceType.TOPIC, name)
+        is_allowed = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, name)
     else:
-        is_allowed = may(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        is_allowed = reader.may_follow
     if not is_allowed:
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = broker.partitions.find(name, target.partition)
@@ -315,10 +284,24 @@ def _topic_name(broker: Broker, target: FetchTarget) -> str | None:
     return broker.partitions.topic_name(target.topic) if isinstance(target.topic, bytes) else target.topic
 
 
+def _sends_elsewhere(
+    broker: Broker, context: RequestContext, partition: Partition, target: FetchTarget, data: PartitionData, read: _Read
+) -> bool:
+    """Whether another replica is nearer to the consumer: it is named instead of records (KIP-392)."""
+    nearest = find_nearest(broker, context, partition, read.reader.rack, target.fetch_offset)
+    if nearest is None:
+        return False
+    partition.check_leader_epoch(target.current_leader_epoch)
+    data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
+    data.preferred_read_replica = nearest
+    read.at_once = True
+    return True
+
+
 def _read_partition(partition: Partition, target: FetchTarget, data: PartitionData, read: _Read) -> None:
     reader = read.reader
     partition.check_leader_epoch(target.current_leader_epoch)
-    if not partition.is_leader and not reader.may_read_follower:
+    if not partition.is_leader and not reader.may_read_follower(target.current_leader_epoch):
         partition.check_leader()
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if reader.is_read_committed:
@@ -479,7 +462,7 @@ def _add_answer(
             data.high_watermark,
             data.log_start_offset,
             size,
-            data.diverging_epoch is not None or _is_behind(target, data),
+            data.diverging_epoch is not None or data.preferred_read_replica >= 0 or _is_behind(target, data),
         )
         if plan.is_incremental and not is_told:
             return

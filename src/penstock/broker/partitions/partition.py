@@ -67,8 +67,11 @@ class Partition:
         if state.partition_epoch < self.state.partition_epoch or state.leader_epoch < self.state.leader_epoch:
             return
         if state != self.state:
+            is_new_epoch = state.leader_epoch != self.state.leader_epoch
             self.state = state
             self._take_role()
+            if is_new_epoch and not self.is_leader:
+                self.wake_all()  # consumers that read from a follower
 
     def _take_role(self) -> None:
         state = self.state

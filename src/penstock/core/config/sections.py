@@ -145,6 +145,7 @@ class ReplicationSection(NamedTuple):
     replica_fetch_min_bytes: int
     replica_fetch_backoff_ms: int
     replica_socket_timeout_ms: int
+    replica_selector_class: str | None
 
 
 class CleanerSection(NamedTuple):

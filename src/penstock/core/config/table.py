@@ -135,7 +135,6 @@ IGNORED: tuple[Ignored, ...] = (
             "transaction.two.phase.commit.enable",
             "leader.imbalance.per.",
             "unclean.leader.election.interval.ms",
-            "replica.selector.class",
             "follower.fetch.last.tiered.offset.enable",
             "max.connection.creation.rate",
             "quota.",

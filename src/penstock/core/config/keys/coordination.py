@@ -265,7 +265,19 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ),
 )
 
+# Kafka's names: configurations that were written for Kafka work here.
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 REPLICATION_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "replica.selector.class",
+        ConfigKind.STRING,
+        None,
+        "From which replica consumers read: the leader, or the one in the rack that the consumer names (KIP-392). "
+        "Without it, the leader.",
+        rule=OneOf((LEADER_SELECTOR, RACK_AWARE_SELECTOR)),
+    ),
     ConfigKey(
         "replica.lag.time.max.ms",
         ConfigKind.LONG,
