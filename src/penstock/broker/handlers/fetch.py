@@ -349,8 +349,13 @@ def _read_for_follower(
 
 
 def _is_behind(target: FetchTarget, data: PartitionData) -> bool:
-    """Whether a follower could raise its high watermark. Consumers say none, and are never behind."""
-    return min(data.high_watermark, target.fetch_offset) > target.high_watermark
+    """Whether a follower could raise its high watermark, or must delete records. Consumers say neither, and are never
+    behind.
+    """
+    return (
+        min(data.high_watermark, target.fetch_offset) > target.high_watermark
+        or 0 <= target.log_start_offset < data.log_start_offset
+    )
 
 
 def _read_records(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.waiting import Waiter
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.core.internal_topics import INTERNAL_TOPICS
+from penstock.core.types import NO_OFFSET
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -198,31 +201,77 @@ def _epoch_end(broker: Broker, context: RequestContext, topic: str, asked: Offse
 # ---------------------------------------------------------------------------- DeleteRecords
 
 
-def delete_records(
+class _Deletion(NamedTuple):
+    """Records that the leader has deleted, and its followers may still have."""
+
+    partition: Partition
+    wanted: int  # where all logs should begin
+    answer: DeleteRecordsPartitionResult
+
+    def is_settled(self, broker: Broker) -> bool:
+        partition, answer = self.partition, self.answer
+        if broker.partitions.find(*partition.topic_partition) is not partition:
+            answer.error_code = broker.partitions.why_missing(*partition.topic_partition)
+        elif not partition.is_leader:
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif not partition.is_online:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            leading = partition.leading
+            answer.low_watermark = partition.log_start_offset if leading is None else leading.low_watermark()
+            is_reached = answer.low_watermark >= self.wanted
+            answer.error_code = ErrorCode.NONE if is_reached else ErrorCode.REQUEST_TIMED_OUT
+            return is_reached
+        answer.low_watermark = NO_OFFSET
+        return True
+
+
+async def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> Work[DeleteRecordsResponse]:
+) -> DeleteRecordsResponse:
     """Moves the start of logs forward. Offset -1 means the high watermark. Compacted topics and internal ones refuse.
-    All versions served are alike.
+    Waits until every live replica has done the same; the low watermark is where all of them begin. All versions served
+    are alike.
     """
+    pending: list[_Deletion] = []
+    response = await broker.slices.run(_delete(broker, context, request, pending))
+    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
+    while pending := [each for each in pending if not each.is_settled(broker)]:
+        left_ms = deadline_ms - broker.clock.monotonic_ms()
+        if left_ms <= 0:
+            broker.metrics.purgatory.count_expired("DeleteRecords")
+            break
+        leadings = [each.partition.leading for each in pending]
+        await Waiter(1).wait([leading.deletions for leading in leadings if leading is not None], left_ms)
+    return response
+
+
+def _delete(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest, pending: list[_Deletion]
+) -> Work[DeleteRecordsResponse]:
     response = DeleteRecordsResponse()
     for topic in request.topics:
-        answers = yield from collect(_delete_before(broker, context, topic.name, asked) for asked in topic.partitions)
+        answers = yield from collect(
+            _delete_before(broker, context, topic.name, asked, pending) for asked in topic.partitions
+        )
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
         yield
     return response
 
 
 def _delete_before(
-    broker: Broker, context: RequestContext, topic: str, asked: DeleteRecordsPartition
+    broker: Broker, context: RequestContext, topic: str, asked: DeleteRecordsPartition, pending: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
-    answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
+    answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
     try:
         partition = _find(broker, context, Operation.DELETE, topic, asked.partition_index)
         if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition.check_leader()
         offset = None if asked.offset == _HIGH_WATERMARK else asked.offset
-        answer.low_watermark = partition.delete_records_before(offset)
+        deletion = _Deletion(partition, partition.delete_records_before(offset), answer)
+        if not deletion.is_settled(broker):
+            pending.append(deletion)
     except ApiError as error:
         answer.error_code = error.code
     return answer

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from penstock.broker.partitions.acknowledgements import Acknowledgements
+from penstock.broker.partitions.deletions import Deletions
 from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.cluster.image import BrokerRegistration, PartitionState
 from penstock.core.clock import Clock
@@ -61,6 +62,7 @@ class Leading:
         "_log",
         "_wake_readers",
         "acknowledgements",
+        "deletions",
         "epoch_start",
         "followers",
         "maximal_isr",
@@ -83,6 +85,7 @@ class Leading:
         self.followers: dict[int, FollowerProgress] = {}
         self.watches: dict[FollowerWatch, None] = {}  # of the fetch sessions of followers
         self.acknowledgements = Acknowledgements()
+        self.deletions = Deletions()
         self._meet(state)
         self.raise_high_watermark()
 
@@ -114,6 +117,7 @@ class Leading:
     def resign(self) -> None:
         """Somebody else leads, or nobody: whoever waits looks for the new leader."""
         self.acknowledgements.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.deletions.look_again()
         self.tell_followers()
 
     def tell_followers(self, size: int = 0) -> None:
@@ -144,10 +148,13 @@ class Leading:
     ) -> None:
         log = self._log
         has_moved = fetch_offset != progress.log_end_offset
+        has_deleted = log_start_offset != progress.log_start_offset
         now_ms = self._context.clock.monotonic_ms()
         progress.note_fetch(fetch_offset, log_start_offset, log.log_end_offset, now_ms, broker_epoch)
         if has_moved:
             self.raise_high_watermark()
+        if has_deleted:
+            self.deletions.look_again()
         if node_id not in self.maximal_isr and self.may_join(node_id):
             self._context.noticed(log.topic_partition)
 
@@ -191,6 +198,14 @@ class Leading:
 
     def wait(self, end_offset: int, timeout_ms: int) -> asyncio.Future[ErrorCode]:
         return self.acknowledgements.wait(end_offset, timeout_ms)
+
+    # -------------------------------------------------------------------------------------------- deleted records
+
+    def low_watermark(self) -> int:
+        """Where the logs of all live replicas begin, as far as the leader knows."""
+        brokers = self._context.brokers
+        starts = [progress.log_start_offset for node_id, progress in self.followers.items() if node_id in brokers]
+        return min((self._log.log_start_offset, *starts))
 
     # -------------------------------------------------------------------------------------------- the in-sync set
 

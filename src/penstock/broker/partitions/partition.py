@@ -263,15 +263,16 @@ class Partition:
     # -------------------------------------------------------------------------------------------- deleting
 
     def delete_records_before(self, offset: int | None) -> int:
-        """The new start of the log; None deletes everything that every reader may have seen. POLICY_VIOLATION where
-        records go by compaction alone.
+        """Where the logs of all replicas will begin, or later; None deletes everything that every reader may have seen.
+        POLICY_VIOLATION where records go by compaction alone.
         """
         if "delete" not in self.log.settings.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")
-        start = self.log.delete_records_before(self.log.high_watermark if offset is None else offset)
+        wanted = self.log.high_watermark if offset is None else offset
+        self.log.delete_records_before(wanted)
         if self.leading is not None:
             self.leading.tell_followers()
-        return start
+        return wanted
 
 
 def _refusal(partition: Partition) -> ApiError:

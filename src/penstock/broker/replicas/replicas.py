@@ -84,6 +84,8 @@ class Replicas:
         if old.brokers is not new.brokers and old.brokers != new.brokers:
             for partition in self._led.values():
                 self._look_at(partition)
+                if partition.leading is not None:
+                    partition.leading.deletions.look_again()
 
     def _follow_state(self, topic_partition: TopicPartition) -> None:
         partition = self._partitions.find(*topic_partition)
