@@ -39,7 +39,11 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "interop": {
         "Kafka's tools": ("tests/interop/tools",),
-        "Java clients and Kafka's files": ("tests/interop/clients", "tests/interop/storage"),
+        "Java clients, Kafka's files and three brokers": (
+            "tests/interop/clients",
+            "tests/interop/storage",
+            "tests/interop/cluster",
+        ),
         "Spark and Hadoop": ("tests/interop/spark", "tests/interop/hadoop"),
     },
 }

@@ -105,11 +105,18 @@ def test_offset_is_committed_when_another_broker_alone_has_the_partition(tmp_pat
     run(tmp_path, scenario)
 
 
-def test_producers_are_described_by_the_leader_alone(tmp_path: Path) -> None:
+def test_producers_are_described_by_every_broker_with_a_replica(tmp_path: Path) -> None:
     async def scenario(brokers: TwoBrokers) -> None:
         topic = describe_producers.TopicRequest(name="orders", partition_indexes=[0])
         request = describe_producers.DescribeProducersRequest(topics=[topic])
-        codes = [(await each.ask(request, 0)).topics[0].partitions[0].error_code for each in brokers.served.values()]
-        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+
+        async def codes() -> list[int]:
+            answers = [await each.ask(request, 0) for each in brokers.served.values()]
+            return [answer.topics[0].partitions[0].error_code for answer in answers]
+
+        assert await codes() == [ErrorCode.NONE, ErrorCode.NONE]
+        (state,) = (elsewhere := led("orders", TWO)).partitions
+        brokers.show(elsewhere._replace(topic_id=b"2" * 16, partitions=(state._replace(replicas=(TWO,)),)))
+        assert await codes() == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
 
     run(tmp_path, scenario)

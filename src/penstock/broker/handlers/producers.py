@@ -63,7 +63,10 @@ def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequ
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> Work[DescribeProducersResponse]:
-    """Lists the producers that each partition remembers, with their open transactions. There is one version."""
+    """Lists the producers that each partition remembers, with their open transactions. There is one version.
+
+    A follower answers too (KIP-664): whoever looks for hanging transactions on a broker asks it for all its replicas.
+    """
     response = DescribeProducersResponse()
     for topic in request.topics:
         answers = yield from collect(_describe(broker, context, topic.name, index) for index in topic.partition_indexes)
@@ -77,12 +80,9 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
     try:
         if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        state, partition = broker.metadata.image.partition(topic, index), broker.partitions.find(topic, index)
-        if state is not None and state.leader != broker.node_id:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition = broker.partitions.find(topic, index)
         if partition is None:
             raise ApiError(broker.partitions.why_missing(topic, index))
-        partition.check_leader()
     except ApiError as error:
         answer.error_code, answer.error_message = error.code, describe(error.code)
         return answer
