@@ -58,6 +58,7 @@ class Kind:
     count: float  # how many `unit`s there are unless the command line says otherwise
     unit: str
     options: tuple[Option, ...] = ()
+    count_option: str = "--rounds"
     is_timed: bool = False  # runs for --seconds instead of for --rounds
     is_in_memory: bool = False  # thousands of small files: what is tried are the bytes, not the disk beneath them
     seedless: str = ""  # with this option nothing is left to chance, and no seed is printed
@@ -121,7 +122,7 @@ def _make_parser(kinds: Sequence[Kind]) -> argparse.ArgumentParser:
 
 
 def _add_count(command: argparse.ArgumentParser, kind: Kind) -> None:
-    name, number = ("--seconds", float) if kind.is_timed else ("--rounds", int)
+    name, number = ("--seconds", float) if kind.is_timed else (kind.count_option, int)
     text = f"how many {kind.unit} (default: {kind.count:,})"
     command.add_argument(name, dest="count", type=number, metavar="N", default=kind.count, help=text)
 

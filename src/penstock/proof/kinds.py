@@ -94,6 +94,22 @@ KINDS = (
         (Option("--cluster", "a Spark master and worker instead of local mode", {"action": "store_true"}),),
     ),
     Kind(
+        "recovery",
+        "penstock.proof.recovery.rounds",
+        "hurt a broker of a cluster, and measure how long its clients cannot write",
+        10,
+        "tries of each case",
+        (
+            Option(
+                "--case",
+                "which (default: all): kill-leader, kill-controller, kill-both, stop, stop-controller, pause-leader, "
+                "kill-thousand",
+                {"nargs": "+", "metavar": "NAME"},
+            ),
+        ),
+        count_option="--tries",
+    ),
+    Kind(
         "simulation",
         "penstock.proof.simulation.run",
         "drive a broker, or several, in virtual time through many seeded schedules",
