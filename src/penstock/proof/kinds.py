@@ -91,7 +91,10 @@ KINDS = (
         "kill, pause, cut apart and fill up three brokers and their ZooKeeper under load, and check what they kept",
         34,
         "faults",
-        (Option("--fault", "these alone, in turn; a wrong name shows all", {"nargs": "+", "metavar": "NAME"}),),
+        (
+            Option("--loopback", "no namespaces, as without root", {"action": "store_true"}),
+            Option("--fault", "these alone, in turn; a wrong name shows all", {"nargs": "+", "metavar": "NAME"}),
+        ),
     ),
     Kind(
         "pipeline",

@@ -74,8 +74,8 @@ def test_a_replica_that_one_broker_lacks_is_found_when_directories_are_listed(tm
 
 
 def test_a_report_is_not_sound_when_any_class_has_a_finding() -> None:
+    assert ClusterReport(7, "loopback").is_sound
     report = ClusterReport(7, "loopback")
-    assert report.is_sound
     report.add([Anomaly("lost-write", "record 3 is gone")])
     assert not report.is_sound
     assert str(report).splitlines()[1] == "  lost: lost-write: record 3 is gone"

@@ -172,6 +172,13 @@ class FaultCluster:
             with contextlib.suppress(OSError):
                 broker.disk.free(None)
 
+    def restore(self) -> None:
+        """Heals the network, and starts what does not run. Raises ServerProcessError."""
+        self.network.heal()
+        for server in (*self.zookeeper, *self.brokers):
+            if not server.is_running:
+                server.start()
+
     # ---------------------------------------------------------------------------------------- looking
 
     @property

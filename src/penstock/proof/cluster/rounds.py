@@ -17,16 +17,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from penstock.processes.server_process import ServerProcessError
-from penstock.proof.cluster import disks, network
+from penstock.proof.cluster import disks
 from penstock.proof.cluster.faults import FAULTS, NEED_ENSEMBLE, Scene
 from penstock.proof.cluster.leaders import LeaderWatch
 from penstock.proof.cluster.load import Load
+from penstock.proof.cluster.loopback import Loopback, LoopbackWiring
 from penstock.proof.cluster.members import BROKERS, FaultCluster, Wiring, broker_name, store_name
+from penstock.proof.cluster.network import Namespaces, can_make_namespaces
 from penstock.proof.cluster.replicas import compare_replicas, partition_directories
 from penstock.proof.cluster.report import ClusterReport
 from penstock.proof.frame import Say, Task, say_nothing
@@ -45,26 +47,33 @@ class ClusterRounds:
     seed: int
     faults: Sequence[str] = tuple(FAULTS)
     say: Say = say_nothing
+    is_on_loopback: bool = field(default_factory=lambda: not can_make_namespaces())
 
     def run(self) -> ClusterReport:
         stores = 3 if NEED_ENSEMBLE & set(self.faults) else 1
-        members = [broker_name(node_id) for node_id in BROKERS]
-        members += [store_name(number) for number in range(1, stores + 1)]
         with ExitStack() as stack:
-            wire = network.Namespaces(members)
-            stack.callback(wire.close)
-            report = ClusterReport(self.seed, wire.name)
+            wiring = self._make_wiring(stores)
+            stack.callback(wiring.network.close)
+            disk_kind = disks.LimitedDisk if self.is_on_loopback else disks.MountedDisk
+            report = ClusterReport(self.seed, wiring.network.name)
 
             def make_disk(directory: Path) -> disks.Disk:
-                disk = disks.MountedDisk(directory)
+                disk = disk_kind(directory)
                 stack.callback(disk.close)
                 return disk
 
-            cluster = FaultCluster(self.scratch, Wiring(wire, stores), make_disk)
+            cluster = FaultCluster(self.scratch, wiring, make_disk)
             stack.enter_context(cluster)
-            self.say(f"three brokers and {stores} ZooKeeper on {wire.name}")
+            self.say(f"three brokers and {stores} ZooKeeper on {wiring.network.name}")
             self._run(cluster, report)
         return report
+
+    def _make_wiring(self, stores: int) -> Wiring:
+        names = [store_name(number) for number in range(1, stores + 1)]
+        if self.is_on_loopback:
+            return LoopbackWiring(Loopback(names), stores)
+        disks.remove_leftovers()
+        return Wiring(Namespaces([*(broker_name(node_id) for node_id in BROKERS), *names]), stores)
 
     def _run(self, cluster: FaultCluster, report: ClusterReport) -> None:
         watch = LeaderWatch([(broker.host, broker.port) for broker in cluster.brokers])
@@ -105,7 +114,12 @@ class ClusterRounds:
             cluster.delete_topic(topic)
 
     def _strike(self, cluster: FaultCluster, report: ClusterReport, name: str, scene: Scene) -> None:
-        what = FAULTS[name](scene)
+        try:
+            what = FAULTS[name](scene)
+        except ServerProcessError as error:  # a broker that does not come back is a finding, and the rounds go on
+            report.other.append(f"{name}: {error}")
+            what = "a server did not come back"
+            cluster.restore()
         report.faults[name] += 1
         healed = time.monotonic()
         problem = cluster.wait_until_in_sync(SYNC_BOUND_S)
@@ -156,6 +170,8 @@ def run(task: Task) -> ClusterReport:
     # So that a run which is told to end takes its namespaces with it.
     before = signal.signal(signal.SIGTERM, _raise_exit)
     try:
-        return ClusterRounds(task.scratch, task.rounds, task.seed, faults, task.say).run()
+        rounds = ClusterRounds(task.scratch, task.rounds, task.seed, faults, task.say)
+        rounds.is_on_loopback |= task.options["loopback"]
+        return rounds.run()
     finally:
         signal.signal(signal.SIGTERM, before)
