@@ -10,8 +10,8 @@ from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import Store
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.testing.processes import ZooKeeperProcess
+from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.stores import Opener, zookeeper_opener
-from tests.integration.tcp_proxy import TcpProxy
 from tests.integration.zookeeper import own_settings, settings_for
 from tests.unit.cluster.brokers import until
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
@@ -53,6 +53,28 @@ def test_brokers_follow_large_changes_and_another_takes_over_when_the_controller
         await agreed(second, third)
         assert await second_store.children("/brokers/topics") == []
         for store, metadata in ((second_store, second), (third_store, third)):
+            await metadata.close()
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_broker_starts_even_so_when_the_connection_breaks_while_it_loads_the_metadata(
+    zookeeper: ZooKeeperProcess,
+) -> None:
+    settings = own_settings(zookeeper)
+
+    async def main() -> None:
+        async with TcpProxy(zookeeper.port) as proxy:
+            store = await zookeeper_opener(settings_for(f"127.0.0.1:{proxy.port}{settings.connect.root}"))()
+            proxy.hold_answers()
+            loading = asyncio.ensure_future(Metadata.load(store, config(), choices=choices()))
+            await asyncio.sleep(0.1)  # what is asked by now is never answered
+            proxy.reset()
+            proxy.heal()
+            metadata = await loading
+            await metadata.join(ENDPOINTS, FixedClock(), takeover_s=10)
+            assert metadata.is_controller
             await metadata.close()
             await store.close()
 

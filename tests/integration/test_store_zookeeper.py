@@ -18,7 +18,7 @@ from penstock.cluster.store.interface import CompareAndSet, Create, Node, Sessio
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 from penstock.testing.processes import ZooKeeperEnsemble, ZooKeeperProcess, find_free_port
-from tests.integration.tcp_proxy import TcpProxy
+from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.zookeeper import SESSION_TIMEOUT_MS, own_settings, settings_for
 
 CONNECTED, SUSPENDED, ENDED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.ENDED

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from random import SystemRandom
@@ -43,7 +44,7 @@ from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import SessionState, Store, StoreError
+from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
@@ -58,6 +59,9 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 # How long changes under way have until the broker stops being the controller.
 _PATIENCE_S = 10.0
+# The connection was lost, and may be back by the next attempt.
+_PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED)
+_RETRY_S = 0.2
 
 
 class Metadata:
@@ -96,10 +100,14 @@ class Metadata:
         """
         choices = choices or Choices(SystemRandom(), new_topic_id)
         # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
-        await ensure_cluster(store, config.identity, cluster_id or format_topic_id(choices.new_topic_id()))
-        image = await load_image(store)
-        if image.number == 0:
-            image = await _adopted(store, image, config.identity.node_id)
+        proposed_id = cluster_id or format_topic_id(choices.new_topic_id())
+
+        async def load() -> MetadataImage:
+            await ensure_cluster(store, config.identity, proposed_id)
+            image = await load_image(store)
+            return await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
+
+        image = await _patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
         return cls(store, Publisher(config, image), choices)
 
     async def join(
@@ -269,6 +277,21 @@ class Metadata:
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
     """Whether a replica that is not in sync may lead where no other can."""
     return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
+
+
+async def _patiently(load: Callable[[], Awaitable[Value]], store: Store, patience_s: float) -> Value:
+    """A connection that is lost for a moment must not end a start. The patience is that with which it was opened."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
+    while True:
+        try:
+            return await load()
+        except StoreError as error:
+            is_remote = math.isfinite(store.session_timeout_s)
+            if not is_remote or error.kind not in _PASSING or loop.time() >= deadline:
+                raise
+            logger.warning("the metadata is loaded again: %s", error)
+        await asyncio.sleep(_RETRY_S)
 
 
 async def _adopted(store: Store, image: MetadataImage, node_id: int) -> MetadataImage:

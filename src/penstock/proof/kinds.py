@@ -86,6 +86,17 @@ KINDS = (
         seedless="check",
     ),
     Kind(
+        "cluster",
+        "penstock.proof.cluster.rounds",
+        "kill, pause, cut apart and fill up three brokers and their ZooKeeper under load, and check what they kept",
+        34,
+        "faults",
+        (
+            Option("--loopback", "no namespaces, as without root", {"action": "store_true"}),
+            Option("--fault", "these alone, in turn; a wrong name shows all", {"nargs": "+", "metavar": "NAME"}),
+        ),
+    ),
+    Kind(
         "pipeline",
         "penstock.proof.pipeline.rounds",
         "kill -9 the broker, Spark's workers and the driver under a pipeline: each record must be in each output once",

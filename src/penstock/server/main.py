@@ -15,6 +15,7 @@ from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
 from penstock.log.directories.log_directories import LogDirectoryError
+from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
 from penstock.server.monitoring.endpoints import MonitoringServer
@@ -31,8 +32,8 @@ _MAX_PORT = 65_535
 COLLECTOR_THRESHOLDS = (10_000, 3, 1_000)
 
 
-def run_broker(properties: Mapping[str, str]) -> int:
-    """Runs the broker until SIGTERM or SIGINT. Returns the exit code."""
+def run_broker(properties: Mapping[str, str], files: Files | None = None) -> int:
+    """Runs the broker until SIGTERM or SIGINT. Returns the exit code. `files` is another disk than the real one."""
     try:
         config = BrokerConfig.parse(properties)
     except ConfigError as error:
@@ -41,16 +42,16 @@ def run_broker(properties: Mapping[str, str]) -> int:
     logs.configure(config.process.penstock_log_format, config.process.penstock_log_level)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, files))
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, files: Files | None) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     try:
-        server = await BrokerServer.start(config)
+        server = await BrokerServer.start(config, files=files)
     except (OSError, LogDirectoryError, StoreError) as error:
         print(f"penstock: the broker cannot start: {_describe(error)}", file=sys.stderr)
         return 1

@@ -177,6 +177,11 @@ class ZooKeeperSection(NamedTuple):
     zookeeper_ssl_truststore_location: str | None
     zookeeper_ssl_endpoint_identification_algorithm: str
 
+    @property
+    def connection_patience_ms(self) -> int:
+        """How long the store may be out of reach while the broker starts."""
+        return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
+
 
 SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     IdentitySection,

@@ -11,8 +11,8 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.proof.patience import PATIENT
@@ -30,13 +30,16 @@ _DAWDLING_S = (0.01, 0.01, 0.02, 0.05, 0.1, 0.1, 0.3, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a client works. `dawdle_chance`: how often a client lets time pass in the middle of an operation."""
+    """Where a client works. `dawdle_chance`: how often a client lets time pass in the middle of an operation.
+    `library`: settings of the client library beside the usual ones.
+    """
 
     servers: str
     targets: Sequence[Where]
     recorder: Recorder
     seed: int
     dawdle_chance: float = 0.0
+    library: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def topics(self) -> list[str]:
@@ -54,7 +57,12 @@ class Client(threading.Thread):
         self.targets = setting.targets
         self.recorder = setting.recorder
         self.process = setting.recorder.take_process()
-        self.base_config: dict[str, Any] = {"bootstrap.servers": setting.servers, **PATIENT, "logger": _UNHEARD}
+        self.base_config: dict[str, Any] = {
+            "bootstrap.servers": setting.servers,
+            **PATIENT,
+            **setting.library,
+            "logger": _UNHEARD,
+        }
         self.random = random.Random(f"{setting.seed} {name}")
         self.ending = threading.Event()
         self._ends_at = float("inf")

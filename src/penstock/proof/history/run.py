@@ -130,32 +130,8 @@ class HistoryRun:
         for future in admin.create_topics([NewTopic(name, self.partitions, 1) for name in names]).values():
             future.result(_ADMIN_DEADLINE_S)
         targets = [(name, partition) for name in names for partition in range(self.partitions)]
-        self._wait_for_coordinators(targets)
+        wait_for_coordinators(self.servers, targets)
         return targets
-
-    def _wait_for_coordinators(self, targets: Sequence[Where]) -> None:
-        """A new broker makes its internal topics when it is first asked for a coordinator; Kafka's take seconds, which
-        would be missing from the run.
-        """
-        identity = f"{targets[0][0]}-first"
-        common = {"bootstrap.servers": self.servers, **PATIENT}
-        producer = Producer({**common, "transactional.id": identity})
-        consumer = Consumer({**common, "group.id": identity})
-        deadline = time.monotonic() + _COORDINATOR_DEADLINE_S
-        try:
-            for ask in (
-                lambda: producer.init_transactions(_ADMIN_DEADLINE_S),
-                lambda: consumer.committed([TopicPartition(*targets[0])], _ADMIN_DEADLINE_S),
-            ):
-                while True:
-                    try:
-                        ask()
-                        break
-                    except KafkaException as error:
-                        if time.monotonic() > deadline or not error.args[0].retriable():
-                            raise
-        finally:
-            consumer.close()
 
     def _make_clients(self, targets: Sequence[Where], recorder: Recorder) -> list[Client]:
         setting = Setting(self.servers, targets, recorder, self.seed, _DAWDLE_CHANCE)
@@ -202,6 +178,31 @@ class HistoryRun:
             self.say(f"{fault} the broker")
             injected[fault] += 1
             {"kill": _kill, "pause": _pause}[fault](self.server, random_numbers)
+
+
+def wait_for_coordinators(servers: str, targets: Sequence[Where]) -> None:
+    """A new broker makes its internal topics when it is first asked for a coordinator; Kafka's take seconds, which
+    would be missing from the run.
+    """
+    identity = f"{targets[0][0]}-first"
+    common = {"bootstrap.servers": servers, **PATIENT}
+    producer = Producer({**common, "transactional.id": identity})
+    consumer = Consumer({**common, "group.id": identity})
+    deadline = time.monotonic() + _COORDINATOR_DEADLINE_S
+    try:
+        for ask in (
+            lambda: producer.init_transactions(_ADMIN_DEADLINE_S),
+            lambda: consumer.committed([TopicPartition(*targets[0])], _ADMIN_DEADLINE_S),
+        ):
+            while True:
+                try:
+                    ask()
+                    break
+                except KafkaException as error:
+                    if time.monotonic() > deadline or not error.args[0].retriable():
+                        raise
+    finally:
+        consumer.close()
 
 
 def _kill(server: ServerProcess, random_numbers: random.Random) -> None:

@@ -98,7 +98,7 @@ class ZooKeeperSettings:
         return cls(
             connect=ConnectString.parse(section.zookeeper_connect),
             session_timeout_ms=section.zookeeper_session_timeout_ms,
-            connection_timeout_ms=section.zookeeper_connection_timeout_ms or section.zookeeper_session_timeout_ms,
+            connection_timeout_ms=section.connection_patience_ms,
             max_in_flight=section.zookeeper_max_in_flight_requests,
             sets_acl=section.zookeeper_set_acl,
             digest=section.penstock_zookeeper_digest,

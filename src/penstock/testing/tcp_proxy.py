@@ -9,29 +9,34 @@ from typing import Self
 
 
 class TcpProxy:
-    """Runs in the test's own event loop. Bytes that are held up in one direction go on when it is let go."""
+    """Runs in the event loop that enters it. Bytes that are held up in one direction go on when it is let go."""
 
     def __init__(self, port: int) -> None:
+        """`port` is where it leads."""
         self._target = port
         self._links: list[asyncio.StreamWriter] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._requests = asyncio.Event()
         self._answers = asyncio.Event()
-        self._server: asyncio.Server
+        self._server: asyncio.Server | None = None
         self.port = 0
         self._is_closed = False
         self.heal()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self.carry, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         self.refuse()
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -63,22 +68,31 @@ class TcpProxy:
         self._requests.set()
         self._answers.set()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b"") -> None:
+        """One connection, also one that somebody else has accepted, and of which `first` was read already."""
         if self._is_closed:
             writer.transport.abort()
             return
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._links = [link for link in self._links if not link.transport.is_closing()]
         self._links += [writer, server_writer]
-        for task in (
-            asyncio.ensure_future(_pass_on(reader, server_writer, self._requests)),
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks += [
+            asyncio.ensure_future(_pass_on(reader, server_writer, self._requests, first)),
             asyncio.ensure_future(_pass_on(server_reader, writer, self._answers)),
-        ):
-            self._tasks.append(task)
+        ]
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: asyncio.Event) -> None:
+async def _pass_on(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: asyncio.Event, first: bytes = b""
+) -> None:
     with contextlib.suppress(OSError):
-        while data := await reader.read(65_536):
+        while data := first or await reader.read(65_536):
+            first = b""
             await may_pass.wait()
             if writer.transport.is_closing():
                 break

@@ -1,0 +1,1 @@
+"""Faults against a cluster of real processes, one after another, while clients of all kinds write and read."""

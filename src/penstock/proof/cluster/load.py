@@ -1,0 +1,179 @@
+"""The clients of one episode, on topics of its own, and the verdict about what they were promised.
+
+An episode is some faults long. Its history is judged when it ends, so that a long run needs no more memory than a short
+one, and a finding is near its cause.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from penstock.proof.cluster.members import FaultCluster
+from penstock.proof.cluster.replicas import compare_replicas
+from penstock.proof.cluster.report import ClusterReport
+from penstock.proof.crash.check import judge_stream
+from penstock.proof.fleet.client import Client, Setting
+from penstock.proof.fleet.committer import Committer, read_committed
+from penstock.proof.fleet.pollers import AssignedPoller, StreamReader, SubscribedPoller
+from penstock.proof.fleet.senders import STREAM_KINDS, BatchSender, StreamLog, StreamSender, read_streamed
+from penstock.proof.fleet.transactions import TransactionalSender, Transformer
+from penstock.proof.history.run import read_to_the_end, wait_for_coordinators
+from penstock.proof.promises import check_last_commit
+from penstock.proof.reading import read_everything
+from penstock.proof.recorder import Recorder
+from penstock.testing.history import Isolation, Outcome, Where
+from penstock.testing.history_check import check
+
+_PARTITIONS = 2
+# Records that only the leader has are lost with it: acks=1 promises no more, and is not here.
+_STREAMS = ("idempotent", "plain-all")
+# Two cores for everything: enough that each fault meets batches in flight, and no more.
+_STREAM_PAUSE_S = 0.1
+_DAWDLE_CHANCE = 0.05
+_JOIN_DEADLINE_S = 120.0
+_PROGRESS_DEADLINE_S = 60.0
+_IDENTICAL_DEADLINE_S = 20.0
+# A broker that is paused or cut off answers nothing, and resets nothing: the client has to give up by itself.
+_LIBRARY = {"socket.timeout.ms": 4_000, "request.timeout.ms": 3_500}
+
+
+class Load:
+    def __init__(self, cluster: FaultCluster, seed: int, episode: int) -> None:
+        self._cluster = cluster
+        self.servers = cluster.bootstrap_servers
+        self.recorder = Recorder()
+        self.group = f"committer-{episode}"
+        self.topics = [f"mixed-{episode}", f"streamed-{episode}"]
+        mixed, streamed = ([(topic, index) for index in range(_PARTITIONS)] for topic in self.topics)
+        self.mixed: list[Where] = mixed
+        self.streamed: list[Where] = streamed
+        for topic in self.topics:
+            cluster.create_topic(topic, _PARTITIONS)
+        wait_for_coordinators(self.servers, self.mixed)
+        seed_here = seed * 1_000 + episode
+
+        def setting(targets: list[Where]) -> Setting:
+            return Setting(self.servers, targets, self.recorder, seed_here, _DAWDLE_CHANCE, _LIBRARY)
+
+        def name(kind: str) -> str:
+            return f"{kind}-{episode}"
+
+        numbers = [number for number, kind in enumerate(STREAM_KINDS) if kind.name in _STREAMS]
+        self.senders = [StreamSender(number, setting(streamed), _PROGRESS_DEADLINE_S) for number in numbers]
+        for sender in self.senders:
+            sender.pause_s = _STREAM_PAUSE_S
+        self.reader = StreamReader(name("reader"), setting(streamed))
+        self.committer = Committer(self.group, setting(streamed))
+        self.committer.pause_s = _STREAM_PAUSE_S
+        committed, uncommitted = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
+        groups = {protocol: f"{protocol}-{episode}" for protocol in ("classic", "consumer")}
+        self.clients: list[Client] = [
+            *self.senders,
+            self.reader,
+            self.committer,
+            BatchSender(name("batches"), setting(mixed)),
+            TransactionalSender(name("transactional"), setting(mixed)),
+            TransactionalSender(name("transactional-too"), setting(mixed)),
+            Transformer(name("transformer"), setting(mixed), group=name("transformers")),
+            AssignedPoller(name("assigned"), setting(mixed), isolation=committed),
+            AssignedPoller(name("assigned-uncommitted"), setting(mixed), isolation=uncommitted),
+            *(
+                SubscribedPoller(
+                    name(f"in-{group}"), setting(mixed), group=group, protocol=protocol, isolation=committed
+                )
+                for protocol, group in groups.items()
+            ),
+        ]
+
+    def __enter__(self) -> Self:
+        for client in self.clients:
+            client.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for client in self.clients:
+            client.end()
+        deadline = time.monotonic() + _JOIN_DEADLINE_S
+        for client in self.clients:
+            client.join(max(0.0, deadline - time.monotonic()))
+            if client.is_alive():
+                self.recorder.problems.append(f"{client.name} did not end within {_JOIN_DEADLINE_S} s")
+
+    # ---------------------------------------------------------------------------------------- while it runs
+
+    def why_not_moving(self) -> str:
+        """After a fault everything goes on: what was sent by now is acknowledged, another offset is committed."""
+        sent = [len(sender.log.offsets) for sender in self.senders]
+        commits = self.committer.acknowledged
+        deadline = time.monotonic() + _PROGRESS_DEADLINE_S
+        while True:
+            waiting = [
+                sender.name
+                for sender, count in zip(self.senders, sent, strict=True)
+                if count and sender.log.offsets[count - 1] == StreamLog.UNACKNOWLEDGED
+            ]
+            if self.committer.acknowledged == commits:
+                waiting.append(self.committer.name)
+            if not waiting:
+                return ""
+            if time.monotonic() > deadline:
+                return f"no progress of {', '.join(waiting)} within {_PROGRESS_DEADLINE_S} s of healing"
+            time.sleep(0.05)
+
+    def check_commits(self, report: ClusterReport, after: str) -> None:
+        least, target = self.committer.acknowledged, self.committer.target
+        committed = read_committed(self.servers, self.group, target, _PROGRESS_DEADLINE_S)
+        anomalies = check_last_commit(self.group, target, least, self.committer.attempted, committed.offset)
+        report.other += [f"after {after}: {anomaly}" for anomaly in anomalies]
+
+    # ---------------------------------------------------------------------------------------- when it is over
+
+    def judge(self, report: ClusterReport) -> None:
+        """When all clients have ended, and all replicas are in sync."""
+        report.commits += self.committer.acknowledged
+        report.other += self.recorder.problems
+        self._judge_streams(report)
+        final, stuck = read_to_the_end(self.servers, self.mixed)
+        history = check(self.recorder.operations, final=final)
+        report.add(history.anomalies)
+        report.other += stuck
+        report.sent += history.sent
+        report.polled += history.polled
+        for operation in self.recorder.operations:
+            if operation.transaction:
+                report.transactions[operation.outcome] += 1
+            elif operation.outcome is Outcome.OK:
+                report.acknowledged += sum(getattr(action, "offset", None) is not None for action in operation.actions)
+        report.other += self._compare_soon()
+
+    def _judge_streams(self, report: ClusterReport) -> None:
+        logs = [sender.log for sender in self.senders]
+        for target in self.streamed:
+            messages = read_everything(self.servers, [target], "read_uncommitted")
+            stored = [(message.offset() or 0, read_streamed(message)) for message in messages]
+            served = self.reader.served[target]
+            judged = judge_stream(self.streamed, target, logs, served, stored, has_other_leaders=True)
+            report.add(judged.anomalies)
+            report.retried += judged.repeated
+        report.acknowledged += sum(log.acknowledged for log in logs)
+        report.sent += sum(len(log.offsets) for log in logs)
+
+    def _compare_soon(self) -> list[str]:
+        """Nobody writes any more, but followers may fetch the last markers a moment later."""
+        data_dirs = [broker.data_dir for broker in self._cluster.brokers]
+        deadline = time.monotonic() + _IDENTICAL_DEADLINE_S
+        while True:
+            problems = [
+                problem
+                for topic, partition in (*self.mixed, *self.streamed)
+                for problem in compare_replicas(
+                    [data_dir / f"{topic}-{partition}" for data_dir in data_dirs], are_closed=False
+                )
+            ]
+            if not problems or time.monotonic() > deadline:
+                return problems
+            time.sleep(0.2)

@@ -1,0 +1,77 @@
+"""The files of a partition's replicas against each other.
+
+All replicas hold the same bytes, batch for batch: followers copy what the leader wrote, leader epochs included. Where
+one segment ends and the next begins may differ, and so the files of a log are compared in one piece. The epochs' own
+file may lack epochs in which nothing was written; what two replicas both have must be the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.log.formats import names
+
+_HEADER_LINES = 2
+# Directories that wait for their deletion have more behind the number.
+_PARTITION = re.compile(r".+-\d+")
+
+
+def compare_replicas(directories: Sequence[Path], *, are_closed: bool) -> list[str]:
+    """`directories` of one partition, one of each broker. Empty when they hold the same. The epochs' file is written
+    late: it is compared where the brokers were stopped.
+    """
+    logs = {directory: _read_log(directory) for directory in directories}
+    first = directories[0]
+    problems = [
+        f"{first} and {other} differ at byte {_first_difference(logs[first], logs[other])} "
+        f"of {len(logs[first])} and {len(logs[other])}"
+        for other in directories[1:]
+        if logs[first] != logs[other]
+    ]
+    if not are_closed:
+        return problems
+    epochs = {directory: _read_epochs(directory) for directory in directories}
+    for other in directories[1:]:
+        shared = epochs[first].keys() & epochs[other].keys()
+        problems += [
+            f"epoch {epoch} begins at {epochs[first][epoch]} in {first} and at {epochs[other][epoch]} in {other}"
+            for epoch in sorted(shared)
+            if epochs[first][epoch] != epochs[other][epoch]
+        ]
+    return problems
+
+
+def _read_log(directory: Path) -> bytes:
+    # A segment may be renamed or removed while it is looked at: then the comparison is made again.
+    with contextlib.suppress(FileNotFoundError):
+        return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+    return b""
+
+
+def _read_epochs(directory: Path) -> dict[int, int]:
+    try:
+        lines = (directory / names.LEADER_EPOCHS).read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return {}
+    return {int(epoch): int(start) for epoch, start in (line.split() for line in lines[_HEADER_LINES:])}
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    for position, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return position
+    return min(len(one), len(other))
+
+
+def partition_directories(data_dirs: Sequence[Path]) -> dict[str, list[Path]]:
+    """Of every partition that any broker has; each broker in the same order."""
+    found = {
+        path.name
+        for data_dir in data_dirs
+        for path in data_dir.iterdir()
+        if path.is_dir() and _PARTITION.fullmatch(path.name)
+    }
+    return {name: [data_dir / name for data_dir in data_dirs] for name in sorted(found)}

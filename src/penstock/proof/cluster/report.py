@@ -1,0 +1,66 @@
+"""What the rounds return: what was done, what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.proof.verdict import CLASSES, sort_anomalies
+from penstock.testing.history import Anomaly, Outcome
+
+_MOST_EXAMPLES = 10
+
+
+@dataclass
+class ClusterReport:
+    seed: int
+    network: str
+    faults: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, str] = field(default_factory=dict)  # faults that are not possible here, and why
+    acknowledged: int = 0
+    sent: int = 0
+    polled: int = 0
+    commits: int = 0
+    transactions: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    terms: int = 0  # leader epochs that were seen
+    compared: int = 0  # partitions whose replicas were compared when all brokers were stopped
+    slowest_sync_s: float = 0.0
+    retried: int = 0  # second copies of records of plain producers, which promise no better
+    lost: list[str] = field(default_factory=list)
+    duplicated: list[str] = field(default_factory=list)
+    reordered: list[str] = field(default_factory=list)
+    other: list[str] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        return not any(self._of_class(name) for name in CLASSES)
+
+    @property
+    def findings(self) -> int:
+        return sum(len(self._of_class(name)) for name in CLASSES)
+
+    def _of_class(self, name: str) -> list[str]:
+        texts: list[str] = getattr(self, name)
+        return texts
+
+    def add(self, anomalies: Iterable[Anomaly]) -> None:
+        for name, texts in sort_anomalies(anomalies).items():
+            self._of_class(name).extend(texts)
+
+    def __str__(self) -> str:
+        faults = " ".join(f"{name}={count}" for name, count in sorted(self.faults.items()))
+        line = (
+            f"cluster rounds: seed={self.seed} on {self.network}, faults={self.faults.total()} ({faults}) "
+            f"acknowledged={self.acknowledged} sent={self.sent} polled={self.polled} retried={self.retried} "
+            f"commits={self.commits} transactions_committed={self.transactions[Outcome.OK]} "
+            f"aborted={self.transactions[Outcome.FAILED]} unknown={self.transactions[Outcome.UNKNOWN]} "
+            f"terms={self.terms} compared={self.compared} slowest_sync_s={self.slowest_sync_s:.1f} "
+            f"lost={len(self.lost)} duplicated={len(self.duplicated)} reordered={len(self.reordered)} "
+            f"other={len(self.other)}"
+        )
+        lines = [line]
+        lines += [f"  left out: {name}: {reason}" for name, reason in self.left_out.items()]
+        for name in CLASSES:
+            lines += [f"  {name}: {text}" for text in self._of_class(name)[:_MOST_EXAMPLES]]
+        return "\n".join(lines)

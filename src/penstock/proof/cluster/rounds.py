@@ -1,0 +1,177 @@
+"""Faults against three brokers and their ZooKeeper, one after another, under the load of real clients.
+
+    python -m penstock.proof cluster --rounds 34 --seed 7
+    python -m penstock.proof cluster --rounds 20 --fault kill-leader cut
+
+The faults take turns in an order drawn from the seed, so that each comes as often as the others. After each fault all
+replicas must be in sync again within a bound, and all clients must get on. After some faults the clients are stopped,
+what they were promised is judged (`load`), and new ones begin on new topics. In the end the brokers are stopped, and
+the replicas' files are compared.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from penstock.processes.server_process import ServerProcessError
+from penstock.proof.cluster import disks
+from penstock.proof.cluster.faults import FAULTS, NEED_ENSEMBLE, Scene
+from penstock.proof.cluster.leaders import LeaderWatch
+from penstock.proof.cluster.load import Load
+from penstock.proof.cluster.loopback import Loopback, LoopbackWiring
+from penstock.proof.cluster.members import BROKERS, FaultCluster, Wiring, broker_name, store_name
+from penstock.proof.cluster.network import Namespaces, can_make_namespaces
+from penstock.proof.cluster.replicas import compare_replicas, partition_directories
+from penstock.proof.cluster.report import ClusterReport
+from penstock.proof.frame import Say, Task, say_nothing
+
+# A busy machine takes seconds to recover a log; a replica that never comes back takes for ever.
+SYNC_BOUND_S = 60.0
+_CALM_S = (0.3, 1.0)
+# Faults until the clients are judged.
+_EPISODE = 20
+
+
+@dataclass
+class ClusterRounds:
+    scratch: Path
+    rounds: int
+    seed: int
+    faults: Sequence[str] = tuple(FAULTS)
+    say: Say = say_nothing
+    is_on_loopback: bool = field(default_factory=lambda: not can_make_namespaces())
+
+    def run(self) -> ClusterReport:
+        stores = 3 if NEED_ENSEMBLE & set(self.faults) else 1
+        with ExitStack() as stack:
+            wiring = self._make_wiring(stores)
+            stack.callback(wiring.network.close)
+            disk_kind = disks.LimitedDisk if self.is_on_loopback else disks.MountedDisk
+            report = ClusterReport(self.seed, wiring.network.name)
+
+            def make_disk(directory: Path) -> disks.Disk:
+                disk = disk_kind(directory)
+                stack.callback(disk.close)
+                return disk
+
+            cluster = FaultCluster(self.scratch, wiring, make_disk)
+            stack.enter_context(cluster)
+            self.say(f"three brokers and {stores} ZooKeeper on {wiring.network.name}")
+            self._run(cluster, report)
+        return report
+
+    def _make_wiring(self, stores: int) -> Wiring:
+        names = [store_name(number) for number in range(1, stores + 1)]
+        if self.is_on_loopback:
+            return LoopbackWiring(Loopback(names), stores)
+        disks.remove_leftovers()
+        return Wiring(Namespaces([*(broker_name(node_id) for node_id in BROKERS), *names]), stores)
+
+    def _run(self, cluster: FaultCluster, report: ClusterReport) -> None:
+        watch = LeaderWatch([(broker.host, broker.port) for broker in cluster.brokers])
+        watch.start()
+        try:
+            plan = list(self._plan())
+            for episode, start in enumerate(range(0, len(plan), _EPISODE), start=1):
+                self._run_episode(cluster, report, episode, plan[start : start + _EPISODE])
+        finally:
+            watch.end()
+        report.terms = len(watch.leaders)
+        report.other += watch.problems
+        self._compare_stopped(cluster, report)
+        report.other += find_tracebacks(cluster)
+
+    def _plan(self) -> Iterator[str]:
+        random_numbers = random.Random(self.seed)
+        left = self.rounds
+        while left > 0:
+            turn = random_numbers.sample(list(self.faults), min(left, len(self.faults)))
+            left -= len(turn)
+            yield from turn
+
+    def _run_episode(self, cluster: FaultCluster, report: ClusterReport, episode: int, faults: Sequence[str]) -> None:
+        load = Load(cluster, self.seed, episode)
+        random_numbers = random.Random(f"{self.seed} {episode}")
+        with load:
+            for name in faults:
+                time.sleep(random_numbers.uniform(*_CALM_S))
+                self._strike(cluster, report, name, Scene(cluster, random_numbers, load.topics, report.other))
+                problem = load.why_not_moving()
+                if problem:
+                    report.other.append(f"after {name}: {problem}")
+                load.check_commits(report, name)
+        load.judge(report)
+        self.say(f"episode {episode} is judged: {report.findings} findings so far")
+        for topic in load.topics:
+            cluster.delete_topic(topic)
+
+    def _strike(self, cluster: FaultCluster, report: ClusterReport, name: str, scene: Scene) -> None:
+        try:
+            what = FAULTS[name](scene)
+        except ServerProcessError as error:  # a broker that does not come back is a finding, and the rounds go on
+            report.other.append(f"{name}: {error}")
+            what = "a server did not come back"
+            cluster.restore()
+        report.faults[name] += 1
+        healed = time.monotonic()
+        problem = cluster.wait_until_in_sync(SYNC_BOUND_S)
+        took_s = time.monotonic() - healed
+        report.slowest_sync_s = max(report.slowest_sync_s, took_s)
+        if problem:
+            report.other.append(f"{SYNC_BOUND_S:g} s after {name}: {problem}")
+        self.say(f"{report.faults.total():4} {name}: {what}; in sync after {took_s:.1f} s{problem and ': ' + problem}")
+
+    @staticmethod
+    def _compare_stopped(cluster: FaultCluster, report: ClusterReport) -> None:
+        """What is left are the internal topics, and the topic that was deleted and made again."""
+        report.other += [broker.unasked_end for broker in cluster.brokers if broker.unasked_end]
+        assigned = {f"{topic}-{index}": state.replica_nodes for (topic, index), state in cluster.partitions().items()}
+        try:
+            cluster.stop()
+        except ServerProcessError as error:
+            report.other.append(str(error))
+        found = partition_directories([broker.data_dir for broker in cluster.brokers])
+        for name, replicas in sorted(assigned.items()):
+            directories = [found[name][BROKERS.index(node_id)] for node_id in replicas if name in found]
+            if directories:
+                report.compared += 1
+                report.other += compare_replicas(directories, are_closed=True)
+
+
+def find_tracebacks(cluster: FaultCluster) -> list[str]:
+    """What nobody thought of."""
+    found = []
+    for broker in cluster.brokers:
+        log = broker.read_log()
+        count = log.count("Traceback (most recent call last)")
+        if count:
+            first = log.index("Traceback (most recent call last)")
+            found.append(f"{broker.name} logged {count} tracebacks, first: {log[max(0, first - 300) : first + 1500]}")
+    return found
+
+
+def _raise_exit(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def run(task: Task) -> ClusterReport:
+    faults = task.options["fault"] or tuple(FAULTS)
+    unknown = [name for name in faults if name not in FAULTS]
+    if unknown:
+        sys.exit(f"no fault is called {', '.join(unknown)}; there are {', '.join(FAULTS)}")
+    # So that a run which is told to end takes its namespaces with it.
+    before = signal.signal(signal.SIGTERM, _raise_exit)
+    try:
+        rounds = ClusterRounds(task.scratch, task.rounds, task.seed, faults, task.say)
+        rounds.is_on_loopback |= task.options["loopback"]
+        return rounds.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)

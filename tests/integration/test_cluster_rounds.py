@@ -1,0 +1,56 @@
+"""Faults against a real cluster under load; see penstock.proof.cluster.rounds for what runs and what is checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
+from penstock.proof.cluster.faults import FAULTS
+from penstock.proof.cluster.rounds import ClusterRounds
+from penstock.proof.frame import main
+from penstock.proof.kinds import KINDS
+from penstock.testing.history import Outcome
+from tests.servers import give_up_without
+
+# One of each family: a crash, a process that hangs, a network, the store. The others are for the soak.
+SHORT_MIX = ("kill-leader", "pause-long", "isolate", "zookeeper-cut")
+
+
+@pytest.fixture(autouse=True)
+def java() -> None:
+    try:
+        find_java()
+        find_class_path()
+    except ZooKeeperMissingError as error:
+        give_up_without(str(error), "broker")
+
+
+def run_rounds(directory: Path, rounds: int, faults: Sequence[str]) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"cluster rounds with seed {seed}")  # shown by pytest when the test fails
+    report = ClusterRounds(directory, rounds, seed, faults, say=print).run()
+    print(report)
+    assert report.is_sound, str(report)
+    assert set(report.faults) | set(report.left_out) == set(faults)
+    assert report.acknowledged > 10 * rounds
+    assert report.commits > rounds
+    assert report.transactions[Outcome.OK] > rounds
+    assert report.compared > 2
+
+
+def test_nothing_acknowledged_is_lost_when_a_cluster_meets_one_fault_after_another(tmp_path: Path) -> None:
+    run_rounds(tmp_path, len(SHORT_MIX), SHORT_MIX)
+
+
+@pytest.mark.soak
+def test_nothing_acknowledged_is_lost_when_a_cluster_meets_each_fault_a_hundred_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path, 100 * len(FAULTS), tuple(FAULTS))
+
+
+def test_command_names_the_faults_there_are_when_it_is_given_another() -> None:
+    with pytest.raises(SystemExit, match=r"no fault is called earthquake; there are kill, .*recreate-topic"):
+        main(KINDS, ["cluster", "--fault", "earthquake"])

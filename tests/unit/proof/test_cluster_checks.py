@@ -1,0 +1,81 @@
+"""What the cluster rounds judge by themselves: leaders by epoch, and files of replicas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.proof.cluster.leaders import LeaderWatch
+from penstock.proof.cluster.replicas import compare_replicas, partition_directories
+from penstock.proof.cluster.report import ClusterReport
+from penstock.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.testing.history import Anomaly
+
+ONE_TOPIC, ANOTHER_TOPIC = b"1" * 16, b"2" * 16
+
+
+def metadata(leader: int, epoch: int, topic_id: bytes = ONE_TOPIC) -> MetadataResponse:
+    partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+    return MetadataResponse(topics=[MetadataResponseTopic(name="orders", topic_id=topic_id, partitions=[partition])])
+
+
+def notes_of(*answers: MetadataResponse) -> list[str]:
+    watch = LeaderWatch([])
+    for answer in answers:
+        watch.note(answer)
+    return watch.problems
+
+
+def test_two_leaders_are_noted_when_brokers_name_them_at_one_epoch() -> None:
+    assert notes_of(metadata(1, 4), metadata(2, 4)) == ["orders-0 has two leaders at epoch 4: 1 and 2"]
+
+
+def test_nothing_is_noted_when_epochs_or_topics_differ_or_nobody_leads() -> None:
+    assert notes_of(metadata(1, 4), metadata(2, 5), metadata(-1, 5), metadata(2, 4, ANOTHER_TOPIC)) == []
+
+
+def make_replica(data_dir: Path, segments: dict[str, bytes], epochs: str = "0\n0\n") -> Path:
+    directory = data_dir / "orders-0"
+    directory.mkdir(parents=True)
+    for name, content in segments.items():
+        (directory / f"{name}.log").write_bytes(content)
+    (directory / "leader-epoch-checkpoint").write_text(epochs)
+    return directory
+
+
+def test_replicas_are_the_same_when_only_their_segments_end_elsewhere(tmp_path: Path) -> None:
+    one = make_replica(tmp_path / "1", {"000": b"abc", "003": b"def"}, "0\n2\n1 0\n3 4\n")
+    other = make_replica(tmp_path / "2", {"000": b"abcd", "004": b"ef"}, "0\n1\n3 4\n")
+    assert compare_replicas([one, other], are_closed=True) == []
+
+
+def test_replicas_differ_when_a_byte_the_end_or_the_start_of_an_epoch_does(tmp_path: Path) -> None:
+    one = make_replica(tmp_path / "1", {"000": b"abcdef"}, "0\n1\n3 4\n")
+    other = make_replica(tmp_path / "2", {"000": b"abXdef"}, "0\n1\n3 5\n")
+    short = make_replica(tmp_path / "3", {"000": b"abcd"})
+    problems = compare_replicas([one, other, short], are_closed=True)
+    assert problems == [
+        f"{one} and {other} differ at byte 2 of 6 and 6",
+        f"{one} and {short} differ at byte 4 of 6 and 4",
+        f"epoch 3 begins at 4 in {one} and at 5 in {other}",
+    ]
+    assert len(compare_replicas([one, other, short], are_closed=False)) == 2
+
+
+def test_a_replica_that_one_broker_lacks_is_found_when_directories_are_listed(tmp_path: Path) -> None:
+    one = make_replica(tmp_path / "1", {"000": b"abc"})
+    (tmp_path / "2").mkdir()
+    (tmp_path / "1" / "gone-0.0123456789abcdef-delete").mkdir()
+    assert partition_directories([tmp_path / "1", tmp_path / "2"]) == {"orders-0": [one, tmp_path / "2" / "orders-0"]}
+    assert compare_replicas([one, tmp_path / "2" / "orders-0"], are_closed=True) != []
+
+
+def test_a_report_is_not_sound_when_any_class_has_a_finding() -> None:
+    assert ClusterReport(7, "loopback").is_sound
+    report = ClusterReport(7, "loopback")
+    report.add([Anomaly("lost-write", "record 3 is gone")])
+    assert not report.is_sound
+    assert str(report).splitlines()[1] == "  lost: lost-write: record 3 is gone"
