@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.log.storage.files import Files, OpenFile, StrPath
-from penstock.server.broker_server import METADATA_FILE
+from penstock.server.stores import METADATA_FILE
 from penstock.testing.disks.power_cut import PowerCutFiles, Tail
 from penstock.testing.processes import BrokerProcess, ServerProcess
 from tests.clients.confluent import (

@@ -40,10 +40,9 @@ from penstock.server.assembling import Surroundings, assemble, introduce
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
+from penstock.server.stores import open_store
 
 logger = logging.getLogger("penstock.server")
-
-METADATA_FILE = "penstock-metadata.db"
 
 
 class BrokerServer:
@@ -95,7 +94,7 @@ class BrokerServer:
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         listeners = await _bind(config, metrics, surroundings.clock)
         try:
-            store = store or await _open_store(config, is_temporary)
+            store = store or await open_store(config, is_temporary)
             server = await cls.compose(config, store, surroundings, metrics, listeners)
         except BaseException:
             await _abandon(listeners, store)
@@ -263,27 +262,6 @@ def _if_given(config: BrokerConfig, name: str, size: int) -> int:
     tuning is used.
     """
     return size if name in config.static else KERNEL_TUNING
-
-
-async def _open_store(config: BrokerConfig, is_temporary: bool) -> Store:
-    if config.zookeeper.zookeeper_connect:
-        from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
-        from penstock.cluster.store.zookeeper.store import ZooKeeperStore
-
-        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
-    if is_temporary:
-        from penstock.cluster.store.memory import MemoryStore
-
-        return MemoryStore()
-    from penstock.cluster.store.sqlite import SqliteStore
-
-    return await SqliteStore.open(_metadata_path(config))
-
-
-def _metadata_path(config: BrokerConfig) -> Path:
-    directory = Path(config.log_directories[0])
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory / METADATA_FILE
 
 
 def _closed_at(config: BrokerConfig, files: Files) -> int | None:

@@ -70,6 +70,32 @@ def start(
     raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_))))
 
 
+@app.command()
+def adopt(
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="The node's data directory; repeated, where log.dirs has several."),
+    ] = None,
+    zookeeper: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT,...[/PATH]", help="The cluster's zookeeper.connect.")
+    ] = None,
+    broker_id: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Its id in the cluster.  [default: the id that it has]")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The broker's properties, for what the options leave out.")
+    ] = None,
+) -> None:
+    """Bring a single node, with all that it holds, into a cluster on ZooKeeper.
+
+    The node must not run. Afterwards its broker starts with zookeeper.connect. A run that was interrupted is repeated:
+    it goes on where it stopped.
+    """
+    from penstock.cli.cluster_adopt import AdoptOptions, adopt_node
+
+    raise typer.Exit(adopt_node(AdoptOptions(tuple(data or ()), zookeeper, broker_id, config)))
+
+
 def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
     admin = cluster.admin()
     described: Any = wait(lambda: admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_SECONDS))

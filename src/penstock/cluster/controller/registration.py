@@ -105,7 +105,7 @@ async def register(
         operations.append(Create(path, znodes.encode_broker(registered, now_ms), ephemeral=True))
         term: Term | None = None
         if controller is None:
-            term, election = _election(broker.node_id, epoch, now_ms)
+            term, election = election_operations(broker.node_id, epoch, now_ms)
             operations += election
         try:
             if present is not None:
@@ -122,7 +122,7 @@ async def register(
 
 async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> Term | None:
     """None where another was faster, or where nobody knows; whoever watches the controller's node looks again."""
-    term, operations = _election(node_id, epoch, now_ms)
+    term, operations = election_operations(node_id, epoch, now_ms)
     try:
         await store.transaction(operations)
     except StoreError as error:
@@ -139,7 +139,7 @@ def term_of(epoch: Node | None) -> Term:
     return Term(znodes.decode_controller_epoch(epoch.data), epoch.version)
 
 
-def _election(node_id: int, epoch: Node | None, now_ms: int) -> tuple[Term, list[Operation]]:
+def election_operations(node_id: int, epoch: Node | None, now_ms: int) -> tuple[Term, list[Operation]]:
     number = 0 if epoch is None else znodes.decode_controller_epoch(epoch.data)
     version = FIRST_VERSION if epoch is None else epoch.version
     return Term(number + 1, version + 1), [

@@ -34,6 +34,8 @@ DEFAULT_ENTITY = "<default>"
 LOG = "/penstock/log"
 # The brokers as the log knows them. Those in /brokers/ids may have come or gone since.
 BROKERS = "/penstock/brokers"
+# In the store of a single node alone: it is on its way into a cluster.
+ADOPTION = "/penstock/adoption"
 
 # Made when a cluster is born, or by the first version that knows of them.
 PERSISTENT_PATHS = (
@@ -93,6 +95,13 @@ class TopicAssignment(NamedTuple):
     replicas: dict[int, tuple[int, ...]]
     adding: dict[int, tuple[int, ...]]
     removing: dict[int, tuple[int, ...]]
+
+
+class AdoptionMark(NamedTuple):
+    """The cluster that a single node is on its way into, and the id that it gets there."""
+
+    cluster_id: str
+    node_id: int
 
 
 class ProducerIdBlock(NamedTuple):
@@ -279,6 +288,15 @@ def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
     first = _integer(PRODUCER_ID_BLOCK, value.get("block_start"))
     last = _integer(PRODUCER_ID_BLOCK, value.get("block_end"))
     return ProducerIdBlock(first, last - first + 1)
+
+
+def encode_adoption(mark: AdoptionMark) -> bytes:
+    return _encode({"version": 1, "cluster_id": mark.cluster_id, "broker": mark.node_id})
+
+
+def decode_adoption(data: bytes) -> AdoptionMark:
+    value = _decode(ADOPTION, data)
+    return AdoptionMark(str(value.get("cluster_id")), _integer(ADOPTION, value.get("broker")))
 
 
 def _encode(value: Mapping[str, Any]) -> bytes:

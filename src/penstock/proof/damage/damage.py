@@ -35,7 +35,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from penstock.protocol.records import Record, build_batch, iterate_records
-from penstock.server.broker_server import METADATA_FILE
+from penstock.server.stores import METADATA_FILE
 
 GROUP = "readers"
 COMMITTED = 17  # the last of several commits for `plain`

@@ -1,0 +1,58 @@
+"""One change of the metadata by somebody who is no broker: a tool that works on a cluster whose brokers may run or not.
+
+The tool takes the controller's office for as long as its change takes. Whoever was in office before is fenced by the
+new epoch, learns it by the node, and follows the log like the others. When the tool's session ends, the brokers elect a
+controller. So a tool that dies half-way leaves what a controller leaves that dies: the next one writes the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.cluster.controller.registration import Term, election_operations
+from penstock.cluster.controller.writer import Writer
+from penstock.cluster.image import NO_CONTROLLER, MetadataImage
+from penstock.cluster.loading import load
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Delete, Operation, Store, StoreError, StoreErrorKind
+
+# Each lost race means that a broker was elected meanwhile.
+_ATTEMPTS = 20
+_LOST_RACES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.NO_NODE)
+
+
+async def change_from_outside(
+    store: Store, decide: Callable[[MetadataImage], MetadataImage], new_id: Callable[[], str], now_ms: int
+) -> MetadataImage:
+    """The image after the change. The office is given up by closing the store. Raises StoreError; with OUTCOME_UNKNOWN
+    whoever loads the image afterwards finds out.
+    """
+    term = await _take_office(store, now_ms)
+    await store.sync(znodes.LOG)
+    image, stored = await load(store)
+    writer = Writer(store, term.fence, stored, new_id)
+    await writer.write_nodes(image)  # what the controller before left unwritten
+    wanted = replace(decide(image), controller_id=NO_CONTROLLER, controller_epoch=term.epoch)
+    change = await asyncio.to_thread(writer.plan, image, wanted)
+    assert change is not None, "the controller's epoch is another at the least"
+    await writer.write(change)
+    await writer.write_nodes(change.image)
+    return change.image
+
+
+async def _take_office(store: Store, now_ms: int) -> Term:
+    for _ in range(_ATTEMPTS):
+        epoch, controller = await store.read_many([znodes.CONTROLLER_EPOCH, znodes.CONTROLLER])
+        term, election = election_operations(NO_CONTROLLER, epoch, now_ms)
+        operations: list[Operation] = [] if controller is None else [Delete(znodes.CONTROLLER, controller.version)]
+        try:
+            await store.transaction([*operations, *election])
+        except StoreError as error:
+            if error.kind not in _LOST_RACES:
+                raise
+            await store.sync(znodes.CONTROLLER)
+        else:
+            return term
+    raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.CONTROLLER, "the brokers keep electing controllers; try again")

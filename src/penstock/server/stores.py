@@ -1,0 +1,70 @@
+"""Which store a broker keeps its metadata in, and whose a data directory is by the store that lies in it.
+
+A single node has its metadata in a file of its first data directory. A node that has become a broker of a cluster has
+the file under another name: what stands in it is a thing of the past. So the wrong store never serves a directory: a
+cluster that knows nothing of a node's topics would delete their files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Store
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.log.directories.log_directories import LogDirectoryError
+
+METADATA_FILE = "penstock-metadata.db"
+# The file's name once its node belongs to a cluster.
+ADOPTED_FILE = f"{METADATA_FILE}.adopted"
+
+
+async def open_store(config: BrokerConfig, is_temporary: bool) -> Store:
+    """Raises StoreError, and LogDirectoryError for a directory that belongs elsewhere."""
+    if config.zookeeper.zookeeper_connect:
+        from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+        from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+
+        _check_adopted(config)
+        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
+    if is_temporary:
+        from penstock.cluster.store.memory import MemoryStore
+
+        return MemoryStore()
+    from penstock.cluster.store.sqlite import SqliteStore
+
+    store = await SqliteStore.open(_metadata_path(config))
+    try:
+        await _check_single(config, store)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+def _metadata_path(config: BrokerConfig) -> Path:
+    directory = Path(config.log_directories[0])
+    directory.mkdir(parents=True, exist_ok=True)
+    if (directory / ADOPTED_FILE).exists() and not (directory / METADATA_FILE).exists():
+        raise LogDirectoryError(f"{directory} belongs to a cluster: start its broker with zookeeper.connect")
+    return directory / METADATA_FILE
+
+
+def _check_adopted(config: BrokerConfig) -> None:
+    for path in map(Path, config.log_directories):
+        if (path / METADATA_FILE).exists():
+            raise LogDirectoryError(
+                f"{path} belongs to a single node, and the cluster knows nothing of its topics: `penstock cluster "
+                f"adopt --data {path} --zookeeper {config.zookeeper.zookeeper_connect}` brings the node into the "
+                "cluster"
+            )
+
+
+async def _check_single(config: BrokerConfig, store: Store) -> None:
+    node = await store.read(znodes.ADOPTION)
+    if node is not None:
+        mark = znodes.decode_adoption(node.data)
+        raise LogDirectoryError(
+            f"{config.log_directories[0]} is on its way into cluster {mark.cluster_id} as broker {mark.node_id}: run "
+            "`penstock cluster adopt` once more, which goes on where it stopped"
+        )
