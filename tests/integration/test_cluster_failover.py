@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import penstock
+from penstock.broker.replicas.replicas import LEASE_MS
 from penstock.client.connection import BlockingConnection
+from penstock.local_cluster.process_members import ProcessMembers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -57,6 +63,13 @@ class Writer(threading.Thread):
         else:
             self.errors.append(str(error))
 
+    def wait_for_more(self, count: int) -> None:
+        """Until so many more records are acknowledged."""
+        wanted, patience = len(self.acknowledged) + count, time.monotonic() + PATIENCE_S
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < patience, "the writer does not go on"
+            self.join(0.05)
+
     def stop(self) -> None:
         self._is_stopping.set()
         self.join()
@@ -91,16 +104,12 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_leaders_and_controllers_ar
     writer = Writer(cluster.bootstrap_servers, "orders")
     writer.start()
     for turn in range(4):
-        before = len(writer.acknowledged)
-        while len(writer.acknowledged) < before + 50:
-            writer.join(0.05)
+        writer.wait_for_more(50)
         controller = cluster.controller_id()
         leaders = leaders_of(cluster, "orders")
         victim = controller if turn % 2 else next(node for node in leaders.values() if node != controller)
         cluster.kill(victim)
-        after = len(writer.acknowledged)
-        while len(writer.acknowledged) < after + 50:  # the others go on without it
-            writer.join(0.05)
+        writer.wait_for_more(50)  # the others go on without it
         cluster.start_broker(victim)
         cluster.wait_until_in_sync(PATIENCE_S)
     writer.stop()
@@ -152,6 +161,42 @@ def test_transactions_and_groups_go_on_when_their_coordinators_are_killed(cluste
     cluster.wait_until_in_sync(PATIENCE_S)
     assert sorted(seen) == list(range(90))
     assert all(each.offset > 30 for each in committed)
+
+
+@contextmanager
+def no_zookeeper(cluster: penstock.Cluster) -> Iterator[None]:
+    """ZooKeeper hangs, and answers nobody."""
+    members = cluster.members
+    assert isinstance(members, ProcessMembers)
+    assert members.zookeeper is not None
+    pid = members.zookeeper.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_writers_go_on_when_a_broker_stood_still_while_zookeeper_is_away(cluster: penstock.Cluster) -> None:
+    """The broker leads one partition and follows in two, so nobody is sure to lead any of them until it is back."""
+    cluster.create_topic("outage", PARTITIONS, 3, {"min.insync.replicas": "2"})
+    cluster.wait_until_in_sync(PATIENCE_S)
+    assert sorted(leaders_of(cluster, "outage").values()) == [1, 2, 3]
+    writer = Writer(cluster.bootstrap_servers, "outage")
+    writer.start()
+    writer.wait_for_more(30)
+    with no_zookeeper(cluster):
+        writer.wait_for_more(30)
+        cluster.pause(2)
+        time.sleep(2 * LEASE_MS / 1000)  # all leases end: the pause is longer than they are
+        cluster.resume(2)
+        writer.wait_for_more(writer.sent - len(writer.acknowledged) + 100)
+    cluster.wait_until_in_sync(PATIENCE_S)
+    writer.stop()
+    assert writer.errors == []
+    for partition in range(PARTITIONS):
+        expected = list(range(partition, writer.sent, PARTITIONS))
+        assert numbers_in(cluster, "outage", len(expected), partition) == expected
 
 
 def test_replicas_move_when_a_reassignment_asks_for_it(cluster: penstock.Cluster) -> None:

@@ -43,6 +43,13 @@ class TopicCreation:
         self._controller = controller
         self._under_way: dict[str, asyncio.Task[dict[str, ErrorCode]]] = {}
 
+    async def close(self) -> None:
+        """What the controller has not answered is given up. Whoever still waits asks another broker."""
+        tasks = list(dict.fromkeys(self._under_way.values()))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Errors by name; a topic that somebody else created meanwhile is no error."""
         if self._controller is not None and not self._controller.is_here:
@@ -81,8 +88,8 @@ class TopicCreation:
             task.add_done_callback(lambda _: self._end(fresh))
         if tasks:
             await asyncio.wait(list(dict.fromkeys(tasks.values())))
-        unknown = {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in names if name not in tasks}
-        return unknown | {name: task.result()[name] for name, task in tasks.items()}
+        answered = {name: task.result()[name] for name, task in tasks.items() if not task.cancelled()}
+        return {name: answered.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names}
 
     def _end(self, names: Sequence[str]) -> None:
         for name in names:

@@ -7,6 +7,8 @@ no leadership.
 
 A leader that nobody can succeed stays: the only replica, or the only member of an in-sync set whose topic forbids
 unclean elections.
+
+The same rule lets a leader go on that has stopped, where it knows from when the others have followed at its epoch.
 """
 
 from __future__ import annotations

@@ -188,6 +188,7 @@ class BrokerServer:
         await self.housekeeping.stop()
         for listener in self._listeners:
             await listener.close()
+        await self.broker.topic_creation.close()
         if self._neighbours is not None:
             await self._neighbours.close()
         await self.broker.metadata.close()  # a change under way may still create or delete logs

@@ -111,7 +111,7 @@ def test_loop_is_free_when_topics_with_many_partitions_come_change_and_go() -> N
             settings = [full.AlterableConfig(name="retention.ms", value="78")]
             resource = full.AlterConfigsResource(resource_type=TOPIC, resource_name="big", configs=settings)
             await judge.ask("AlterConfigs", full.AlterConfigsRequest(resources=[resource]), 2)
-            assert {each.log.settings.retention_ms for each in served.broker.partitions if each.size} == {78}
+            assert {each.log.settings.retention_ms for each in served.broker.partitions if each.log.size} == {78}
             defaults = set_retention(BROKER, "", key="log.retention.ms", value="79")
             await judge.ask("IncrementalAlterConfigs of the broker", defaults, 1)
             await judge.ask("DeleteTopics", DeleteTopicsRequest(topics=[DeleteTopicState(name="big")]), 6)

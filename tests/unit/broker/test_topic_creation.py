@@ -128,6 +128,19 @@ def test_internal_topic_has_its_shape_when_the_controller_creates_it() -> None:
     run(scene)
 
 
+def test_nothing_is_left_under_way_when_the_broker_stops_before_the_controller_answers() -> None:
+    async def scene(rig: Rig) -> None:
+        rig.controller.is_silent = True
+        waiting = asyncio.ensure_future(rig.creation.create(["orders", "other"]))
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) > 2
+        await rig.creation.close()
+        assert await waiting == dict.fromkeys(["orders", "other"], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(scene)
+
+
 def test_names_beyond_the_bound_are_unknown_when_too_many_are_under_way() -> None:
     async def scene(rig: Rig) -> None:
         rig.controller.is_silent = True

@@ -325,8 +325,8 @@ def _read_for_follower(
 ) -> None:
     """The follower's progress counts once it is known that its log agrees with this one."""
     partition.check_leader_epoch(target.current_leader_epoch)
-    partition.check_leader()
     leading, log, epoch = partition.leading, partition.log, read.reader.broker_epoch
+    partition.check_leader_of(read.watch, target.current_leader_epoch, epoch)
     is_epoch_known = target.current_leader_epoch >= 0
     if leading is None:  # no followers by our image; a newer one may say otherwise
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)

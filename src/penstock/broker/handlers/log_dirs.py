@@ -54,7 +54,9 @@ def _list_partitions(broker: Broker, request: DescribeLogDirsRequest) -> Work[di
         topic, index = partition.topic_partition
         if wanted is None or (topic, index) in wanted:
             described = by_directory[partition.directory].setdefault(topic, DescribeLogDirsTopic(name=topic))
-            described.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=partition.size))
+            described.partitions.append(
+                DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
+            )
         yield
     return {path: list(topics.values()) for path, topics in by_directory.items()}
 

@@ -13,7 +13,9 @@ import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
 
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.leading import LeaderContext, Leading
+from penstock.broker.partitions.suspension import Suspension
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import PartitionState
 from penstock.core.internal_topics import INTERNAL_TOPICS
@@ -39,6 +41,7 @@ class Partition:
         "metrics",
         "produce_answers",
         "state",
+        "suspension",
         "topic_id",
         "topic_partition",
         "waiters",
@@ -55,6 +58,7 @@ class Partition:
         self.metrics = metrics
         self.is_leader = False
         self.leading: Leading | None = None  # of a leader with followers
+        self.suspension: Suspension | None = None  # of a leader without a lease
         self.waiters: dict[Waiter, None] = {}  # fetches of consumers, in the order in which they came
         self._context = context
         self.produce_answers: dict[int, AnswerTemplate] = {}  # by version; made at the first use
@@ -74,7 +78,7 @@ class Partition:
                 self.wake_all()  # consumers that read from a follower
 
     def _take_role(self) -> None:
-        state = self.state
+        state, self.suspension = self.state, None
         if state.leader != self._context.node_id:
             self._stop_leading()
         elif len(state.replicas) == 1:
@@ -104,13 +108,22 @@ class Partition:
     def allow_leading(self, is_allowed: bool) -> None:
         """The lease ends, or begins anew: without it this broker does not lead, whatever the image says."""
         if not is_allowed:
+            leading = self.leading
             self._stop_leading()
+            if leading is not None:
+                self.suspension = Suspension(leading)
         elif not self.is_leader:
             self._take_role()
 
     def check_leader(self) -> None:
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def check_leader_of(self, watch: FollowerWatch | None, leader_epoch: int, broker_epoch: int) -> None:
+        """The same for a follower's fetch, which may let a suspended leader lead again later."""
+        if self.suspension is not None and watch is not None and leader_epoch == self.state.leader_epoch:
+            self.suspension.note_refusal(watch, broker_epoch, self._context.clock.monotonic_ms())
+        self.check_leader()
 
     # -------------------------------------------------------------------------------------------- facts
 
@@ -126,10 +139,6 @@ class Partition:
     def directory(self) -> Path:
         """The data directory that the log lies in."""
         return self.log.directory.parent
-
-    @property
-    def size(self) -> int:
-        return self.log.size
 
     @property
     def may_wait_for_flush(self) -> bool:

@@ -156,27 +156,44 @@ class Replicas:
             self.in_sync_sets.look_for_candidates(partition)
 
     def look_at_leases(self) -> Iterator[None]:
-        """Leaderships end that are not sure any more, and go on where the session is."""
-        if self._session_is_sure():
-            for topic_partition, partition in list(self._suspended.items()):
+        """Leaderships end that are not sure any more. They go on where the session is sure, or where all in-sync
+        followers have followed since.
+        """
+        is_sure = self._session_is_sure()
+        resumed: list[TopicPartition] = []
+        suspended: list[TopicPartition] = []
+        for topic_partition, partition in list(self._suspended.items()):
+            if self._suspended.get(topic_partition) is partition and (is_sure or self._may_lead_again(partition)):
                 del self._suspended[topic_partition]
                 partition.allow_leading(True)
-                yield
-            return
-        now_ms = self._follower.clock.monotonic_ms()
-        for topic_partition, partition in list(self._led.items()):
-            leading = partition.leading
-            if leading is not None and not may_lead(
-                False,
-                len(leading.followers),
-                leading.last_fetches_ms(),
-                partition.log.settings.unclean_leader_election_enable,
-                now_ms,
-                self._lease_ms,
-            ):
-                logger.warning(
-                    "%s: neither the store nor its followers are in reach, so another may lead", topic_partition
-                )
+                resumed.append(topic_partition)
+            yield
+        for topic_partition, partition in () if is_sure else list(self._led.items()):
+            if self._led.get(topic_partition) is partition and not self._may_lead_on(partition):
                 self._suspended[topic_partition] = partition
                 partition.allow_leading(False)
+                suspended.append(topic_partition)
             yield
+        if suspended:
+            logger.warning(
+                "neither the store nor all in-sync followers are in reach, so others may lead: partitions=%d first=%s",
+                len(suspended),
+                suspended[0],
+            )
+        if resumed:
+            logger.info("leads again: partitions=%d first=%s", len(resumed), resumed[0])
+
+    def _may_lead_on(self, partition: Partition) -> bool:
+        leading = partition.leading
+        return leading is None or self._is_sure_of(partition, len(leading.followers), leading.last_fetches_ms())
+
+    def _may_lead_again(self, partition: Partition) -> bool:
+        suspension = partition.suspension
+        return suspension is None or self._is_sure_of(
+            partition, suspension.other_replicas, suspension.last_followed_ms()
+        )
+
+    def _is_sure_of(self, partition: Partition, other_replicas: int, last_fetches_ms: list[int]) -> bool:
+        may_be_unclean = partition.log.settings.unclean_leader_election_enable
+        now_ms = self._follower.clock.monotonic_ms()
+        return may_lead(False, other_replicas, last_fetches_ms, may_be_unclean, now_ms, self._lease_ms)

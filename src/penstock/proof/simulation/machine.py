@@ -237,7 +237,8 @@ class Machine:
         if self.loop is not loop or self.is_gone():
             return  # killed while it stopped
         if loop.tasks:
-            left = sorted(task.get_name() for task in loop.tasks)
+            # Their coroutines, and not their names: most are numbered through, differently in each process.
+            left = sorted(getattr(task.get_coro(), "__qualname__", task.get_name()) for task in loop.tasks)
             self.notebook.fail(f"{len(left)} tasks are left after a clean stop: {left}")
         self.files.check = None
         files = self.files.after_kill()

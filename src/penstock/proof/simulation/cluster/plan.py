@@ -26,12 +26,25 @@ def draw_cluster_plan(seed: int, brokers: int) -> Plan:
     faults = [_draw_fault(chance.randrange(duration_ms), brokers, chance) for _ in range(chance.randint(1, 5))]
     if faults and chance.random() < 0.4:  # a second fault in the midst of a first
         faults.append(_draw_fault(faults[0].at_ms + chance.randrange(600), brokers, chance))
+    if chance.random() < 0.15:
+        faults += _draw_lonely_pause(chance.randrange(duration_ms), brokers, chance)
     faults.sort(key=lambda fault: fault.at_ms)
     return Plan(seed, Mode.REPLICATED, duration_ms, tuple(clients), tuple(faults), brokers)
 
 
 def _draw_fault(at_ms: int, brokers: int, chance: random.Random) -> Fault:
     return chance.choices(_DRAWS, _WEIGHTS)[0](at_ms, brokers, chance)
+
+
+def _draw_lonely_pause(at_ms: int, brokers: int, chance: random.Random) -> list[Fault]:
+    """The store is away for all while one machine stands still, mostly for longer than leases last."""
+    pause_ms = chance.choice(_LONG_MS)
+    outage_ms = pause_ms + chance.choice((0, 1_500, 6_000))
+    pause_at_ms = at_ms + chance.choice((0, 1_000, 3_000))
+    return [
+        Fault(at_ms, FaultKind.STORE_OUTAGE, outage_ms, (0,)),
+        Fault(pause_at_ms, FaultKind.PAUSE, pause_ms, _one(brokers, chance)),
+    ]
 
 
 def _one(brokers: int, chance: random.Random) -> tuple[int, ...]:
