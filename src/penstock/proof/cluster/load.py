@@ -30,7 +30,8 @@ _PARTITIONS = 2
 # Records that only the leader has are lost with it: acks=1 promises no more, and is not here.
 _STREAMS = ("idempotent", "plain-all")
 # Two cores for everything: enough that each fault meets batches in flight, and no more.
-_STREAM_PAUSE_S = 0.1
+_STREAM_PAUSE_S = 0.2
+_PAUSE_S = 0.05
 _DAWDLE_CHANCE = 0.05
 _JOIN_DEADLINE_S = 120.0
 _PROGRESS_DEADLINE_S = 60.0
@@ -62,11 +63,8 @@ class Load:
 
         numbers = [number for number, kind in enumerate(STREAM_KINDS) if kind.name in _STREAMS]
         self.senders = [StreamSender(number, setting(streamed), _PROGRESS_DEADLINE_S) for number in numbers]
-        for sender in self.senders:
-            sender.pause_s = _STREAM_PAUSE_S
         self.reader = StreamReader(name("reader"), setting(streamed))
         self.committer = Committer(self.group, setting(streamed))
-        self.committer.pause_s = _STREAM_PAUSE_S
         committed, uncommitted = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
         groups = {protocol: f"{protocol}-{episode}" for protocol in ("classic", "consumer")}
         self.clients: list[Client] = [
@@ -86,6 +84,8 @@ class Load:
                 for protocol, group in groups.items()
             ),
         ]
+        for client in self.clients:
+            client.pause_s = _STREAM_PAUSE_S if client in self.senders else _PAUSE_S
 
     def __enter__(self) -> Self:
         for client in self.clients:
