@@ -1,4 +1,4 @@
-"""Runs the benchmark: `python -m bench [--rounds N] [--only NAME] [--quick] [--write]`."""
+"""Runs the benchmark: `python -m bench [--rounds N] [--only NAME] [--quick] [--write] [--against REF]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from pathlib import Path
 import confluent_kafka
 
 from apache_kafka.jars import PeerUnavailableError
+from bench.against import QUICK_REQUESTS, REQUESTS, measure_against
+from bench.against import ROUNDS as AGAINST_ROUNDS
 from bench.catalogue import LOADS
+from bench.cluster.clusters import CLUSTERS
+from bench.cluster.run import CLUSTER_NAMES, ClusterRun
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
 from bench.errors import BenchError
 from bench.lifecycle import LIFECYCLE
@@ -27,7 +31,7 @@ from bench.spark_report import print_result, write_result
 from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *SPARK_NAMES)
+NAMES = (*LOADS, *LIFECYCLE, *CLUSTER_NAMES, *SPARK_NAMES)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -45,6 +49,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="one small round, to see that it works")
     parser.add_argument("--write", action="store_true", help="put the result into docs/benchmarks.md")
+    parser.add_argument(
+        "--against",
+        metavar="REF",
+        help="instead: CPU a request of one broker, this tree beside that commit of it, in ten rounds unless told",
+    )
     return parser.parse_args(arguments)
 
 
@@ -120,6 +129,24 @@ def compare_in_spark(names: list[str], options: argparse.Namespace) -> None:
         write_result(result, rounds)
 
 
+def compare_clusters(names: list[str], options: argparse.Namespace, directory: Path) -> list[str]:
+    """What held the event loops."""
+    clusters = [cluster for cluster in CLUSTERS if options.contender in (None, cluster.name)]
+    scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
+    run = ClusterRun(clusters, scale, rounds, directory)
+    run.measure(names)
+    run.show()
+    if options.write:
+        run.write()
+    return run.stalls.found
+
+
+def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:
+    count, rounds = (QUICK_REQUESTS, 1) if options.quick else (REQUESTS, options.rounds or AGAINST_ROUNDS)
+    for ratios in measure_against(options.against, rounds, count, directory):
+        print(ratios.describe())
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     contenders = [contender for contender in CONTENDERS if options.contender in (None, contender.name)]
@@ -128,6 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
         run = Run(contenders, QUICK if options.quick else FULL, rounds, Path(directory))
         try:
+            if options.against:
+                compare_with_commit(options, Path(directory))
+                return 0
             if loads := [name for name in chosen if name in LOADS]:
                 run.measure_loads(loads)
             run.measure_lifecycle([name for name in chosen if name in LIFECYCLE])
@@ -135,6 +165,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print_table(comparisons)
                 if options.write:
                     write_document(comparisons, rounds)
+            if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
+                run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:
                 compare_in_spark(spark_names, options)
             if run.stalls.found:

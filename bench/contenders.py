@@ -15,6 +15,19 @@ from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 
 
+class Served(Protocol):
+    """What clients reach: a broker, or several as one cluster."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+
 class Make(Protocol):
     """A broker that is not yet started; `config` for a row that needs more than `SETTINGS`."""
 
@@ -66,8 +79,17 @@ def _cpu_seconds(path: Path) -> float:
 
 def resident_megabytes(pid: int) -> float:
     """Of the process and its children."""
-    lines = [line for each in _family(pid) for line in _read(Path(f"/proc/{each}/status")).splitlines()]
-    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+    return _megabytes(pid, "status", "VmRSS:")
+
+
+def proportional_megabytes(pid: int) -> float:
+    """The same, but of a page that several processes share only a part: three brokers run the same interpreter."""
+    return _megabytes(pid, "smaps_rollup", "Pss:")
+
+
+def _megabytes(pid: int, name: str, field: str) -> float:
+    lines = [line for each in _family(pid) for line in _read(Path(f"/proc/{each}/{name}")).splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
 
 
 def _family(pid: int) -> list[int]:
@@ -83,13 +105,13 @@ def _read(path: Path) -> str:
 
 
 class CpuMeter:
-    """CPU seconds that a broker and its children used while a block ran."""
+    """CPU seconds that brokers and their children used while a block ran."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     @contextmanager
-    def running(self, server: ServerProcess) -> Iterator[None]:
-        before = cpu_seconds(server.pid)
+    def running(self, *servers: ServerProcess) -> Iterator[None]:
+        before = sum(cpu_seconds(server.pid) for server in servers)
         yield
-        self.seconds = cpu_seconds(server.pid) - before
+        self.seconds = sum(cpu_seconds(server.pid) for server in servers) - before

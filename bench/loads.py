@@ -12,7 +12,7 @@ import confluent_kafka
 import confluent_kafka.admin
 from confluent_kafka.cimpl import NewTopic
 
-from bench.contenders import CpuMeter
+from bench.contenders import CpuMeter, Served
 from bench.errors import BenchError
 from bench.preload import preload_uniformly
 from bench.wire import (
@@ -61,6 +61,7 @@ class Scale:
     megabytes_compacted: int
     megabytes_deleted: int
     partitions_asked_for: int
+    partitions_of_a_cluster: int  # each on all three brokers
 
 
 FULL = Scale(
@@ -76,6 +77,7 @@ FULL = Scale(
     megabytes_compacted=1000,
     megabytes_deleted=1200,
     partitions_asked_for=10_000,
+    partitions_of_a_cluster=10_000,
 )
 QUICK = Scale(
     megabytes_large=64,
@@ -90,10 +92,11 @@ QUICK = Scale(
     megabytes_compacted=100,
     megabytes_deleted=120,
     partitions_asked_for=1_000,
+    partitions_of_a_cluster=300,
 )
 
 
-def client_settings(server: ServerProcess) -> dict[str, str | int | float | bool]:
+def client_settings(server: Served) -> dict[str, str | int | float | bool]:
     # Silent: librdkafka would log every broker that is stopped on purpose.
     return {"bootstrap.servers": server.bootstrap_servers, "log_level": 0}
 
@@ -125,8 +128,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> float:
-    """Seconds until `count` records are acknowledged by all replicas, through librdkafka."""
+def produce(server: Served, topic: str, value_bytes: int, count: int, partitions: int = 1) -> float:
+    """Seconds until `count` records are acknowledged by all replicas, through librdkafka. The partitions take turns."""
     failures: list[str] = []
     producer = confluent_kafka.Producer(
         {
@@ -138,14 +141,15 @@ def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> 
         }
     )
     producer.list_topics(topic, timeout=PATIENCE_S)
-    chunk = [{"value": bytes(value_bytes), "partition": 0} for _ in range(PRODUCE_CHUNK)]
+    chunk = [{"value": bytes(value_bytes)} for _ in range(PRODUCE_CHUNK)]
     assert count % PRODUCE_CHUNK == 0, "whole chunks"
     started = time.perf_counter()
     deadline = time.monotonic() + PATIENCE_S
     queued = 0
+    turns = itertools.cycle(range(partitions))
     while queued < count:
         try:
-            queued += producer.produce_batch(topic, chunk, partition=0)
+            queued += producer.produce_batch(topic, chunk, partition=next(turns))
         except BufferError:
             _check_alive(server, failures, deadline)
         producer.poll(0)
@@ -158,11 +162,11 @@ def produce(server: ServerProcess, topic: str, value_bytes: int, count: int) -> 
     return time.perf_counter() - started
 
 
-def consume(server: ServerProcess, topic: str, count: int) -> float:
+def consume(server: Served, topic: str, count: int, partitions: int = 1) -> float:
     """Seconds from the first to the last of `count` records, through librdkafka."""
     settings = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({**client_settings(server), **settings, **UNBOUNDED_QUEUE})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(partitions)])
     deadline = time.monotonic() + PATIENCE_S
     first = consumer.consume(1, PATIENCE_S)
     started = time.perf_counter()
@@ -179,7 +183,7 @@ def consume(server: ServerProcess, topic: str, count: int) -> float:
         consumer.close()
 
 
-def _check_alive(server: ServerProcess, failures: list[str], deadline: float) -> None:
+def _check_alive(server: Served, failures: list[str], deadline: float) -> None:
     if not server.is_running:
         raise BenchError(f"{server.name} ended during the load")
     if time.monotonic() > deadline:
@@ -217,23 +221,28 @@ def measure_small(server: ServerProcess, scale: Scale) -> Figures:
 def measure_latency(server: ServerProcess, scale: Scale) -> Figures:
     """One record at a time over one connection: the next is sent when the last is acknowledged."""
     meter = CpuMeter()
-    latencies = []
-    with topic_of(server) as topic, RawConnection(server.host, server.port) as connection:
-        request = produce_request(topic, 0, record_batch(bytes(LATENCY_VALUE_BYTES), now_ms()))
-        for _ in range(scale.single_records // 10):
-            connection.exchange(request)
+    with topic_of(server) as topic:
+        latencies_of_single_records(server, topic, scale.single_records // 10)
         with meter.running(server):
-            for _ in range(scale.single_records):
-                started = time.perf_counter_ns()
-                response = connection.exchange(request)
-                latencies.append(time.perf_counter_ns() - started)
-        _require_success(server, response, topic)
-    latencies.sort()
+            latencies = latencies_of_single_records(server, topic, scale.single_records)
     return {
         "latency-p50": percentile(latencies, 50) / 1000,
         "latency-p99": percentile(latencies, 99) / 1000,
         "latency.cpu": meter.seconds,
     }
+
+
+def latencies_of_single_records(leader: ServerProcess, topic: str, count: int) -> list[int]:
+    """Nanoseconds of each, in order, over one connection."""
+    latencies = []
+    with RawConnection(leader.host, leader.port) as connection:
+        request = produce_request(topic, 0, record_batch(bytes(LATENCY_VALUE_BYTES), now_ms()))
+        for _ in range(count):
+            started = time.perf_counter_ns()
+            response = connection.exchange(request)
+            latencies.append(time.perf_counter_ns() - started)
+    _require_success(leader, response, topic)
+    return sorted(latencies)
 
 
 def percentile(ordered: list[int], percent: float) -> float:

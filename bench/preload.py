@@ -14,8 +14,8 @@ IN_FLIGHT = 5
 UNIFORM_BATCH_BYTES = 64 * 1024
 
 
-def preload(server: ServerProcess, topic: str, batches: Sequence[bytes], repetitions: int) -> None:
-    requests = [produce_request(topic, 0, batch) for batch in batches]
+def preload(server: ServerProcess, topic: str, batches: Sequence[bytes], repetitions: int, partition: int = 0) -> None:
+    requests = [produce_request(topic, partition, batch) for batch in batches]
     with RawConnection(server.host, server.port) as connection:
         on_the_way = 0
         for _ in range(repetitions):
@@ -28,11 +28,13 @@ def preload(server: ServerProcess, topic: str, batches: Sequence[bytes], repetit
             on_the_way -= _receive(connection, server, topic)
 
 
-def preload_uniformly(server: ServerProcess, topic: str, value_bytes: int, count: int, now_ms: int) -> None:
+def preload_uniformly(
+    server: ServerProcess, topic: str, value_bytes: int, count: int, now_ms: int, partition: int = 0
+) -> None:
     """At least `count` records without keys, in batches of one size."""
     per_batch = max(UNIFORM_BATCH_BYTES // value_bytes, 1)
     batch = build_batch([Record(None, bytes(value_bytes), timestamp=now_ms) for _ in range(per_batch)])
-    preload(server, topic, [batch], -(-count // per_batch))
+    preload(server, topic, [batch], -(-count // per_batch), partition)
 
 
 def _receive(connection: RawConnection, server: ServerProcess, topic: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -129,9 +130,9 @@ class Comparison:
 HEADINGS = ("what", "unit", PENSTOCK.name, APACHE_KAFKA.name, "ratio", "goal", "met")
 
 
-def compare(samples: Samples) -> list[Comparison]:
+def compare(samples: Samples, rows: Sequence[Row] = ROWS) -> list[Comparison]:
     ours, theirs = (medians(samples.get(contender.name, {})) for contender in (PENSTOCK, APACHE_KAFKA))
-    return [Comparison(row, ours[row.key], theirs.get(row.key)) for row in ROWS if row.key in ours]
+    return [Comparison(row, ours[row.key], theirs.get(row.key)) for row in rows if row.key in ours]
 
 
 def medians(figures: dict[str, list[float]]) -> dict[str, float]:

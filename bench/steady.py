@@ -8,7 +8,7 @@ import time
 
 import confluent_kafka
 
-from bench.contenders import CpuMeter
+from bench.contenders import CpuMeter, Served
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, Figures, Scale, client_settings, percentile, topic_of
 from penstock.testing.processes import ServerProcess
@@ -42,7 +42,7 @@ def measure_steady(server: ServerProcess, scale: Scale) -> Figures:
     }
 
 
-def latencies_end_to_end(server: ServerProcess, topic: str, seconds: int, warm_up_seconds: int) -> list[int]:
+def latencies_end_to_end(server: Served, topic: str, seconds: int, warm_up_seconds: int) -> list[int]:
     """Nanoseconds of each record of a new topic, in order; those of the first seconds are left out."""
     left_out = RECORDS_PER_SECOND * warm_up_seconds
     count = left_out + RECORDS_PER_SECOND * seconds
@@ -59,7 +59,7 @@ def latencies_end_to_end(server: ServerProcess, topic: str, seconds: int, warm_u
     return sorted(latencies[left_out:])
 
 
-def send_steadily(server: ServerProcess, topic: str, count: int) -> None:
+def send_steadily(server: Served, topic: str, count: int) -> None:
     """By the clock: a record that is late does not make the next ones late."""
     producer = confluent_kafka.Producer({**client_settings(server), **PRODUCER})
     producer.list_topics(topic, timeout=PATIENCE_S)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
 from typing import Self
 
+from apache_kafka.jars import SERVER_HEAP_MB
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import ServerGroup, find_free_port
 
@@ -25,15 +27,24 @@ REPLICATED = {
 class ApacheKafkaCluster(ServerGroup):
     """`kill` and `start` are of one node at a time, in turn."""
 
-    def __init__(self, directory: Path, nodes: int = 3) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        nodes: int = 3,
+        *,
+        config: Mapping[str, str] | None = None,
+        heap_mb: int = SERVER_HEAP_MB,
+    ) -> None:
         ports = {number: (find_free_port(), find_free_port()) for number in range(1, nodes + 1)}
         voters = ",".join(f"{number}@127.0.0.1:{controller}" for number, (_, controller) in ports.items())
-        self._nodes = [
+        self.nodes = [
             ApacheKafkaNode(
                 directory / f"node-{number}",
                 port=port,
+                heap_mb=heap_mb,
                 config={
                     **REPLICATED,
+                    **(config or {}),
                     "node.id": str(number),
                     "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
                     "controller.quorum.voters": voters,
@@ -41,12 +52,12 @@ class ApacheKafkaCluster(ServerGroup):
             )
             for number, (port, controller) in ports.items()
         ]
-        self._turns = cycle(self._nodes)
-        self._victim = self._nodes[0]
+        self._turns = cycle(self.nodes)
+        self._victim = self.nodes[0]
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(node.bootstrap_servers for node in self._nodes)
+        return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def kill(self) -> None:
         self._victim = next(self._turns)
@@ -57,8 +68,8 @@ class ApacheKafkaCluster(ServerGroup):
         return self
 
     def start_all(self, stack: ExitStack) -> None:
-        for node in self._nodes:
+        for node in self.nodes:
             node.spawn()  # none is ready before most of them are there
             stack.callback(node.kill)
-        for node in self._nodes:
+        for node in self.nodes:
             node.wait_until_ready()

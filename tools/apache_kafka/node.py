@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from apache_kafka.jars import SERVER_OPTIONS, PeerUnavailableError, java_command
+from apache_kafka.jars import SERVER_HEAP_MB, SERVER_OPTIONS, PeerUnavailableError, java_command
 from penstock.testing.processes import ServerProcess, find_free_port
 
 CLUSTER_ID = "cGVuc3RvY2stcGVlci0wMA"
@@ -35,7 +35,14 @@ class ApacheKafkaNode(ServerProcess):
     # The Java runtime ends a program that finished its shutdown hooks with 128 + SIGTERM.
     clean_exit_codes = frozenset({0, 143})
 
-    def __init__(self, directory: Path, *, config: Mapping[str, str] | None = None, port: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        config: Mapping[str, str] | None = None,
+        port: int | None = None,
+        heap_mb: int = SERVER_HEAP_MB,
+    ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
         self.properties_path = directory / "server.properties"
@@ -52,7 +59,12 @@ class ApacheKafkaNode(ServerProcess):
         }
         super().__init__(
             "Apache Kafka",
-            java_command("kafka.Kafka", str(self.properties_path), options=SERVER_OPTIONS, logging="server.properties"),
+            java_command(
+                "kafka.Kafka",
+                str(self.properties_path),
+                options=(f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", *SERVER_OPTIONS),
+                logging="server.properties",
+            ),
             port=chosen_port,
             log_path=directory / "process.log",
             start_timeout_s=START_TIMEOUT_S,
