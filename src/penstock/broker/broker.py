@@ -13,8 +13,8 @@ from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.peers.duties import ControllerDuties
+from penstock.broker.peers.presence import Presence
 from penstock.broker.peers.shutdowns import Shutdowns
-from penstock.broker.peers.suspects import Suspects
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -58,7 +58,7 @@ class Broker:
     # Serves a request that another broker has forwarded; the dispatcher's, which is made after the broker.
     handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None = None
     ask: Ask = no_peers  # other brokers
-    suspects: Suspects | None = None  # brokers that may be dead
+    presence: Presence | None = None  # who of the others is there
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

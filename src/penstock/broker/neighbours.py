@@ -18,8 +18,8 @@ from penstock.broker.peers.controller_requests import ControllerRequests
 from penstock.broker.peers.failure_detection import FailureDetector, Probe
 from penstock.broker.peers.peer import Connect, Peer
 from penstock.broker.peers.peers import Peers
+from penstock.broker.peers.presence import Presence
 from penstock.broker.peers.shutdowns import Shutdowns
-from penstock.broker.peers.suspects import Suspects
 from penstock.broker.replicas.fetcher import Follower
 from penstock.broker.replicas.replicas import Replicas
 from penstock.broker.slices import Slices
@@ -49,7 +49,7 @@ class Neighbours:
         slices: Slices,
         suspected: Callable[[], None],
     ) -> None:
-        """`suspected` is called when another broker may be dead; see `Suspects`."""
+        """`suspected` is called when answers about leaders may be wrong from then on; see `Presence`."""
         self._metadata = metadata
         node_id = metadata.config.identity.node_id
         self.peers = Peers(node_id, self._find, wires.connect, chance)
@@ -65,7 +65,7 @@ class Neighbours:
             lambda: metadata.broker_epoch,
         )
         self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead)
-        self.suspects = Suspects(self.peers, suspected)
+        self.presence = Presence(node_id, self.peers, lambda: metadata.image, suspected)
         self._replicas: Replicas | None = None
         self._is_closed = False
 
@@ -90,7 +90,7 @@ class Neighbours:
         if self._is_closed:
             return
         self.peers.follow(old, new)
-        self.suspects.follow(old, new)
+        self.presence.follow(old, new)
         if self._replicas is not None:
             self._replicas.apply(old, new, delta)
             self._detector.follow(new)
@@ -104,7 +104,7 @@ class Neighbours:
         await self._detector.close()
         if self._replicas is not None:
             await self._replicas.close()
-        self.suspects.close()
+        await self.presence.close()
         await self.peers.close()
 
     def _find(self, node_id: int) -> Endpoint | None:

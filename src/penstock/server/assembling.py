@@ -121,5 +121,5 @@ def introduce(broker: Broker, neighbours: Neighbours) -> None:
     broker.duties = broker.metadata.duties
     broker.shutdowns = neighbours.shutdowns
     broker.forwarding = neighbours.forwarding
-    broker.suspects = neighbours.suspects
+    broker.presence = neighbours.presence
     broker.topic_creation = TopicCreation(broker.metadata, neighbours.controller)

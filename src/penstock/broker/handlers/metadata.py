@@ -106,9 +106,15 @@ def metadata(
     configuration allow it. Topic ids may be asked for from version 12 on; versions 10 and 11 have the field and refuse
     it. Versions 8 to 10 tell what the client may do with the cluster, versions from 8 on what with each topic.
     """
-    topics = request.topics or ()
-    if broker.suspects and broker.suspects.is_worth_waiting:
+    if broker.presence is not None and not broker.presence.is_known:
         return _metadata_when_settled(broker, context, request)
+    return _metadata_now(broker, context, request)
+
+
+def _metadata_now(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Work[MetadataResponse] | Awaitable[MetadataResponse]:
+    topics = request.topics or ()
     if len(topics) > _MANY_TOPICS:
         return _metadata_of_many(broker, context, request)
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(map(_is_named, topics)):
@@ -122,10 +128,9 @@ def metadata(
 
 async def _metadata_when_settled(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Leaders may be dead, and others be elected within milliseconds."""
-    assert broker.suspects is not None
-    while broker.suspects.is_worth_waiting:  # another may come under suspicion meanwhile
-        await broker.suspects.settle()
-    answer = metadata(broker, context, request)
+    assert broker.presence is not None
+    await broker.presence.settle()
+    answer = _metadata_now(broker, context, request)
     if isinstance(answer, MetadataResponse):
         return answer
     return await (broker.slices.finish(answer) if isinstance(answer, Generator) else answer)
@@ -234,6 +239,12 @@ def _begin_response(
         MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
         for node_id, host, port, rack in broker.endpoints(context.session.listener)
     ]
+    if broker.presence is not None and request.topics:  # whoever asks for all wants to know the cluster as it is
+        response.brokers += [
+            MetadataResponseBroker(node_id=each.node_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
+            for each in broker.presence.departed
+            if (endpoint := each.endpoint(context.session.listener)) is not None
+        ]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorized_operations(
             broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME
@@ -328,7 +339,8 @@ def _topic_operations(broker: Broker, context: RequestContext, topic: TopicImage
 
 
 def _reachability(broker: Broker, context: RequestContext, image: MetadataImage) -> Reachability:
-    return Reachability(image, context.session.listener, broker.node_id, broker.partitions, broker.suspects or ())
+    suspects = () if broker.presence is None else broker.presence.suspects
+    return Reachability(image, context.session.listener, broker.node_id, broker.partitions, suspects)
 
 
 # ---------------------------------------------------------------------------- DescribeCluster

@@ -26,13 +26,15 @@ _DESCRIBE, _TOPIC = Operation.DESCRIBE, ResourceType.TOPIC  # looking a member o
 def metadata_single(
     broker: Broker, context: RequestContext, frame: Buffer, position: int, correlation_id: int
 ) -> bytearray | None:
-    """Answers for one topic, by its name, from version 10 on.
+    """Answers for one topic, by its name, from version 10 on, unless it must be asked first who is there.
 
     Costs about 2 us; the usual way costs 9. Bench: metadata requests, 64 in flight.
     """
     session, _, version, _ = context
     topic = parse_single_metadata(frame, version, position)
     if topic is None or not broker.authorizer.is_allowed(context, _DESCRIBE, _TOPIC, topic):
+        return None
+    if broker.presence is not None and not broker.presence.is_known:
         return None
     image = broker.metadata.image
     key = (topic, version, session.listener)
@@ -50,7 +52,7 @@ def _prepare(broker: Broker, context: RequestContext, image: MetadataImage, key:
     """
     name, version, _ = key
     topic = image.topics.get(name)
-    if topic is None or (broker.suspects and broker.suspects.is_worth_waiting):
+    if topic is None:
         return None
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     response = metadata(broker, context, asked)

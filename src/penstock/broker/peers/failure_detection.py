@@ -29,8 +29,9 @@ from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-# Between two attempts to watch a broker that cannot be reached.
-_PAUSE_S = 0.5
+# Between two attempts to watch a broker that cannot be reached: a broker that starts is registered before it listens.
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.5
 # Between looks at its port after a connection was lost. A process that dies closes its sockets one after the other, so
 # its port may accept for some milliseconds more.
 _LOOKS_S = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -82,21 +83,21 @@ class FailureDetector:
         self._report_dead = report_dead
         self._watches: dict[int, _Watch] = {}
         peers.on_lost(self._lost)
+        peers.on_connected(self._connected)
 
     def follow(self, image: MetadataImage) -> None:
         wanted = watched_brokers(image, self._node_id)
         for node_id, watch in list(self._watches.items()):
             if wanted.get(node_id) != watch.epoch:
-                self._watches.pop(node_id).task.cancel()
+                self._watches.pop(node_id).cancel()
         for node_id, epoch in wanted.items():
             if node_id not in self._watches:
-                lost = asyncio.Event()
-                task = asyncio.ensure_future(self._watch(node_id, epoch, lost))
-                task.add_done_callback(_log_failure)
-                self._watches[node_id] = _Watch(epoch, lost, task)
+                watch = self._watches[node_id] = _Watch(epoch)
+                watch.task = asyncio.ensure_future(self._watch(node_id, watch))
+                watch.task.add_done_callback(_log_failure)
 
     async def close(self) -> None:
-        tasks = [watch.task for watch in self._watches.values()]
+        tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
         self._watches.clear()
         for task in tasks:
             task.cancel()
@@ -107,20 +108,30 @@ class FailureDetector:
         if watch is not None:
             watch.lost.set()
 
-    async def _watch(self, node_id: int, epoch: int, lost: asyncio.Event) -> None:
+    def _connected(self, node_id: int) -> None:
+        watch = self._watches.get(node_id)
+        if watch is not None:
+            watch.connected.set()
+
+    async def _watch(self, node_id: int, watch: _Watch) -> None:
         peer: Peer | None = None
+        pause_s = _FIRST_PAUSE_S
         try:
             while True:
-                lost.clear()
+                watch.lost.clear()
+                watch.connected.clear()
                 opened = await self._open(node_id, peer)
                 if opened is None:
-                    await asyncio.sleep(_PAUSE_S)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause_s):
+                            await watch.connected.wait()  # somebody else has reached it
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 else:
-                    peer = opened
+                    peer, pause_s = opened, _FIRST_PAUSE_S
                     if peer.is_open:  # else it was lost before anybody listened
-                        await lost.wait()
+                        await watch.lost.wait()
                 if peer is not None:
-                    await self._look(node_id, epoch)
+                    await self._look(node_id, watch.epoch)
         finally:
             if peer is not None:
                 await peer.close()
@@ -159,13 +170,18 @@ class FailureDetector:
 
 
 class _Watch:
-    __slots__ = ("epoch", "is_reported", "lost", "task")
+    __slots__ = ("connected", "epoch", "is_reported", "lost", "task")
 
-    def __init__(self, epoch: int, lost: asyncio.Event, task: asyncio.Task[None]) -> None:
+    def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.is_reported = False
-        self.lost = lost
-        self.task = task
+        self.lost = asyncio.Event()
+        self.connected = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

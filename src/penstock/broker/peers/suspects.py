@@ -3,8 +3,9 @@
 Clients lose their connections at the same moment and ask at once who leads now. Whoever named the old leader would send
 them to a closed port, and a client that has got an answer does not ask again soon (librdkafka: after a second). So:
 
-- An answer about leaders waits a moment for a new image: mostly the broker's death is known within 50 ms.
-- After that moment a suspected leader is not named: LEADER_NOT_AVAILABLE.
+- An answer about leaders waits for a new image: mostly the broker's death is known within 50 ms. On a busy machine it
+  takes longer, and whoever gives up too early makes the client wait for its next question on top of that.
+- After that time a suspected leader is not named: LEADER_NOT_AVAILABLE.
 
 A suspicion ends with a connection that works, with an image in which the broker is gone or another one, or by itself.
 """
@@ -17,8 +18,10 @@ from collections.abc import Callable
 from penstock.broker.peers.peers import Peers
 from penstock.cluster.image import MetadataImage
 
-# How long answers wait.
-_MOMENT_S = 0.3
+# How long answers wait. Other answers on the same connection wait behind them, so it is not for ever.
+_PATIENCE_S = 2.0
+# Between attempts to find out by a new connection that the broker lives.
+_RETRY_S = 0.1
 # By then a dead broker is out of the image; one that is cut off is left to the store's session.
 _LONGEST_S = 3.0
 
@@ -28,7 +31,7 @@ class Suspects:
         """`changed` is called when a broker comes under suspicion."""
         self._changed = changed
         self._ends: dict[int, asyncio.TimerHandle] = {}
-        self._moment_ends = 0.0
+        self._patience_ends = 0.0
         self._waiting: list[asyncio.Future[None]] = []
         peers.on_lost(self._suspect)
         peers.on_connected(self._clear)
@@ -41,13 +44,14 @@ class Suspects:
 
     @property
     def is_worth_waiting(self) -> bool:
-        return bool(self._ends) and asyncio.get_running_loop().time() < self._moment_ends
+        return bool(self._ends) and asyncio.get_running_loop().time() < self._patience_ends
 
     async def settle(self) -> None:
-        """Returns when nobody is suspected, or the moment is over."""
+        """Returns when nobody is suspected, the time to wait is over, or it is time to try another connection."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
-        await asyncio.wait([waiting], timeout=self._moment_ends - asyncio.get_running_loop().time())
+        left_s = self._patience_ends - asyncio.get_running_loop().time()
+        await asyncio.wait([waiting], timeout=min(left_s, _RETRY_S))
         if not waiting.done():
             self._waiting.remove(waiting)
 
@@ -65,7 +69,7 @@ class Suspects:
         if node_id not in self._ends:
             loop = asyncio.get_running_loop()
             self._ends[node_id] = loop.call_later(_LONGEST_S, self._clear, node_id)
-            self._moment_ends = loop.time() + _MOMENT_S
+            self._patience_ends = loop.time() + _PATIENCE_S
             self._changed()
 
     def _clear(self, node_id: int) -> None:

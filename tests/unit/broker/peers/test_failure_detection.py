@@ -115,6 +115,21 @@ def test_nothing_is_reported_when_a_broker_refuses_before_it_ever_listened() -> 
     run(scene)
 
 
+def test_broker_is_watched_at_once_when_somebody_else_has_reached_it() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        broker.is_away = True
+        rig.follow()
+        await until(lambda: broker.attempts == 3)  # the pauses grow
+        broker.is_away = False
+        await rig.peers.open(2, "replication")
+        await until(lambda: len(broker.links) == 2)
+        broker.kill()
+        await until(lambda: rig.dead != [])
+
+    run(scene)
+
+
 def test_death_is_reported_again_when_it_could_not_be_recorded() -> None:
     async def scene(rig: Rig) -> None:
         broker = rig.network.add(2)

@@ -1,0 +1,42 @@
+"""Who of the other brokers is there: what an answer about leaders must know beyond the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.broker.peers.departed import Departed
+from penstock.broker.peers.peers import Peers
+from penstock.broker.peers.pulse import Pulse
+from penstock.broker.peers.suspects import Suspects
+from penstock.cluster.image import MetadataImage
+
+
+class Presence:
+    def __init__(
+        self, node_id: int, peers: Peers, image: Callable[[], MetadataImage], changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called when answers that were given before are not true any more."""
+        self.suspects = Suspects(peers, changed)
+        self.departed = Departed(changed)
+        self._pulse = Pulse(peers.ask, lambda: [each for each in image().brokers if each != node_id])
+
+    @property
+    def is_known(self) -> bool:
+        """Whether an answer can be given at once; else `settle` comes first."""
+        return self._pulse.is_known and not self.suspects.is_worth_waiting
+
+    async def settle(self) -> None:
+        """Returns when every other broker has shown that it lives, or is gone, or the time to wait for that is over."""
+        await self._pulse.take()
+        while self.suspects.is_worth_waiting:  # another may come under suspicion meanwhile
+            await self.suspects.settle()
+            await self._pulse.take()  # a connection that can be opened ends a suspicion
+
+    def follow(self, old: MetadataImage, new: MetadataImage) -> None:
+        self.suspects.follow(old, new)
+        self.departed.follow(old, new)
+
+    async def close(self) -> None:
+        self.suspects.close()
+        self.departed.close()
+        await self._pulse.close()
