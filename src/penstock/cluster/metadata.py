@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import SystemRandom
 from typing import TypeVar
@@ -31,6 +31,7 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.decisions.features import FeatureUpdate, Knowledge, decide_update_features
 from penstock.cluster.decisions.topics import (
     Choices,
     decide_create_partitions,
@@ -39,11 +40,12 @@ from penstock.cluster.decisions.topics import (
 )
 from penstock.cluster.duties import Duties
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
+from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import SessionState, Store, StoreError
+from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
@@ -61,8 +63,9 @@ _PATIENCE_S = 10.0
 
 
 class Metadata:
-    def __init__(self, store: Store, publisher: Publisher, choices: Choices) -> None:
+    def __init__(self, store: Store, publisher: Publisher, choices: Choices, levels: LevelRange = SUPPORTED) -> None:
         """Use `open`, or `load` and `join`."""
+        self.levels = levels
         self._store = store
         self.publisher = publisher
         self._choices = choices
@@ -89,18 +92,26 @@ class Metadata:
 
     @classmethod
     async def load(
-        cls, store: Store, config: BrokerConfig, *, cluster_id: str | None = None, choices: Choices | None = None
+        cls,
+        store: Store,
+        config: BrokerConfig,
+        *,
+        cluster_id: str | None = None,
+        choices: Choices | None = None,
+        levels: LevelRange = SUPPORTED,
     ) -> Metadata:
         """The metadata as it stands in the store. A new cluster is made if there is none, with `cluster_id` if one is
-        given. Raises StoreError.
+        given. Raises StoreError, also where the level of the metadata is none of `levels`.
         """
         choices = choices or Choices(SystemRandom(), new_topic_id)
         # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
-        await ensure_cluster(store, config.identity, cluster_id or format_topic_id(choices.new_topic_id()))
-        image = await load_image(store)
+        new_id = cluster_id or format_topic_id(choices.new_topic_id())
+        await ensure_cluster(store, config.identity, new_id, levels.highest)
+        image = await load_image(store, levels.highest)
+        _check_level(image.metadata_level, levels)
         if image.number == 0:
             image = await _adopted(store, image, config.identity.node_id)
-        return cls(store, Publisher(config, image), choices)
+        return cls(store, Publisher(config, image), choices, levels)
 
     async def join(
         self,
@@ -120,9 +131,13 @@ class Metadata:
         epoch = -1 if previous_epoch is None else previous_epoch
         if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
             epoch = image.brokers[identity.node_id].epoch
-        broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch)
+        broker = BrokerRegistration(
+            identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch, levels=self.levels
+        )
         rules = Rules(
-            lambda topic: may_be_unclean(self.config, topic), lambda: format_topic_id(self._choices.new_topic_id())
+            lambda topic: may_be_unclean(self.config, topic),
+            lambda: format_topic_id(self._choices.new_topic_id()),
+            self.levels,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:
@@ -222,6 +237,15 @@ class Metadata:
             lambda image: decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only)
         )
 
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], fixed: Mapping[str, int], *, validate_only: bool = False
+    ) -> None:
+        """`fixed` are the levels of features that never change. Raises ApiError."""
+        controller = Knowledge(self.config.identity.node_id, self.levels, fixed)
+        await self._change(
+            lambda image: decide_update_features(image, controller, updates, validate_only=validate_only)
+        )
+
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
         return await answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
@@ -269,6 +293,22 @@ class Metadata:
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
     """Whether a replica that is not in sync may lead where no other can."""
     return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
+
+
+def _check_level(level: int, levels: LevelRange) -> None:
+    """A level that is too high for this version, or so low that this version has forgotten it."""
+    if levels.has(level):
+        return
+    what_to_do = (
+        "update this broker to the version that the others run"
+        if level > levels.highest
+        else "go on with the version before, and raise the level with `penstock cluster upgrade` first"
+    )
+    detail = (
+        f"the cluster's metadata has level {level}, and this version of Penstock knows {levels.lowest} to "
+        f"{levels.highest}: {what_to_do}"
+    )
+    raise StoreError(StoreErrorKind.CORRUPT, znodes.FEATURES, detail)
 
 
 async def _adopted(store: Store, image: MetadataImage, node_id: int) -> MetadataImage:
