@@ -59,6 +59,7 @@ WANTED = frozenset(
         "ListConfigResourcesRequest",
         "DescribeLogDirsRequest",
         "AlterReplicaLogDirsRequest",
+        "UpdateFeaturesRequest",
         "ElectLeadersRequest",
         "AlterPartitionReassignmentsRequest",
         "ListPartitionReassignmentsRequest",

@@ -18,7 +18,6 @@ from penstock.broker.handlers import (
     fetch,
     group_offsets,
     groups,
-    leaders,
     log_dirs,
     metadata,
     metadata_single,
@@ -32,6 +31,7 @@ from penstock.broker.handlers import (
     transactions,
 )
 from penstock.broker.handlers.brokers import forwarding, replication
+from penstock.broker.handlers.cluster import features, leaders
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -82,6 +82,7 @@ from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEp
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from penstock.protocol.messages.update_features import UpdateFeaturesRequest
 from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
@@ -147,6 +148,7 @@ APIS: ApiTable = dict(
         _row(DescribeClientQuotasRequest, quotas.describe_client_quotas, 1),
         _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
         _row(AlterPartitionRequest, replication.alter_partition, 3, is_for_brokers=True),
+        _forwarded_row(UpdateFeaturesRequest, features.update_features, 2),
         _row(EnvelopeRequest, forwarding.envelope, 0, is_for_brokers=True),
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),
         _row(DescribeProducersRequest, producers.describe_producers, 0),

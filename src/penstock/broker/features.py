@@ -1,6 +1,7 @@
 """The features that clients are told of (ApiVersions, KIP-584): which levels are known and which is in force.
 
-Every feature is at its highest level from the first start on; nothing here depends on data of an older release.
+Those in this table are at their highest level from the first start on: nothing of them depends on data of an older
+release. The level of the metadata, which does, is the cluster's (`cluster.levels`).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.cluster.levels import FIRST_LEVEL, LevelRange
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.listeners import Endpoint
 from penstock.core.partition_state import NO_LEADER, PartitionState
@@ -44,6 +45,8 @@ class BrokerRegistration(NamedTuple):
     previous_epoch: int = -1
     # A controlled shutdown is under way: it gets no new leaderships.
     is_stopping: bool = False
+    # The levels of the metadata that its version knows.
+    levels: LevelRange = LevelRange(FIRST_LEVEL, FIRST_LEVEL)
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.name == listener_name), None)
@@ -78,6 +81,8 @@ class MetadataImage:
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
     # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
     group_configs: Mapping[str, Settings] = field(default_factory=dict)
+    # In which format the metadata are written.
+    metadata_level: int = FIRST_LEVEL
     # The newest delta of the log that the image contains.
     number: int = 0
 

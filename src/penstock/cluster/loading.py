@@ -17,6 +17,7 @@ from penstock.cluster.deltas.delta import Delta, replay
 from penstock.cluster.deltas.encoding import decode_delta
 from penstock.cluster.deltas.position import LogPosition, decode_position
 from penstock.cluster.image import MetadataImage, Settings, TopicImage
+from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import FIRST_VERSION, Node, Store, StoreError, StoreErrorKind
 from penstock.core.types import TopicId
@@ -44,19 +45,19 @@ class _Read(NamedTuple):
     missing: dict[TopicId, str]
 
 
-async def load_image(store: Store) -> MetadataImage:
-    return (await load(store)).image
+async def load_image(store: Store, highest_level: int = SUPPORTED.highest) -> MetadataImage:
+    return (await load(store, highest_level)).image
 
 
-async def load(store: Store) -> Loaded:
+async def load(store: Store, highest_level: int = SUPPORTED.highest) -> Loaded:
     """Everything in the store. Raises StoreError(CORRUPT) when a node is missing or cannot be understood."""
     for _ in range(_ATTEMPTS):
-        before = (await read_position(store)).position
+        before = (await read_position(store, highest_level)).position
         read = await _read_nodes(store)
-        after = await read_position(store)
+        after = await read_position(store, highest_level)
         # The nodes of a delta that is not written whole are overlaid with it.
         newest = before.number - before.is_unwritten
-        deltas = await read_deltas(store, newest, after.position.number)
+        deltas = await read_deltas(store, newest, after.position.number, highest_level)
         if deltas is None:
             continue
         image = read.image
@@ -78,14 +79,16 @@ async def load(store: Store) -> Loaded:
     raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.LOG, detail)
 
 
-async def read_position(store: Store) -> StoredPosition:
+async def read_position(store: Store, highest_level: int = SUPPORTED.highest) -> StoredPosition:
     node = await store.read(znodes.LOG)
     if node is None:
         return StoredPosition(LogPosition(), FIRST_VERSION)
-    return StoredPosition(decode_position(node.data), node.version)
+    return StoredPosition(decode_position(node.data, highest_level), node.version)
 
 
-async def read_deltas(store: Store, newest_known: int, newest: int) -> list[Delta] | None:
+async def read_deltas(
+    store: Store, newest_known: int, newest: int, highest_level: int = SUPPORTED.highest
+) -> list[Delta] | None:
     """Those after `newest_known`, up to `newest`. None if one of them is not kept any more."""
     paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
     nodes = await store.read_many(paths)
@@ -93,12 +96,12 @@ async def read_deltas(store: Store, newest_known: int, newest: int) -> list[Delt
     if len(present) < len(paths):
         return None
     if sum(len(data) for _, data in present) < _DECODED_IN_TURN:
-        return _decode_deltas(present)
-    return await asyncio.to_thread(_decode_deltas, present)
+        return _decode_deltas(present, highest_level)
+    return await asyncio.to_thread(_decode_deltas, present, highest_level)
 
 
-def _decode_deltas(nodes: Sequence[tuple[str, bytes]]) -> list[Delta]:
-    return [decode_delta(path, data) for path, data in nodes]
+def _decode_deltas(nodes: Sequence[tuple[str, bytes]], highest_level: int) -> list[Delta]:
+    return [decode_delta(path, data, highest_level) for path, data in nodes]
 
 
 def replayed(image: MetadataImage, deltas: Sequence[Delta]) -> MetadataImage:
@@ -127,7 +130,7 @@ def _lost_topics(read: _Read, image: MetadataImage, deltas: Sequence[Delta]) -> 
 
 
 async def _read_nodes(store: Store) -> _Read:
-    cluster_id, brokers = await store.read_many([znodes.CLUSTER_ID, znodes.BROKERS])
+    cluster_id, brokers, features = await store.read_many([znodes.CLUSTER_ID, znodes.BROKERS, znodes.FEATURES])
     if cluster_id is None:
         raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, "the node is missing, though others refer to it")
     default_config, broker_configs = await _load_broker_configs(store)
@@ -139,6 +142,7 @@ async def _read_nodes(store: Store) -> _Read:
         broker_configs=broker_configs,
         default_broker_config=default_config,
         group_configs=await _load_group_configs(store),
+        metadata_level=FIRST_LEVEL if features is None else znodes.decode_features(features.data),
     )
     return _Read(image, missing)
 

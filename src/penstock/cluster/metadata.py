@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import SystemRandom
 from typing import TypeVar
@@ -32,6 +32,7 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.decisions.features import FeatureUpdate, Knowledge, decide_update_features
 from penstock.cluster.decisions.topics import (
     Choices,
     decide_create_partitions,
@@ -40,6 +41,7 @@ from penstock.cluster.decisions.topics import (
 )
 from penstock.cluster.duties import Duties
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
+from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
@@ -65,8 +67,9 @@ _RETRY_S = 0.2
 
 
 class Metadata:
-    def __init__(self, store: Store, publisher: Publisher, choices: Choices) -> None:
+    def __init__(self, store: Store, publisher: Publisher, choices: Choices, levels: LevelRange = SUPPORTED) -> None:
         """Use `open`, or `load` and `join`."""
+        self.levels = levels
         self._store = store
         self.publisher = publisher
         self._choices = choices
@@ -93,22 +96,29 @@ class Metadata:
 
     @classmethod
     async def load(
-        cls, store: Store, config: BrokerConfig, *, cluster_id: str | None = None, choices: Choices | None = None
+        cls,
+        store: Store,
+        config: BrokerConfig,
+        *,
+        cluster_id: str | None = None,
+        choices: Choices | None = None,
+        levels: LevelRange = SUPPORTED,
     ) -> Metadata:
         """The metadata as it stands in the store. A new cluster is made if there is none, with `cluster_id` if one is
-        given. Raises StoreError.
+        given. Raises StoreError, also where the level of the metadata is none of `levels`.
         """
         choices = choices or Choices(SystemRandom(), new_topic_id)
         # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
-        proposed_id = cluster_id or format_topic_id(choices.new_topic_id())
+        new_id = cluster_id or format_topic_id(choices.new_topic_id())
 
         async def load() -> MetadataImage:
-            await ensure_cluster(store, config.identity, proposed_id)
-            image = await load_image(store)
+            await ensure_cluster(store, config.identity, new_id, levels.highest)
+            image = await load_image(store, levels.highest)
+            _check_level(image.metadata_level, levels)
             return await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
 
         image = await _patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
-        return cls(store, Publisher(config, image), choices)
+        return cls(store, Publisher(config, image), choices, levels)
 
     async def join(
         self,
@@ -128,9 +138,13 @@ class Metadata:
         epoch = -1 if previous_epoch is None else previous_epoch
         if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
             epoch = image.brokers[identity.node_id].epoch
-        broker = BrokerRegistration(identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch)
+        broker = BrokerRegistration(
+            identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch, levels=self.levels
+        )
         rules = Rules(
-            lambda topic: may_be_unclean(self.config, topic), lambda: format_topic_id(self._choices.new_topic_id())
+            lambda topic: may_be_unclean(self.config, topic),
+            lambda: format_topic_id(self._choices.new_topic_id()),
+            self.levels,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:
@@ -230,6 +244,15 @@ class Metadata:
             lambda image: decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only)
         )
 
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], fixed: Mapping[str, int], *, validate_only: bool = False
+    ) -> None:
+        """`fixed` are the levels of features that never change. Raises ApiError."""
+        controller = Knowledge(self.config.identity.node_id, self.levels, fixed)
+        await self._change(
+            lambda image: decide_update_features(image, controller, updates, validate_only=validate_only)
+        )
+
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
         return await answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
@@ -292,6 +315,22 @@ async def _patiently(load: Callable[[], Awaitable[Value]], store: Store, patienc
                 raise
             logger.warning("the metadata is loaded again: %s", error)
         await asyncio.sleep(_RETRY_S)
+
+
+def _check_level(level: int, levels: LevelRange) -> None:
+    """A level that is too high for this version, or so low that this version has forgotten it."""
+    if levels.has(level):
+        return
+    what_to_do = (
+        "update this broker to the version that the others run"
+        if level > levels.highest
+        else "go on with the version before, and raise the level with `penstock cluster upgrade` first"
+    )
+    detail = (
+        f"the cluster's metadata has level {level}, and this version of Penstock knows {levels.lowest} to "
+        f"{levels.highest}: {what_to_do}"
+    )
+    raise StoreError(StoreErrorKind.CORRUPT, znodes.FEATURES, detail)
 
 
 async def _adopted(store: Store, image: MetadataImage, node_id: int) -> MetadataImage:

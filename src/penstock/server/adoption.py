@@ -44,7 +44,16 @@ _StoreKind = TypeVar("_StoreKind", bound=Store)
 
 # What a store may hold, by parent. What is not here would be lost, so it is refused.
 _CARRIED = {
-    "/": {"brokers", "cluster", "config", "controller", "controller_epoch", "latest_producer_id_block", "penstock"},
+    "/": {
+        "brokers",
+        "cluster",
+        "config",
+        "controller",
+        "controller_epoch",
+        "feature",
+        "latest_producer_id_block",
+        "penstock",
+    },
     "/brokers": {"ids", "seqid", "topics"},
     "/cluster": {"id"},
     "/config": {"brokers", "groups", "topics"},

@@ -21,6 +21,7 @@ from penstock.broker.settings import group_settings, transaction_settings
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
+from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.metrics.counters import BrokerMetrics
@@ -44,6 +45,7 @@ class Surroundings(NamedTuple):
     stopwatch: Stopwatch = REAL_TIME
     cleaner: CleanerProcess | None = None  # it sees the real disk and the real time alone
     wires: Wires | None = None  # to other brokers; None for a broker that is alone
+    levels: LevelRange = SUPPORTED  # of the metadata; a test plays another version of Penstock with them
 
 
 def assemble(

@@ -24,6 +24,7 @@ from penstock.broker.peers.failure_detection import probe_by_tcp
 from penstock.broker.slices import Slices
 from penstock.broker.upkeep.housekeeping import Housekeeping
 from penstock.cluster.decisions.topics import Choices
+from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
@@ -76,6 +77,7 @@ class BrokerServer:
         clock: Clock | None = None,
         files: Files | None = None,
         store: Store | None = None,
+        levels: LevelRange = SUPPORTED,
     ) -> BrokerServer:
         """With `is_temporary` the metadata stays in memory, because nobody will open the data again. A `store` is used
         instead of the one that the configuration names, and closed with the broker.
@@ -88,6 +90,7 @@ class BrokerServer:
             random.SystemRandom(),
             cleaner=cleaner,
             wires=None if is_alone else Wires(connect_by_tcp, probe_by_tcp),
+            levels=levels,
         )
         for warning in config.warnings:
             logger.warning("%s", warning)
@@ -118,7 +121,7 @@ class BrokerServer:
         other brokers, where not by the wires.
         """
         choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
-        metadata = await Metadata.load(store, config, choices=choices)
+        metadata = await Metadata.load(store, config, choices=choices, levels=surroundings.levels)
         closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
         try:

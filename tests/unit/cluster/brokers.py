@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import TransactionLimit
 from penstock.cluster.store.memory import MemoryStore
@@ -17,14 +18,21 @@ TIMEOUT_MS = 300
 class TestBroker:
     __test__ = False
 
-    def __init__(self, tree: MemoryTree, node_id: int, limit: TransactionLimit | None = None) -> None:
+    def __init__(
+        self,
+        tree: MemoryTree,
+        node_id: int,
+        limit: TransactionLimit | None = None,
+        levels: LevelRange = SUPPORTED,
+    ) -> None:
         self.node_id = node_id
+        self._levels = levels
         self.store = MemoryStore(tree, session_timeout_ms=TIMEOUT_MS, transaction_limit=limit)
         self.metadata: Metadata
 
     async def start(self, *, previous_epoch: int | None = None, takeover_s: float = 0.0) -> TestBroker:
         broker = config(node_id=str(self.node_id))
-        self.metadata = await Metadata.load(self.store, broker, choices=choices(self.node_id))
+        self.metadata = await Metadata.load(self.store, broker, choices=choices(self.node_id), levels=self._levels)
         await self.metadata.join(ENDPOINTS, FixedClock(), previous_epoch=previous_epoch, takeover_s=takeover_s)
         return self
 

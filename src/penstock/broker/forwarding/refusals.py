@@ -32,6 +32,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 def refuse(request: Message, code: ErrorCode, message: str) -> Message:
@@ -120,6 +121,7 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
         error_code=code, error_message=message
     ),
+    UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(error_code=code, error_message=message),
     ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
         error_code=code, error_message=message
     ),

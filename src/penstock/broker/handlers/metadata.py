@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Generator, Iterable
 
 from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
 from penstock.broker.broker import Broker
-from penstock.broker.features import FEATURES
+from penstock.broker.features import FEATURES, Feature
 from penstock.broker.handlers.brokers.forwarding import serves_brokers
 from penstock.broker.reachability import PartitionView, Reachability
 from penstock.broker.served_versions import api_versions_response
@@ -16,6 +16,8 @@ from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.topic_names import is_valid_topic_name
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
+from penstock.cluster.levels import FEATURE as METADATA_FEATURE
+from penstock.cluster.levels import LevelRange
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
@@ -77,20 +79,21 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.session.client_software_name, context.session.client_software_version = map(shorten, names)
-    _add_features(response, context.api_version, broker.metadata.image.number)
+    _add_features(response, context.api_version, broker.metadata.image, broker.metadata.levels)
     return response
 
 
-def _add_features(response: ApiVersionsResponse, version: int, image_number: int) -> None:
+def _add_features(response: ApiVersionsResponse, version: int, image: MetadataImage, levels: LevelRange) -> None:
+    features = (*FEATURES, Feature(METADATA_FEATURE, *levels, image.metadata_level))
     response.supported_features = [
         SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
-        for feature in FEATURES
+        for feature in features
         if feature.min_level > 0 or version >= _FIRST_VERSION_WITH_LEVEL_ZERO
     ]
-    response.finalized_features_epoch = image_number
+    response.finalized_features_epoch = image.number
     response.finalized_features = [
         FinalizedFeatureKey(name=feature.name, min_version_level=feature.level, max_version_level=feature.level)
-        for feature in FEATURES
+        for feature in features
     ]
 
 

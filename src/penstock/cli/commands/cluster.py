@@ -10,7 +10,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, wait
 from penstock.cli.access.raw_client import check_error, open_broker
-from penstock.cli.errors import UsageError
+from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import parse_pairs
 from penstock.cli.views.cluster import (
@@ -20,6 +20,7 @@ from penstock.cli.views.cluster import (
     broker_table,
     choose_brokers,
     feature_documents,
+    feature_rises,
     feature_table,
     log_directory_documents,
     log_directory_table,
@@ -141,6 +142,37 @@ def describe(cluster: Cluster, as_json: AsJson = False) -> None:
     if versions.supported_features:
         output.say("")
         output.print_table(feature_table(versions))
+
+
+@app.command()
+@on_cluster
+def upgrade(
+    cluster: Cluster,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say whether it can be done, but do nothing.")] = False,
+) -> None:
+    """Let the cluster use what its version of Penstock has new, when all brokers run that version.
+
+    Brokers of the version before do not start in the cluster afterwards, and there is no way back.
+    """
+    from penstock.protocol.messages.update_features import (
+        FeatureUpdateKey,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
+
+    with open_broker(cluster) as broker:
+        rises = feature_rises(broker.served)
+        if not rises:
+            output.note("There is nothing to do: every feature is at the highest level that this broker knows.")
+            return
+        keys = [FeatureUpdateKey(feature=rise.name, max_version_level=rise.after) for rise in rises]
+        request = UpdateFeaturesRequest(feature_updates=keys, validate_only=dry_run)
+        response = broker.request(request, UpdateFeaturesResponse)
+    if response.error_code:
+        hint = "Update all brokers to the same version first; `penstock cluster describe` shows who is there."
+        raise CliError(response.error_message or f"error {response.error_code}", hint)
+    for rise in rises:
+        output.note(f"{rise.name} {'can rise' if dry_run else 'has risen'} from {rise.before} to {rise.after}.")
 
 
 @app.command("api-versions")

@@ -93,6 +93,21 @@ def feature_documents(versions: ApiVersionsResponse) -> list[dict[str, Any]]:
     ]
 
 
+class FeatureRise(NamedTuple):
+    name: str
+    before: int
+    after: int
+
+
+def feature_rises(versions: ApiVersionsResponse) -> list[FeatureRise]:
+    """What is to be raised for the cluster to use all that the broker knows."""
+    return [
+        FeatureRise(feature["name"], feature["finalized"], feature["max_version"])
+        for feature in feature_documents(versions)
+        if feature["finalized"] is not None and feature["finalized"] < feature["max_version"]
+    ]
+
+
 def feature_table(versions: ApiVersionsResponse) -> Table:
     table = Table(("FEATURE", ">MIN", ">MAX", ">FINALIZED"))
     for feature in feature_documents(versions):

@@ -26,6 +26,7 @@ from penstock.cluster.controller.writer import Writer
 from penstock.cluster.decisions.brokers import decide_registered
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
+from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import StoredPosition, load, read_deltas, read_position, replayed
 from penstock.cluster.publishing import Publisher
 from penstock.cluster.store import znodes
@@ -49,6 +50,7 @@ class Rules(NamedTuple):
 
     may_be_unclean: Callable[[TopicImage], bool]
     new_id: Callable[[], str]
+    levels: LevelRange = SUPPORTED
 
 
 class Member:
@@ -267,7 +269,7 @@ class Member:
         await self._store.sync(znodes.LOG)
         async with self._publisher.turn:
             stored = await self._catch_up()
-            writer = Writer(self._store, term.fence, stored, self._rules.new_id)
+            writer = Writer(self._store, term.fence, stored, self._rules.new_id, self._rules.levels.highest)
             office = Office(term, writer, self._publisher, self._fenced)
             registered = await self._registered()
 
@@ -304,11 +306,11 @@ class Member:
 
     async def _catch_up(self) -> StoredPosition:
         """With the turn held. Returns where the log stands, and where the image stands now."""
-        image = self._publisher.image
-        stored = await read_position(self._store)
+        image, highest_level = self._publisher.image, self._rules.levels.highest
+        stored = await read_position(self._store, highest_level)
         if stored.position.number < image.number:
             await self._store.sync(znodes.LOG)  # a new session may have come to a server that lags
-            stored = await read_position(self._store)
+            stored = await read_position(self._store, highest_level)
         position = stored.position
         if position.number == image.number:
             return stored
@@ -320,10 +322,10 @@ class Member:
             raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
         deltas = None
         if position.first <= image.number + 1 <= position.number:
-            deltas = await read_deltas(self._store, image.number, position.number)
+            deltas = await read_deltas(self._store, image.number, position.number, highest_level)
         if deltas is None:
             logger.info("loading the metadata: the log has moved from %d to %d", image.number, position.number)
-            loaded, stored = await load(self._store)
+            loaded, stored = await load(self._store, highest_level)
             if loaded.cluster_id != image.cluster_id:
                 detail = f"the store belongs to cluster {loaded.cluster_id} now, not to {image.cluster_id}"
                 raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, detail)

@@ -16,6 +16,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from penstock.cluster.image import BrokerRegistration
+from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
     FIRST_VERSION,
@@ -56,10 +57,14 @@ class Term(NamedTuple):
         return Check(znodes.CONTROLLER_EPOCH, self.version)
 
 
-async def ensure_cluster(store: Store, identity: IdentitySection, new_cluster_id: str) -> None:
-    """Makes the nodes that are missing: all of them for a new cluster, in one transaction."""
+async def ensure_cluster(
+    store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int = SUPPORTED.highest
+) -> None:
+    """Makes the nodes that are missing: all of them for a new cluster, in one transaction. `new_level` is the level of
+    the metadata in a new cluster.
+    """
     for _ in range(_ATTEMPTS):
-        missing = await _missing_nodes(store, identity, new_cluster_id)
+        missing = await _missing_nodes(store, identity, new_cluster_id, new_level)
         if not missing:
             return
         try:
@@ -148,7 +153,9 @@ def election_operations(node_id: int, epoch: Node | None, now_ms: int) -> tuple[
     ]
 
 
-async def _missing_nodes(store: Store, identity: IdentitySection, new_cluster_id: str) -> list[Operation]:
+async def _missing_nodes(
+    store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int
+) -> list[Operation]:
     configs = [znodes.broker_config_path(None), znodes.broker_config_path(identity.node_id)]
     paths = dict.fromkeys(each for path in znodes.PERSISTENT_PATHS for each in path_and_parents(path))
     wanted = dict.fromkeys(paths, b"")
@@ -156,5 +163,8 @@ async def _missing_nodes(store: Store, identity: IdentitySection, new_cluster_id
     cluster_id = identity.penstock_cluster_id or new_cluster_id
     wanted[znodes.CLUSTER_ID] = znodes.encode_cluster_id(cluster_id)
     wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(0)
-    present = await store.read_many(list(wanted))
-    return [Create(path, data) for (path, data), node in zip(wanted.items(), present, strict=True) if node is None]
+    wanted[znodes.FEATURES] = znodes.encode_features(new_level)
+    present = dict(zip(wanted, await store.read_many(list(wanted)), strict=True))
+    if present[znodes.CLUSTER_ID] is not None:  # a cluster from before there were levels
+        wanted[znodes.FEATURES] = znodes.encode_features(FIRST_LEVEL)
+    return [Create(path, data) for path, data in wanted.items() if present[path] is None]

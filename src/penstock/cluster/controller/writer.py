@@ -23,6 +23,7 @@ from penstock.cluster.deltas.encoding import decode_delta, encode_delta
 from penstock.cluster.deltas.nodes import delta_operations, remaining_operations, touched_paths
 from penstock.cluster.deltas.position import LogPosition, encode_position, next_position
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.levels import SUPPORTED
 from penstock.cluster.loading import StoredPosition, read_deltas
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
@@ -51,12 +52,20 @@ class Change(NamedTuple):
 
 
 class Writer:
-    def __init__(self, store: Store, fence: Check, stored: StoredPosition, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        fence: Check,
+        stored: StoredPosition,
+        new_id: Callable[[], str],
+        highest_level: int = SUPPORTED.highest,
+    ) -> None:
         self._store = store
         self._fence = fence
         self._position = stored.position
         self._version = stored.version
         self._new_id = new_id
+        self._highest_level = highest_level
         # Of a change that did not fit one transaction, until the first attempt to write them.
         self._operations: Sequence[Operation] | None = None
 
@@ -68,7 +77,7 @@ class Writer:
         if delta is None:
             return None
         image = replace(new, number=delta.number)
-        return Change(image, delta, encode_delta(delta), delta_operations(delta, image))
+        return Change(image, delta, encode_delta(delta, new.metadata_level), delta_operations(delta, image))
 
     async def write(self, change: Change) -> None:
         """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, ask `is_made` before the next."""
@@ -91,7 +100,7 @@ class Writer:
         node, log = await self._store.read_many([path, znodes.LOG])
         if node is None:
             return False
-        if log is None or decode_delta(path, node.data).unique_id != change.delta.unique_id:
+        if log is None or decode_delta(path, node.data, self._highest_level).unique_id != change.delta.unique_id:
             raise StoreError(StoreErrorKind.BAD_VERSION, path)
         position = next_position(self._position, change.delta.controller_id, change.delta.controller_epoch)
         whole = self._log_operations(position, change, change.operations)
@@ -108,14 +117,14 @@ class Writer:
         for part in _parts(operations, self._fence, self._store.transaction_limit):
             await self._store.transaction(part)
         position = self._position._replace(is_unwritten=False)
-        data = encode_position(position)
+        data = encode_position(position, image.metadata_level)
         await self._store.transaction([self._fence, CompareAndSet(znodes.LOG, data, self._version)])
         self._made(position)
 
     async def _remaining(self, image: MetadataImage) -> Sequence[Operation]:
         """What is left of the newest delta's operations. This writer tried before, or another one wrote the delta."""
         number = self._position.number
-        deltas = await read_deltas(self._store, number - 1, number)
+        deltas = await read_deltas(self._store, number - 1, number, self._highest_level)
         if not deltas:
             raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(number), "the node is missing")
         (delta,) = deltas
@@ -135,7 +144,7 @@ class Writer:
         trimmed = range(self._position.first, min(position.first, position.number))
         return [
             self._fence,
-            CompareAndSet(znodes.LOG, encode_position(position), self._version),
+            CompareAndSet(znodes.LOG, encode_position(position, change.image.metadata_level), self._version),
             *operations,
             Create(znodes.delta_path(position.number), change.data),
             *(Delete(znodes.delta_path(number)) for number in trimmed),

@@ -43,7 +43,9 @@ def decide_registered(
     Topics that keep all their states remain the same objects: 10,000 partitions that nothing happened to take about
     5 ms, one whose state changes takes about 5 us.
     """
-    attendance = _compare(image.brokers, registered)
+    # A broker that does not know the level in force cannot follow, and stops by itself.
+    able = {node_id: broker for node_id, broker in registered.items() if broker.levels.has(image.metadata_level)}
+    attendance = _compare(image.brokers, able)
     changed: dict[str, TopicImage] = {}
     for topic in image.topics.values():
         states = _next_states(topic, attendance, may_be_unclean)

@@ -61,6 +61,8 @@ class Delta(NamedTuple):
     group_configs: Mapping[str, Settings] = NO_GROUP_SETTINGS
     # Groups among them that had no settings before.
     new_groups: tuple[str, ...] = ()
+    # The level from here on, where it rises.
+    metadata_level: int | None = None
 
 
 def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> Delta | None:
@@ -87,6 +89,7 @@ def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> D
         ),
         group_configs=groups,
         new_groups=tuple(group for group in groups if group not in old.group_configs),
+        metadata_level=None if old.metadata_level == new.metadata_level else new.metadata_level,
     )
     is_same_controller = (old.controller_id, old.controller_epoch) == (new.controller_id, new.controller_epoch)
     return None if is_same_controller and delta[4:] == _NOTHING[4:] else delta
@@ -105,6 +108,7 @@ def replay(image: MetadataImage, delta: Delta) -> MetadataImage:
             image.default_broker_config if delta.default_broker_config is None else delta.default_broker_config
         ),
         group_configs=_with_settings(image.group_configs, delta.group_configs),
+        metadata_level=image.metadata_level if delta.metadata_level is None else delta.metadata_level,
         number=delta.number,
     )
 

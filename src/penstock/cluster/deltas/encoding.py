@@ -1,7 +1,7 @@
 """A delta as bytes: JSON, compressed. The states of a topic's partitions are alike and shrink to a few bytes each.
 
-The format's version comes with every delta. A broker that reads a later version than it knows says so and stops there:
-half of a change understood would be worse than none.
+The format comes with every delta: it is the level of the metadata that the delta leads to. A broker that reads a later
+one than it knows says so and stops there: half of a change understood would be worse than none.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 
 from penstock.cluster.deltas.delta import DeletedTopic, Delta, TopicChange
 from penstock.cluster.image import PartitionState, Settings, TopicImage
+from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.types import format_topic_id, parse_topic_id
 
-FORMAT = 1
 # Deltas are written in the turn of a client that waits: the fastest level gives most of what there is to gain.
 _COMPRESSION_LEVEL = 1
 _STATES_AT_ONCE = 500
 
 
-def encode_delta(delta: Delta) -> bytes:
-    value = {
-        "format": FORMAT,
+def encode_delta(delta: Delta, level: int = FIRST_LEVEL) -> bytes:
+    value: dict[str, Any] = {
+        "format": level,
         "number": delta.number,
         "id": delta.unique_id,
         "controller": delta.controller_id,
@@ -38,6 +38,8 @@ def encode_delta(delta: Delta) -> bytes:
         "group_configs": {group: dict(settings) for group, settings in delta.group_configs.items()},
         "new_groups": delta.new_groups,
     }
+    if delta.metadata_level is not None:
+        value["metadata_level"] = delta.metadata_level
     created = ",".join(_dump_topic(topic) for topic in delta.created)
     changed = ",".join(_dump_change(change) for change in delta.changed)
     text = f'{_dump(value)[:-1]},"created":[{created}],"changed":[{changed}]}}'
@@ -65,11 +67,11 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def decode_delta(path: str, data: bytes) -> Delta:
+def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest) -> Delta:
     """Raises StoreError(CORRUPT) for what is no delta, or one of a later version of Penstock."""
     try:
         value = json.loads(zlib.decompress(data))
-        check_format(path, int(value["format"]))
+        check_format(path, int(value["format"]), highest_level)
         brokers, default = value["brokers"], value["default_broker_config"]
         return Delta(
             int(value["number"]),
@@ -87,16 +89,17 @@ def decode_delta(path: str, data: bytes) -> Delta:
             None if default is None else _settings(default),
             {group: _settings(settings) for group, settings in value["group_configs"].items()},
             tuple(value["new_groups"]),
+            value.get("metadata_level"),
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta cannot be understood: {error!r}") from error
 
 
-def check_format(path: str, version: int) -> None:
-    if version > FORMAT:
+def check_format(path: str, level: int, highest_level: int) -> None:
+    if level > highest_level:
         detail = (
-            f"the cluster's metadata is written in format {version}, and this version of Penstock reads format {FORMAT}"
-            ": update this broker to the version that the controller runs"
+            f"the cluster's metadata is written in format {level}, and this version of Penstock reads format "
+            f"{highest_level}: update this broker to the version that the controller runs"
         )
         raise StoreError(StoreErrorKind.CORRUPT, path, detail)
 

@@ -34,6 +34,8 @@ def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     for change in delta.changed:
         operations += _change_topic_operations(change, image.topics[change.name], epoch)
     operations += _settings_operations(delta)
+    if delta.metadata_level is not None:
+        operations.append(CompareAndSet(znodes.FEATURES, znodes.encode_features(delta.metadata_level)))
     if delta.brokers is not None:
         operations.append(CompareAndSet(znodes.BROKERS, znodes.encode_brokers(delta.brokers)))
     return operations

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from penstock.cluster.deltas.encoding import FORMAT, check_format
+from penstock.cluster.deltas.encoding import check_format
 from penstock.cluster.image import NO_CONTROLLER
+from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
@@ -35,9 +36,9 @@ def next_position(position: LogPosition, controller_id: int, controller_epoch: i
     return LogPosition(number, first, controller_id, controller_epoch)
 
 
-def encode_position(position: LogPosition) -> bytes:
+def encode_position(position: LogPosition, level: int = FIRST_LEVEL) -> bytes:
     value = {
-        "format": FORMAT,
+        "format": level,
         "number": position.number,
         "first": position.first,
         "controller": position.controller_id,
@@ -47,12 +48,12 @@ def encode_position(position: LogPosition) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def decode_position(data: bytes) -> LogPosition:
+def decode_position(data: bytes, highest_level: int = SUPPORTED.highest) -> LogPosition:
     if not data:
         return LogPosition()
     try:
         value = json.loads(data)
-        check_format(znodes.LOG, int(value["format"]))
+        check_format(znodes.LOG, int(value["format"]), highest_level)
         return LogPosition(
             int(value["number"]),
             int(value["first"]),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from penstock.cluster.image import BrokerRegistration, PartitionState, Settings, TopicImage
+from penstock.cluster.levels import FEATURE, FIRST_LEVEL, LevelRange
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import Endpoint, parse_endpoints
@@ -29,6 +30,7 @@ GROUP_CONFIGS = "/config/groups"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURES = "/feature"
 DEFAULT_ENTITY = "<default>"
 # The log of the metadata: in the node its position, below the node the deltas. Kafka has nothing like it.
 LOG = "/penstock/log"
@@ -135,7 +137,9 @@ def encode_broker(broker: BrokerRegistration, now_ms: int) -> bytes:
             "timestamp": str(now_ms),
             "endpoints": [str(endpoint) for endpoint in broker.endpoints],
             "listener_security_protocol_map": {each.name: each.security_protocol for each in broker.endpoints},
-            "features": {},
+            "features": {
+                FEATURE: {"min_version": broker.levels.lowest, "max_version": broker.levels.highest},
+            },
             "rack": broker.rack,
             # Kafka takes the epoch from ZooKeeper's transaction id, which a reader of the JSON does not see.
             "epoch": broker.epoch,
@@ -150,9 +154,17 @@ def decode_broker(node_id: int, data: bytes) -> BrokerRegistration:
     try:
         endpoints = parse_endpoints("endpoints", value["endpoints"], value["listener_security_protocol_map"])
         epoch, previous_epoch = int(value.get("epoch", 0)), int(value.get("previous_epoch", -1))
-        return BrokerRegistration(node_id, endpoints, value.get("rack"), epoch, previous_epoch)
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        levels = _levels(value.get("features", {}).get(FEATURE))
+        return BrokerRegistration(node_id, endpoints, value.get("rack"), epoch, previous_epoch, levels=levels)
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise _damaged(path, error) from error
+
+
+def _levels(value: dict[str, int] | None) -> LevelRange:
+    """A broker that does not tell is from before there were levels."""
+    if value is None:
+        return LevelRange(FIRST_LEVEL, FIRST_LEVEL)
+    return LevelRange(int(value["min_version"]), int(value["max_version"]))
 
 
 def encode_brokers(brokers: Mapping[int, BrokerRegistration]) -> bytes:
@@ -177,7 +189,7 @@ def brokers_from_json(value: list[Any]) -> dict[int, BrokerRegistration]:
         BrokerRegistration(node_id, tuple(Endpoint(*each) for each in endpoints), *rest)
         for node_id, endpoints, *rest in value
     )
-    return {broker.node_id: broker for broker in brokers}
+    return {broker.node_id: broker._replace(levels=LevelRange(*broker.levels)) for broker in brokers}
 
 
 def encode_topic(topic: TopicImage) -> bytes:
@@ -288,6 +300,19 @@ def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
     first = _integer(PRODUCER_ID_BLOCK, value.get("block_start"))
     last = _integer(PRODUCER_ID_BLOCK, value.get("block_end"))
     return ProducerIdBlock(first, last - first + 1)
+
+
+def encode_features(metadata_level: int) -> bytes:
+    return _encode({"version": 2, "status": 1, "features": {FEATURE: {"max_version_level": metadata_level}}})
+
+
+def decode_features(data: bytes) -> int:
+    """The level of the metadata."""
+    try:
+        value = _decode(FEATURES, data)["features"].get(FEATURE)
+        return FIRST_LEVEL if value is None else int(value["max_version_level"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(FEATURES, error) from error
 
 
 def encode_adoption(mark: AdoptionMark) -> bytes:
