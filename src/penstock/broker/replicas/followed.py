@@ -8,8 +8,8 @@ Rules:
   before: the log is cut there.
 - A disk that fails takes this partition away, and no other.
 
-Cutting a log blocks the loop for some milliseconds, since files are removed and epochs are synced. It happens after an
-election at most.
+Cutting a log blocks the loop for some milliseconds, since a file is cut and epochs are synced; a thread removes the
+segments that go. It happens after an election at most.
 """
 
 from __future__ import annotations
