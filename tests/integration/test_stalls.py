@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import subprocess
+import sys
 import time
 import urllib.request
 
@@ -12,7 +15,7 @@ import pytest
 from bench.preload import preload_uniformly
 from penstock.core.metrics.counters import LoopMetrics
 from penstock.server.loops import new_event_loop
-from penstock.server.monitoring.watchdog import Watchdog
+from penstock.server.monitoring.watchdog import STOOD_STILL, Watchdog
 from penstock.testing.processes import find_free_port
 from tests.clients.confluent import admin_of, create_topic, produce, producer_of
 from tests.clients.support import eventually
@@ -71,3 +74,42 @@ def test_a_slice_is_counted_and_named_when_something_holds_the_loop(caplog: pyte
     (record,) = caplog.records
     assert "hold_the_loop" in vars(record)["by"]
     assert 200 < vars(record)["held_ms"] <= 320
+
+
+STANDING_STILL = """
+import asyncio, logging, sys
+from penstock.core.metrics.counters import LoopMetrics
+from penstock.server.monitoring.watchdog import STOOD_STILL, Watchdog
+
+async def run():
+    metrics = LoopMetrics()
+    watchdog = Watchdog(metrics, lambda: 0)
+    watchdog.start()
+    await asyncio.sleep(0.3)
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    watchdog.stop()
+    print(metrics.slices["1000"], flush=True)
+
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+asyncio.run(run())
+"""
+
+
+def test_nobody_is_blamed_when_the_whole_process_stood_still() -> None:
+    """After SIGCONT a request or a chore was named that had done nothing."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STANDING_STILL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        process.send_signal(signal.SIGCONT)
+        lines = [process.stdout.readline()]
+        output, _ = process.communicate("\n", timeout=60)
+        lines += output.splitlines(keepends=True)
+    assert f"{STOOD_STILL}\n" in lines
+    assert lines[-1] == "0\n"

@@ -200,14 +200,14 @@ class PartitionLog:
             )  # an epoch without records may be all that the leader does not have
             return
         with self.availability.storage_errors("truncating"):
-            truncate_log(self._contents, offset, now_ms)
+            truncate_log(self._contents, self._delayed_deletes.add, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
 
     def start_over(self, offset: int, now_ms: int) -> None:
         """Forget everything and go on at `offset`: what a follower does whose next record its leader has deleted."""
         self.availability.check_online()
         with self.availability.storage_errors("starting over"):
-            start_over(self._contents, offset, now_ms)
+            start_over(self._contents, self._delayed_deletes.add, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
 
     # ---- upkeep of the files

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from penstock.broker.partitions.acknowledgements import Acknowledgements
-from penstock.cluster.image import PartitionState
+from penstock.broker.replicas.in_sync_sets import InSyncSets
+from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.replication.changes import AlterPartitionResult, InSyncChange
 from penstock.testing.clock import ManualClock
 from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import TOPIC, TOPIC_ID, Node, ReplicaCluster, replicating
@@ -386,6 +390,83 @@ def test_a_follower_that_could_not_join_is_asked_for_again_when_brokers_change(t
                 replace(cluster.image, brokers=dict(cluster.image.brokers) | {9: cluster.registration(9, 9)})
             )
             await until(lambda: set(leader.partition().state.isr) == set(ALL))
+
+    asyncio.run(scenario())
+
+
+def test_a_refused_follower_is_asked_for_again_when_the_image_has_changed_or_after_a_while(tmp_path: Path) -> None:
+    """It was asked for with each of its fetches."""
+
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, (1, 2), 1))
+        cluster.refusal = ErrorCode.INELIGIBLE_REPLICA
+        leader = cluster.nodes[1]
+
+        async def fetch_often() -> int:
+            for _ in range(5):
+                await fetch(leader, 3, 0)
+                await until(lambda: leader.replicas.in_sync_sets._sending is None)
+            return len(cluster.changes)
+
+        assert await fetch_often() == 1
+        advance(leader, 5_000)
+        assert await fetch_often() == 2
+        cluster.publish(replace(cluster.image, brokers=dict(cluster.image.brokers) | {9: cluster.registration(9, 9)}))
+        assert await fetch_often() == 3
+        cluster.refusal = None
+        advance(leader, 5_000)
+        await fetch_often()
+        assert set(leader.partition().state.isr) == set(ALL)
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_change_is_asked_for_again_when_its_answer_cannot_be_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The question ended without a word, and the partition's in-sync set never changed again."""
+
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, (1, 2), 1))
+        leader = cluster.nodes[1]
+        answers = 0
+
+        async def answer(changes: Sequence[InSyncChange]) -> Sequence[AlterPartitionResult]:
+            nonlocal answers
+            answers += 1
+            if answers < 3:
+                nonsense = cast("PartitionState", object())
+                return [AlterPartitionResult(each.topic_id, 0, ErrorCode.NONE, nonsense) for each in changes]
+            return await cluster.change_in_sync(changes)
+
+        sets = InSyncSets(leader.partitions, answer)
+        await fetch(leader, 3, 0)
+        await until(lambda: set(leader.partition().state.isr) == set(ALL))
+        await sets.close()
+        await close(cluster)
+
+    asyncio.run(scenario())
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "an in-sync set could not be changed, and is tried again"
+    ]
+
+
+def test_others_get_turns_when_a_broker_comes_that_follows_many_partitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = ReplicaCluster(tmp_path, 1, is_driven=True)
+        cluster.start()
+        cluster.set_states(*(PartitionState(index, ALL, (1, 2), 1) for index in range(1_001)))
+        leader, old = cluster.nodes[1], cluster.image
+        leader.replicas.apply(MetadataImage("cluster"), old, ImageDelta.between(MetadataImage("cluster"), old))
+        new = replace(old, brokers=dict(old.brokers) | {3: cluster.registration(3, 3)})
+        leader.replicas.apply(old, new, ImageDelta.between(old, new))
+        turns = 0
+        while leader.replicas._looking is not None:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 3
+        await close(cluster)
 
     asyncio.run(scenario())
 

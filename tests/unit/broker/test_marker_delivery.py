@@ -4,16 +4,31 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
-from penstock.broker.runtimes.marker_delivery import MARKERS_PER_TURN
+import pytest
+
+from penstock.broker.peers.asking import no_peers
+from penstock.broker.runtimes.marker_delivery import MARKERS_PER_TURN, MarkerDelivery
+from penstock.broker.runtimes.remote_markers import Errors, RemoteMarkers, Sent
 from penstock.core.internal_topics import TRANSACTION_STATE
+from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.message import Message
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from penstock.transactions.outcome import Markers
+from tests.unit.broker.harness import until
 from tests.unit.broker.served import Served, serving
 
 PARTITIONS = 4 * MARKERS_PER_TURN + 1
 TRANSACTION = "copier"
+MARKERS = Markers(0, TRANSACTION, 1, 0, 0, True, (TopicPartition("orders", 0),), 0)
 
 
 async def begin_transaction(served: Served) -> tuple[int, int]:
@@ -75,3 +90,68 @@ def test_markers_are_not_written_any_more_when_the_broker_stops_meanwhile(tmp_pa
             return waiting
 
     assert 0 < asyncio.run(scenario()) < PARTITIONS
+
+
+def test_a_marker_is_tried_again_when_its_delivery_fails_in_a_way_that_nobody_foresaw(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error ended the task, and the transaction hung."""
+    reported: list[Markers] = []
+    attempts = 0
+
+    def report(markers: Markers) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise ZeroDivisionError
+        reported.append(markers)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, {}) as served:
+            await served.create("orders", 1)
+            tasks: list[asyncio.Task[None]] = []
+            delivery = MarkerDelivery(
+                served.broker.transactions.markers,
+                served.broker.flusher,
+                lambda work: tasks.append(asyncio.ensure_future(work)),
+                report,
+                lambda _: True,
+                no_peers,
+            )
+            delivery.deliver(MARKERS)
+            await until(lambda: bool(reported))
+            assert delivery.waiting_count == 0
+            assert count_markers(served) == 3
+
+    asyncio.run(scenario())
+    assert reported == [MARKERS]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "markers of transactions could not be written, and are tried again"
+    ]
+
+
+def test_everything_that_waits_is_answered_when_another_broker_answers_nonsense() -> None:
+    answered: list[tuple[Sent, Errors]] = []
+    failures: list[Exception] = []
+
+    async def answer(node_id: int, request: Message, *, timeout_s: float, channel: str) -> WriteTxnMarkersResponse:
+        partition = WritableTxnMarkerPartitionResult(partition_index=0, error_code=9_999)
+        topic = WritableTxnMarkerTopicResult(name="orders", partitions=[partition])
+        return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=1, topics=[topic])])
+
+    async def scenario() -> None:
+        tasks: list[asyncio.Task[None]] = []
+        remote = RemoteMarkers(
+            answer,
+            lambda work: tasks.append(asyncio.ensure_future(work)),
+            lambda sent, errors: answered.append((sent, errors)),
+            failures.append,
+        )
+        for retry_ms in (1, 2):
+            remote.send(2, Sent(MARKERS, retry_ms))
+        await asyncio.gather(*tasks)
+        assert remote.waiting_count == 0
+
+    asyncio.run(scenario())
+    assert answered == [(Sent(MARKERS, 1), {}), (Sent(MARKERS, 2), {})]
+    assert {type(each) for each in failures} == {ValueError}

@@ -48,6 +48,7 @@ class Disk:
         self.deletes = DelayedDeletes(self.files)
         self.recovery_point = 0
         self.log_start_offset = 0
+        self.cleaned_end = 0
 
     def request(self, is_clean: bool, now_ms: int = NOW) -> LoadRequest:
         return LoadRequest(
@@ -58,7 +59,7 @@ class Disk:
             now_ms=now_ms,
             is_clean=is_clean,
             recovery_point=self.recovery_point,
-            may_have_holes=self.settings.is_compacted,
+            cleaned_end=self.cleaned_end,
             log_start_offset=self.log_start_offset,
         )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.log.support import NOW, Disk, append_many, batch, read_all, sequenced
+from tests.unit.log.support import NOW, Disk, append, append_many, batch, read_all, sequenced
 
 
 def from_leader(base_offset: int, *values: str, epoch: int = 0) -> bytes:
@@ -104,3 +104,20 @@ def test_the_log_begins_anew_when_it_is_truncated_below_its_start(tmp_path: Path
     log.append_as_follower(from_leader(40, "a"), NOW)
     assert read_all(log) == [(40, "a")]
     assert disk.names(".log") == ["00000000000000000040.log"]
+
+
+def test_whole_segments_are_left_to_a_thread_when_a_log_is_cut_or_starts_over(tmp_path: Path) -> None:
+    """To remove a gigabyte held the event loop for a third of a second."""
+    disk = Disk(tmp_path)
+    log = disk.create()
+    append_many(log, 60)
+    before = disk.names(".log")
+    log.truncate_to(15, NOW)
+    kept = disk.names(".log")
+    assert disk.names(".log.deleted") == [f"{name}.deleted" for name in before if name not in kept] != []
+    log.start_over(90, NOW)
+    assert disk.names(".log") == ["00000000000000000090.log"]
+    disk.deletes.remove_due(NOW)
+    assert disk.names(".deleted") == []
+    append(log, batch("next"))
+    assert read_all(disk.crash(log)) == [(90, "next")]

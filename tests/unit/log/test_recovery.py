@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from penstock.core.types import ZERO_TOPIC_ID
+from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.batch import read_header
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, build_end_marker
 from penstock.testing.disks.failing import FaultyFiles
+from tests.unit.log.compacted import COMPACTED, fill, keyed, roll
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, Disk, append, append_many, batch, read_all, sequenced
 
 
@@ -203,11 +205,40 @@ def test_log_ends_before_the_hole_when_a_sealed_segment_lost_whole_batches(tmp_p
     assert disk.names(".log")[-1] == second.name
 
 
-def test_log_goes_on_behind_a_hole_when_it_is_compacted(tmp_path: Path) -> None:
+def test_log_goes_on_behind_a_hole_when_compaction_may_have_made_it(tmp_path: Path) -> None:
+    """Kafka's does, up to the offset of its checkpoint."""
     disk = Disk(tmp_path, settings=replace(SMALL, cleanup_policy=frozenset({"compact"})))
     filled(disk, 60).close(clean=False)
-    sorted(disk.directory.glob("*.log"))[1].write_bytes(b"")
+    _, second, third, *_ = sorted(disk.directory.glob("*.log"))
+    second.write_bytes(b"")
+    disk.cleaned_end = int(third.stem)
     assert disk.open(is_clean=False).log_end_offset == 60
+
+
+def test_log_ends_before_the_hole_when_a_compacted_log_was_not_cleaned_up_to_there(tmp_path: Path) -> None:
+    """The power failed before the segment was synced. A replica looked as if it had caught up, and led without it."""
+    disk = Disk(tmp_path, settings=replace(SMALL, cleanup_policy=frozenset({"compact"})))
+    filled(disk, 60).close(clean=False)
+    _, second, third, *_ = sorted(disk.directory.glob("*.log"))
+    second.write_bytes(b"")
+    disk.cleaned_end = int(third.stem) - 1
+    log = disk.open(is_clean=False)
+    assert log.log_end_offset == int(second.stem)
+    assert read_all(log) == expected(int(second.stem))
+
+
+def test_everything_is_kept_when_a_log_was_cleaned_and_its_checkpoint_did_not_follow(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, settings=COMPACTED)
+    log = disk.create()
+    fill(log, 60)
+    append(log, keyed(("once", "only")))
+    fill(log, 20, start=60)
+    roll(log)
+    clean_log(log.compaction, NOW)
+    before, end = read_all(log), log.log_end_offset
+    assert len(before) < end
+    log = disk.crash(log)
+    assert (read_all(log), log.log_end_offset) == (before, end)
 
 
 def test_only_segments_past_the_recovery_point_are_checked_when_opened(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from penstock.broker.partitions.acknowledgements import Acknowledgements
 from penstock.broker.partitions.deletions import Deletions
@@ -24,6 +25,7 @@ from penstock.core.clock import Clock
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.changes import InSyncChange
 from penstock.replication.high_watermark import decide_high_watermark
 from penstock.replication.in_sync import decide_acknowledgement, find_lagging, is_below_minimum, may_join
 from penstock.replication.progress import NO_BROKER_EPOCH, FollowerProgress
@@ -56,6 +58,14 @@ class LeaderContext:
         )
 
 
+class Refusal(NamedTuple):
+    """The controller did not want a follower. As long as nothing is new, the same question has the same answer."""
+
+    change: InSyncChange
+    brokers: Mapping[int, BrokerRegistration]  # of the image at that time
+    until_ms: int  # the controller may know more than the image of this broker, so it is asked again some time
+
+
 class Leading:
     __slots__ = (
         "_context",
@@ -67,6 +77,7 @@ class Leading:
         "followers",
         "maximal_isr",
         "pending_isr",
+        "refusal",
         "state",
         "watches",
     )
@@ -82,6 +93,7 @@ class Leading:
         self.epoch_start = log.epoch_file.begin(state.leader_epoch, log.log_end_offset)
         self.maximal_isr = frozenset(state.isr)
         self.pending_isr: tuple[int, ...] | None = None  # asked of the controller, and not answered yet
+        self.refusal: Refusal | None = None  # of the last change that was asked for
         self.followers: dict[int, FollowerProgress] = {}
         self.watches: dict[FollowerWatch, None] = {}  # of the fetch sessions of followers
         self.acknowledgements = Acknowledgements()

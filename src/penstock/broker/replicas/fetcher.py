@@ -175,7 +175,7 @@ class LeaderFetcher:
         requests, clock = self._requests, self._follower.clock
         to_flush: list[Partition] = []
         out_of_range: list[Followed] = []
-        taken_bytes = count = 0
+        taken_bytes = count = cut_count = 0
         for topic in response.responses:
             for data in topic.partitions:
                 if taken_bytes > _BYTES_PER_TURN or count >= _PARTITIONS_PER_TURN:
@@ -191,7 +191,9 @@ class LeaderFetcher:
                     to_flush.append(followed.partition)
                 elif answer is Answer.OUT_OF_RANGE:
                     out_of_range.append(followed)
+                cut_count += answer is Answer.CUT
                 self._follow_up(followed, answer)
+        self._note_cuts(cut_count)
         if to_flush:
             for partition in await self._follower.flusher.flush(to_flush):
                 requests.remove((partition.topic_id, partition.topic_partition.partition))  # its disk has failed
@@ -221,13 +223,21 @@ class LeaderFetcher:
         """Asks the leader where its logs begin and end. What the leader does not tell is tried again later."""
         starts = await self._list_offsets(followed, _EARLIEST)
         ends = await self._list_offsets(followed, _LATEST)
+        cut_count = 0
         for each in followed:
             if self._requests.find_asked(each.key) is not each:
                 continue
             answer = Answer.LATER
             if each.key in starts and each.key in ends:
                 answer = each.take_bounds(starts[each.key], ends[each.key], self._follower.clock.now_ms())
+            cut_count += answer is Answer.CUT
             self._follow_up(each, answer)
+        self._note_cuts(cut_count)
+
+    def _note_cuts(self, count: int) -> None:
+        """One line for an election, which may concern thousands of partitions."""
+        if count:
+            logger.info("logs were cut to what their leader has: leader=%d partitions=%d", self.leader, count)
 
     async def _list_offsets(self, followed: list[Followed], timestamp: int) -> dict[tuple[bytes, int], int]:
         topics: dict[str, list[ListOffsetsPartition]] = {}

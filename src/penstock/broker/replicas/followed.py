@@ -8,8 +8,8 @@ Rules:
   before: the log is cut there.
 - A disk that fails takes this partition away, and no other.
 
-Cutting a log blocks the loop for some milliseconds, since files are removed and epochs are synced. It happens after an
-election at most.
+Cutting a log blocks the loop for some milliseconds, since a file is cut and epochs are synced; a thread removes the
+segments that go. It happens after an election at most.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FollowedKey = tuple[TopicId, int]
 
 class Answer(enum.Enum):
     TAKEN = "taken"
+    CUT = "the log was cut, and is fetched again"
     TO_FLUSH = "taken, and must be on the disk before the leader hears of it"
     OUT_OF_RANGE = "the leader does not have the offset"
     LATER = "try again later"
@@ -78,7 +79,7 @@ class Followed:
         try:
             if data.diverging_epoch is not None:
                 self._cut(data.diverging_epoch, now_ms)
-                return Answer.TAKEN
+                return Answer.CUT
             return self._append(data, now_ms)
         except ApiError as error:
             return self._judge(error)
@@ -117,7 +118,7 @@ class Followed:
                 offset,
                 log.high_watermark,
             )
-        logger.info("%s is cut from %d to %d", name, log.log_end_offset, offset)
+        logger.debug("%s is cut from %d to %d", name, log.log_end_offset, offset)
         log.truncate_to(offset, now_ms)
 
     def take_bounds(self, leaders_start: int, leaders_end: int, now_ms: int) -> Answer:
@@ -127,13 +128,13 @@ class Followed:
             if leaders_end < log.log_end_offset:
                 self.cut_to(leaders_end, now_ms)
             elif leaders_start > log.log_end_offset:
-                logger.info("%s starts over at %d", self.partition.topic_partition, leaders_start)
+                logger.debug("%s starts over at %d", self.partition.topic_partition, leaders_start)
                 log.start_over(leaders_start, now_ms)
             else:
                 return Answer.LATER  # the leader's log has changed meanwhile
         except ApiError as error:
             return self._judge(error)
-        return Answer.TAKEN
+        return Answer.CUT
 
     def _judge(self, error: ApiError) -> Answer:
         is_lost = error.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -3,8 +3,10 @@
 Rules:
 - A follower that may join is asked for when its fetch shows it. Members that lag are looked for from time to time.
 - Each partition has one change under way, and the broker one request. Changes that come meanwhile share the next one.
-- A change that the controller has made is in force at once; the image tells the same later. A refused one is given up.
+- A change that the controller has made is in force at once; the image tells the same later. A refused one is given up:
+  the same is asked for again when the image has changed, or after a while, and not with each fetch of the follower.
   A change of which the controller knows better waits for the next image. Anything else is asked again.
+- An error that nobody foresaw is logged, and the change is asked for again, at longer and longer intervals.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from penstock.broker.partitions.leading import Refusal
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
@@ -26,6 +30,9 @@ AskController = Callable[[Sequence[InSyncChange]], Awaitable[Sequence[AlterParti
 
 # Before a change is asked again that nobody answered: short, because writers with acks=all may wait for it.
 _RETRY_MS = 500
+_LONGEST_RETRY_MS = 10_000
+# Before the same is asked for again that the controller has refused.
+_REFUSED_MS = 5_000
 # Changes in one request: some 100 KB.
 _MOST_AT_ONCE = 1_000
 _GIVE_UP = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
@@ -50,6 +57,8 @@ class InSyncSets:
         self._queue: dict[TopicPartition, tuple[Partition, InSyncChange]] = {}
         self._sending: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._failure_count = 0  # rounds of questions in a row that ended in an error of this broker
+        self._limited_log = RateLimitedLog(logger, Limiter(), self._context.clock.monotonic_ms)
         self._context.noticed = self.notice
 
     async def close(self) -> None:
@@ -81,7 +90,6 @@ class InSyncSets:
         leading, state = partition.leading, partition.state
         if leading is None or tuple(isr) == state.isr or self._is_closed:
             return
-        leading.propose(tuple(isr))
         change = InSyncChange(
             partition.topic_id,
             state.partition,
@@ -89,10 +97,22 @@ class InSyncSets:
             state.partition_epoch,
             tuple((node_id, self._broker_epoch(partition, node_id)) for node_id in isr),
         )
-        logger.info("%s: the in-sync set should be %s instead of %s", partition.topic_partition, isr, list(state.isr))
+        if self._is_refused(leading.refusal, change):
+            return
+        leading.propose(tuple(isr))
+        logger.debug("%s: the in-sync set should be %s instead of %s", partition.topic_partition, isr, list(state.isr))
         self._queue[partition.topic_partition] = partition, change
         if self._sending is None:
             self._sending = asyncio.get_running_loop().create_task(self._send(), name="in-sync changes")
+
+    def _is_refused(self, refusal: Refusal | None, change: InSyncChange) -> bool:
+        context = self._context
+        return (
+            refusal is not None
+            and refusal.change == change
+            and refusal.brokers is context.brokers
+            and context.clock.monotonic_ms() < refusal.until_ms
+        )
 
     def _broker_epoch(self, partition: Partition, node_id: int) -> int:
         """The epoch that the member fetched with; where it has not fetched yet, the registered one."""
@@ -110,38 +130,53 @@ class InSyncSets:
                 sent = [(partition, change) for partition, change in sent if _is_wanted(partition, change)]
                 if not sent:
                     continue
+                first = sent[0][0].topic_partition
+                logger.info("in-sync sets should change: partitions=%d first=%s", len(sent), first)
                 try:
                     results = await self._ask_controller([change for _, change in sent])
                 except Exception as error:  # noqa: BLE001  # there may be no controller now; there will be one
                     logger.warning("the controller does not answer about in-sync sets: %s", str(error) or repr(error))
                     results = ()
                 if self._settle(sent, results):
-                    await asyncio.sleep(_RETRY_MS / 1000)
+                    await asyncio.sleep(min(_RETRY_MS << self._failure_count, _LONGEST_RETRY_MS) / 1000)
         finally:
             self._sending = None
 
     def _settle(self, sent: list[tuple[Partition, InSyncChange]], results: Sequence[AlterPartitionResult]) -> bool:
         """Whether something is to be asked again."""
         answers = {(result.topic_id, result.partition): result for result in results}
-        is_any_left = False
+        is_any_left = has_failed = False
         for partition, change in sent:
             if not _is_wanted(partition, change):  # an image was faster
                 continue
-            leading = partition.leading
-            result = answers.get((change.topic_id, change.partition))
-            code = ErrorCode.REQUEST_TIMED_OUT if result is None else result.code
-            if result is not None and result.code is ErrorCode.NONE and result.state is not None:
-                partition.adopt(result.state)
-                if leading is not None and leading.pending_isr is not None:  # nothing new in it
-                    leading.withdraw()
-                self.look_for_candidates(partition)
-            elif code in _GIVE_UP:
-                if leading is not None:
-                    leading.withdraw()
-            elif code not in _WAIT_FOR_IMAGE:
+            try:
+                is_left = self._settle_one(partition, change, answers.get((change.topic_id, change.partition)))
+            except Exception as error:  # noqa: BLE001  # the others go on, and the partition must not wait for ever
+                fields = {"partition": partition.topic_partition, "reason": str(error) or repr(error)}
+                message = "an in-sync set could not be changed, and is tried again"
+                self._limited_log.once_per("settle", logging.ERROR, message, fields, error)
+                is_left = has_failed = True
+            if is_left and _is_wanted(partition, change):
                 self._queue.setdefault(partition.topic_partition, (partition, change))
                 is_any_left = True
+        self._failure_count = min(self._failure_count + 1, 16) if has_failed else 0
         return is_any_left
+
+    def _settle_one(self, partition: Partition, change: InSyncChange, result: AlterPartitionResult | None) -> bool:
+        leading, context = partition.leading, self._context
+        code = ErrorCode.REQUEST_TIMED_OUT if result is None else result.code
+        if result is not None and code is ErrorCode.NONE and result.state is not None:
+            partition.adopt(result.state)
+            if leading is not None and leading.pending_isr is not None:  # nothing new in it
+                leading.withdraw()
+            self.look_for_candidates(partition)
+        elif code in _GIVE_UP:
+            if leading is not None:
+                leading.refusal = Refusal(change, context.brokers, context.clock.monotonic_ms() + _REFUSED_MS)
+                leading.withdraw()
+        else:
+            return code not in _WAIT_FOR_IMAGE
+        return False
 
 
 def _is_wanted(partition: Partition, change: InSyncChange) -> bool:

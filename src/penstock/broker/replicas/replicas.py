@@ -1,14 +1,15 @@
 """The replicas of this broker follow the image: whom to fetch from, whose in-sync sets to maintain, what may be led.
 
 `apply` runs in the turn of the loop in which an image takes effect, right after `Partitions.apply`: from then on no
-answer of an older leader epoch is taken.
+answer of an older leader epoch is taken. Brokers that come and go concern thousands of led partitions at once. These
+are looked at in later turns, some at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
@@ -49,6 +50,8 @@ class Replicas:
         self._following: dict[TopicPartition, tuple[Partition, int, int]] = {}
         self._led: dict[TopicPartition, Partition] = {}  # those with followers
         self._suspended: dict[TopicPartition, Partition] = {}  # without a lease
+        self._changed_brokers: dict[int, None] = {}  # what they follow is still to be looked at
+        self._looking: asyncio.Task[None] | None = None
         self._rounds: list[asyncio.Task[None]] = []
         self._is_closed = False
 
@@ -62,9 +65,10 @@ class Replicas:
 
     async def close(self) -> None:
         self._is_closed = True
-        for task in self._rounds:
+        tasks = [*self._rounds] if self._looking is None else [*self._rounds, self._looking]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._rounds, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.in_sync_sets.close()
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
 
@@ -81,11 +85,36 @@ class Replicas:
                     self._follow_state(TopicPartition(topic.name, state.partition))
         for topic_partition in (*delta.added, *delta.changed):
             self._follow_state(topic_partition)
-        if old.brokers is not new.brokers and old.brokers != new.brokers:
-            for partition in self._led.values():
-                self._look_at(partition)
-                if partition.leading is not None:
-                    partition.leading.deletions.look_again()
+        if old.brokers is not new.brokers:
+            self._look_at_brokers(old, new)
+
+    def _look_at_brokers(self, old: MetadataImage, new: MetadataImage) -> None:
+        for node_id in {**old.brokers, **new.brokers}:
+            if old.brokers.get(node_id) != new.brokers.get(node_id):
+                self._changed_brokers[node_id] = None
+        if self._changed_brokers and self._led and self._looking is None and not self._is_closed:
+            self._looking = asyncio.get_running_loop().create_task(self._look_at_changed(), name="changed brokers")
+
+    async def _look_at_changed(self) -> None:
+        try:
+            while self._changed_brokers:
+                changed, self._changed_brokers = self._changed_brokers, {}
+                await self._go_through(self._look_for_members(changed))
+        finally:
+            self._looking = None
+
+    def _look_for_members(self, changed: Iterable[int]) -> Iterator[None]:
+        """Whoever is in sync stays so until the controller says otherwise: the others may join now, or are not waited
+        for any more. Deletions wait for all brokers that are there.
+        """
+        for topic_partition, partition in list(self._led.items()):
+            leading = partition.leading
+            if leading is not None and self._led.get(topic_partition) is partition:
+                leading.deletions.look_again()
+                isr = partition.state.isr
+                if any(node_id in leading.followers and node_id not in isr for node_id in changed):
+                    self._look_at(partition)
+            yield
 
     def _follow_state(self, topic_partition: TopicPartition) -> None:
         partition = self._partitions.find(*topic_partition)
@@ -134,12 +163,15 @@ class Replicas:
     async def _repeat(self, interval_ms: int, step: Callable[[], Iterator[None]]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
-            try:
-                for number, _ in enumerate(step(), start=1):
-                    if number % _LOOKED_AT_PER_TURN == 0:
-                        await asyncio.sleep(0)
-            except Exception:  # the next round may do better
-                logger.exception("looking at the led partitions failed")
+            await self._go_through(step())
+
+    async def _go_through(self, steps: Iterator[None]) -> None:
+        try:
+            for number, _ in enumerate(steps, start=1):
+                if number % _LOOKED_AT_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        except Exception:  # the next round may do better
+            logger.exception("looking at the led partitions failed")
 
     def look_for_lagging(self) -> Iterator[None]:
         for partition in list(self._led.values()):

@@ -51,6 +51,8 @@ _FEW_KEYS = 4
 
 _NO_EPOCH = -1
 
+_PASSING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS})
+
 # Between two looks at a partition whose replicas are too few or that is not sure of its leadership.
 _RETRY_SECONDS = 0.1
 
@@ -254,8 +256,10 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
 
     def _note_failed_append(self, outcome: OutcomeType, error: ApiError) -> None:
         fields = {"topic": self._log.topic, "partition": outcome.partition, "records": outcome.record_count}
-        fields["reason"] = error.message
-        self._notices.once_per("append", logging.ERROR, "a coordinator's records cannot be written", fields)
+        fields["reason"] = error.message or error.code.name
+        # After an election, or while replicas are away, clients ask again, and are sent to the new leader.
+        level = logging.INFO if error.code in _PASSING else logging.ERROR
+        self._notices.once_per(f"append {level}", level, "a coordinator's records cannot be written", fields)
 
     async def _follow_when_durable(self, outcome: OutcomeType, owing: Partition, shard: ShardType) -> None:
         partition = outcome.partition

@@ -2,7 +2,9 @@
 
 Partitions that this broker leads are written to at once, others by their leaders (`remote_markers`). A partition that
 cannot take its marker now is tried again until it does, or until the coordinator's partition is no longer ours; its
-leader is looked up each time. What is written is reported, so that the transaction counts as complete.
+leader is looked up each time. What is written is reported, so that the transaction counts as complete. So it is with an
+error that nobody foresaw: it is logged, and the markers are tried again. A second marker is harmless, and a transaction
+without its markers would hang for ever.
 
 A transaction may have thousands of partitions. Each turn of the loop writes some of their markers.
 """
@@ -10,6 +12,7 @@ A transaction may have thousands of partitions. Each turn of the loop writes som
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -52,7 +55,7 @@ class MarkerDelivery:
         """
         self.writer = writer
         self._is_wanted = is_wanted
-        self._remote = RemoteMarkers(ask, begin, self._on_answer)
+        self._remote = RemoteMarkers(ask, begin, self._on_answer, self._note_failure)
         self._flusher = flusher
         self._begin = begin
         self._report = report
@@ -91,6 +94,19 @@ class MarkerDelivery:
     def _deliver(self, markers: Markers, retry_ms: int) -> None:
         if not self._is_wanted(markers):
             return
+        try:
+            self._write_or_send(markers, retry_ms)
+        except Exception as error:  # noqa: BLE001  # see above
+            self._note_failure(error)
+            self._retry_later(markers, retry_ms)
+
+    def _note_failure(self, error: Exception) -> None:
+        message = "markers of transactions could not be written, and are tried again"
+        self.writer.limited_log.once_per(
+            "failure", logging.ERROR, message, {"reason": str(error) or repr(error)}, error
+        )
+
+    def _write_or_send(self, markers: Markers, retry_ms: int) -> None:
         leaders = self.writer.leaders
         elsewhere: dict[int, list[TopicPartition]] = {}
         here = []
@@ -119,8 +135,14 @@ class MarkerDelivery:
             self._report(markers._replace(partitions=tuple(written.done)))
 
     def _on_answer(self, sent: Sent, errors: Errors) -> None:
-        """Of another broker. Without an answer its partitions are tried again: a second marker is harmless."""
-        markers = sent.markers
+        """Of another broker. Without an answer its partitions are tried again."""
+        try:
+            self._take_answer(sent.markers, errors, sent.retry_ms)
+        except Exception as error:  # noqa: BLE001  # see above
+            self._note_failure(error)
+            self._retry_later(sent.markers, sent.retry_ms)
+
+    def _take_answer(self, markers: Markers, errors: Errors, retry_ms: int) -> None:
         done: list[TopicPartition] = []
         left: list[TopicPartition] = []
         for partition in markers.partitions:
@@ -130,7 +152,7 @@ class MarkerDelivery:
         if done:
             self._report(markers._replace(partitions=tuple(done)))
         if left:
-            self._retry_later(markers._replace(partitions=tuple(left)), sent.retry_ms)
+            self._retry_later(markers._replace(partitions=tuple(left)), retry_ms)
 
     def _retry_later(self, markers: Markers, retry_ms: int) -> None:
         if self._is_wanted(markers):
@@ -143,11 +165,15 @@ class MarkerDelivery:
 
     async def _report_when_durable(self, markers: Markers, written: WrittenMarkers, retry_ms: int) -> None:
         """The transaction must not count as complete while a power cut or a new leader could take a marker away."""
-        errors = await settle(self._flusher, written.to_settle, SETTLE_TIMEOUT_MS)
-        failed = {partition.topic_partition for partition in errors}
-        done = [partition for partition in written.done if partition not in failed]
-        if done:
-            self._report(markers._replace(partitions=tuple(done)))
+        try:
+            errors = await settle(self._flusher, written.to_settle, SETTLE_TIMEOUT_MS)
+            failed = {partition.topic_partition for partition in errors}
+            done = [partition for partition in written.done if partition not in failed]
+            if done:
+                self._report(markers._replace(partitions=tuple(done)))
+        except Exception as error:  # noqa: BLE001  # see above
+            self._note_failure(error)
+            failed = set(written.done)
         if failed:
             self._retry_later(markers._replace(partitions=tuple(sorted(failed))), retry_ms)
 

@@ -42,11 +42,15 @@ class RemoteMarkers:
         ask: Ask,
         begin: Callable[[Coroutine[Any, Any, None]], None],
         answered: Callable[[Sent, Errors], None],
+        failed: Callable[[Exception], None],
     ) -> None:
-        """`answered` hears the error of each partition; a partition that is not among them was not answered."""
+        """`answered` hears the error of each partition; a partition that is not among them was not answered. `failed`
+        hears of what nobody foresaw, which counts as no answer.
+        """
         self._ask = ask
         self._begin = begin
         self._answered = answered
+        self._failed = failed
         self._queues: dict[int, deque[Sent]] = {}  # by broker; there while something is on its way
         self._under_way: dict[int, list[Sent]] = {}
 
@@ -83,14 +87,17 @@ class RemoteMarkers:
             response: WriteTxnMarkersResponse = await self._ask(
                 node_id, request, timeout_s=_TIMEOUT_SECONDS, channel=_CHANNEL
             )
+            return {
+                (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(each.error_code)
+                for marker in response.markers
+                for topic in marker.topics
+                for each in topic.partitions
+            }
         except (PeerUnavailableError, ApiError):
             return {}
-        return {
-            (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(each.error_code)
-            for marker in response.markers
-            for topic in marker.topics
-            for each in topic.partitions
-        }
+        except Exception as error:  # noqa: BLE001  # otherwise the transactions of all that waits here would hang
+            self._failed(error)
+            return {}
 
     def forget(self, state_partition: int) -> None:
         """What is under way stays under way: its answer says nothing that anybody wants to hear."""

@@ -54,7 +54,7 @@ class MarkerWriter:
         self._partitions = partitions
         self._groups = groups
         self._clock = clock
-        self._limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
+        self.limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
 
     def write(self, markers: Markers) -> WrittenMarkers:
         """To as many of the partitions as will take it."""
@@ -108,7 +108,7 @@ class MarkerWriter:
             return self.leaders.find(topic_partition) is None  # the other broker may not have heard of it yet
         if error in _OVERTAKEN:
             fields = {"partition": topic_partition, "transactional_id": markers.transactional_id, "error": error.name}
-            self._limited_log.once_per(
+            self.limited_log.once_per(
                 "overtaken", logging.WARNING, "a partition has a newer epoch than a transaction's marker", fields
             )
             return True

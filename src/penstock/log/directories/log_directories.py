@@ -116,7 +116,7 @@ class LogDirectories:
             recovery_point=directory.recovery_points.get(topic_partition, 0),
             log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
             high_watermark=directory.high_watermarks.get(topic_partition, 0),
-            may_have_holes=settings.is_compacted or topic_partition in directory.cleaned_ends,
+            cleaned_end=directory.cleaned_ends.get(topic_partition, 0),
         )
 
     def _load_log(self, directory: DataDirectory, request: LoadRequest) -> PartitionLog:

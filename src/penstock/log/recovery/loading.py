@@ -3,7 +3,11 @@
 Clean: sizes are taken from the file system, offsets from the last headers; nothing else is read. Unclean: every segment
 from the recovery point on is checked batch by batch; at the first bad batch the log ends and later segments go. So they
 do where whole batches are missing at the end of a segment, as a power failure can leave it: behind a hole, a replica
-would look as if it had caught up. Only compaction makes holes that are none.
+would look as if it had caught up.
+
+Only compaction makes holes that are none, and not even ours does at the end of a segment, since the last batch of a
+cleaned segment stays. Kafka's may, up to the offset in the cleaner's checkpoint. Before that offset no power failure
+makes holes: a cleaning syncs all segments that it looks at before it removes anything, and the checkpoint comes last.
 
 In both cases files that rebuild themselves (indexes, snapshots, epochs) may be missing or damaged: that is a line in
 the log, not an error. The recovery point is never moved up here, since only fsync does that, except after a clean
@@ -48,7 +52,7 @@ class LoadRequest(NamedTuple):
     recovery_point: int
     log_start_offset: int
     high_watermark: int = 0
-    may_have_holes: bool = False  # the log is or was compacted
+    cleaned_end: int = 0  # compaction may have made holes before it
 
 
 def load_log(request: LoadRequest) -> LogContents:
@@ -238,7 +242,7 @@ def _recover(
             # Whole batches, twice or under the wrong name: which of the files is the right one, only a person can say.
             raise CorruptLogError(segment.log_file.path, 0, f"it reaches past {segments[index + 1].base_offset}")
         has_hole = not is_last and max(end_offset, segment.base_offset) < segments[index + 1].base_offset
-        if not is_last and (cut or (has_hole and not request.may_have_holes)):
+        if not is_last and (cut or (has_hole and segments[index + 1].base_offset > request.cleaned_end)):
             logger.warning(
                 "%s lost records of segment %d: the %d segments after it are dropped",
                 request.topic_partition,

@@ -27,8 +27,8 @@ ALLOWED_BELOW = frozenset(
         # The append that finds a segment full goes into the next one, whose files it makes: four small files for each
         # gigabyte.
         *((name, "roll", "contents.py") for name in _ROLL),
-        # A follower cuts off what its leader does not have. That comes after an election, and mostly is one batch. Not
-        # good, because an election may concern thousands of partitions at once.
+        # A follower cuts off what its leader does not have. That comes after an election, and mostly is one batch; a
+        # thread removes whole segments. Not good, because an election may concern thousands of partitions at once.
         *((name, "truncate_to", "partition_log.py") for name in _TRUNCATION),
         # One image deletes a topic and makes it anew, for a broker that was behind: the directory of the new one cannot
         # be made before that of the old one is renamed.

@@ -6,6 +6,8 @@ One loop serves every client, so whatever holds the loop keeps all of them waiti
   late by a threshold counts, so a slice is never exaggerated; it may be missed by up to one interval.
 - Time in which the loop's thread waited for a core does not count: a busy machine is not a fault of the broker. The
   kernel keeps that time for each thread (schedstat). Time in a system call, or waiting for Python's lock, does count.
+- Nor does time in which the whole process stood still, by SIGSTOP or with its machine. That is what it was when neither
+  the loop nor the watchdog's thread ran, and the process used no time of any core. The log says so, and blames nobody.
 - A thread looks at the beats from outside. While one is overdue, the thread samples the stack of the loop's thread; the
   beat that comes at last writes a line with what the samples have in common.
 - Nothing is done per request. Beats and looks cost 0.3 % of a core, busy (200 beats a second in a loop that runs
@@ -45,6 +47,9 @@ _OVERDUE_SECONDS = 0.02
 # A line in the log is for what an operator would act on. The bench looks for the line.
 _NAMED_MS = 100
 HELD = "the event loop was held; every client waited"
+STOOD_STILL = "the process stood still: it was stopped, or its machine was"
+# The rest may be something else: the thread looks from time to time, and whatever was under way goes on.
+_STANDSTILL_SHARE = 0.75
 _MAX_SAMPLES = 20
 _SHOWN_FRAMES = 8
 
@@ -73,16 +78,19 @@ class Watchdog:
         request_count: Callable[[], int],
         now: Callable[[], float] = time.monotonic,
         run_delay: Callable[[], float] | None = None,
+        cpu_time: Callable[[], float] = time.process_time,
     ) -> None:
         """`request_count` goes up when the loop has something to do; `run_delay` tells the seconds that the loop's
-        thread has waited for a core.
+        thread has waited for a core, `cpu_time` those that the process has used.
         """
         self._metrics = metrics
         self._request_count = request_count
         self._now = now
         self._run_delay = run_delay
         self._schedstat: SchedStat | None = None
-        self._due = self._waited = 0.0
+        self._cpu_time = cpu_time
+        self._due = self._waited = self._used = 0.0
+        self.looked = self.longest_look = 0.0  # when the thread ran last; the longest time between two of its looks
         self._requests = -1
         self.samples: list[Culprit] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -116,12 +124,14 @@ class Watchdog:
         """The beats, without the thread that looks at them."""
         assert self._run_delay is not None
         self._waited = self._run_delay()
+        self.looked = self._now()
         self._schedule(loop)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         requests = self._request_count()
         interval = _IDLE_BEAT_SECONDS if requests == self._requests else _BUSY_BEAT_SECONDS
         self._requests = requests
+        self._used = self._cpu_time()
         self._due = self._now() + interval
         self._timer = loop.call_later(interval, self._beat, loop)
 
@@ -132,11 +142,22 @@ class Watchdog:
         waited = self._run_delay()
         held_ms = (late - (waited - self._waited)) * 1000
         self._waited = waited
-        self._metrics.count_slice(held_ms)
         samples, self.samples = self.samples, []
-        if held_ms >= _NAMED_MS:
-            self._name(held_ms, samples or [_UNSEEN])
+        if held_ms >= _NAMED_MS and self._stood_still(held_ms / 1000):
+            self._log.once_per("standstill", logging.WARNING, STOOD_STILL, {"stopped_ms": round(held_ms)})
+        else:
+            self._metrics.count_slice(held_ms)
+            if held_ms >= _NAMED_MS:
+                self._name(held_ms, samples or [_UNSEEN])
+        self.longest_look = 0.0
         self._schedule(loop)
+
+    def _stood_still(self, held: float) -> bool:
+        if self._thread is None:
+            return False
+        silent = max(self.longest_look, self._now() - self.looked)
+        used = self._cpu_time() - self._used
+        return silent >= held * _STANDSTILL_SHARE and used <= held * (1 - _STANDSTILL_SHARE)
 
     def _name(self, held_ms: float, samples: list[Culprit]) -> None:
         """The line comes when the loop runs again: what held the loop may have been what writes lines."""
@@ -151,7 +172,9 @@ class Watchdog:
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
-            if self._now() - self._due > _OVERDUE_SECONDS and len(self.samples) < _MAX_SAMPLES:
+            now = self._now()
+            self.longest_look, self.looked = max(self.longest_look, now - self.looked), now
+            if now - self._due > _OVERDUE_SECONDS and len(self.samples) < _MAX_SAMPLES:
                 self._take_sample(loop, thread_id)
 
     def _take_sample(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
