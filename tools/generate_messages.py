@@ -66,6 +66,7 @@ WANTED = frozenset(
         "EnvelopeRequest",
         "DefaultPrincipalData",
         "BrokerHeartbeatRequest",
+        "AssignReplicasToDirsRequest",
         "FindCoordinatorRequest",
         "JoinGroupRequest",
         "SyncGroupRequest",
