@@ -67,6 +67,7 @@ WANTED = frozenset(
         "EnvelopeRequest",
         "DefaultPrincipalData",
         "BrokerHeartbeatRequest",
+        "AssignReplicasToDirsRequest",
         "FindCoordinatorRequest",
         "JoinGroupRequest",
         "SyncGroupRequest",

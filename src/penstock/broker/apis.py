@@ -39,6 +39,7 @@ from penstock.protocol.messages.alter_configs import AlterConfigsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -155,6 +156,7 @@ APIS: ApiTable = dict(
         _row(BrokerHeartbeatRequest, replication.broker_heartbeat, 2, is_for_brokers=True),
         _row(DescribeTransactionsRequest, transactions.describe_transactions, 0),
         _row(ListTransactionsRequest, transactions.list_transactions, 2),
+        _row(AssignReplicasToDirsRequest, replication.assign_replicas_to_dirs, 0, is_for_brokers=True),
         _row(ConsumerGroupHeartbeatRequest, consumer_groups.consumer_group_heartbeat, 1),
         _row(ConsumerGroupDescribeRequest, consumer_groups.consumer_group_describe, 1),
         _row(ListConfigResourcesRequest, configs.list_config_resources, 1),

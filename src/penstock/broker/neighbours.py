@@ -81,7 +81,10 @@ class Neighbours:
             config.replication,
             self._open_for_replication,
         )
-        self._replicas = Replicas(partitions, follower, self._requests.alter_partition, metadata.is_session_sure)
+        requests = self._requests
+        self._replicas = Replicas(
+            partitions, follower, requests.alter_partition, metadata.is_session_sure, requests.report_lost
+        )
         nothing = MetadataImage(metadata.image.cluster_id)
         self.follow(nothing, metadata.image, ImageDelta.between(nothing, metadata.image))
         self._replicas.start()

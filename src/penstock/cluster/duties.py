@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from penstock.cluster.controller.office import Decide
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
+from penstock.cluster.decisions.lost_replicas import decide_lost_replicas
 from penstock.cluster.decisions.partitions import decide_alter_partition
 from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, decide_reassignments
 from penstock.cluster.decisions.shutdown import decide_shutdown
@@ -18,7 +19,7 @@ from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, Store, StoreError, StoreErrorKind
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica, LostReplicaResult
 
 Item = TypeVar("Item")
 
@@ -38,6 +39,14 @@ class Duties:
     ) -> tuple[AlterPartitionResult, ...]:
         """A leader wants other in-sync sets."""
         return await self._change(lambda image: decide_alter_partition(image, asker, asker_epoch, changes))
+
+    async def lose_replicas(
+        self, asker: int, asker_epoch: int, lost: Sequence[LostReplica]
+    ) -> tuple[LostReplicaResult, ...]:
+        """A broker's disk has failed."""
+        return await self._change(
+            lambda image: decide_lost_replicas(image, asker, asker_epoch, lost, self._may_be_unclean)
+        )
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType

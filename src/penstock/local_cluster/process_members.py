@@ -1,5 +1,6 @@
 """Brokers and ZooKeeper as processes of their own, in a process group of their own: Ctrl-C at the terminal reaches the
-program that started them alone, which stops them in the right order.
+program that started them alone, which stops them in the right order. When the program dies without doing that, a
+guardian does.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from pathlib import Path
 
 from penstock.core.properties import format_properties
 from penstock.local_cluster.settings import BrokerPlace, broker_properties
+from penstock.processes.guardian import Guardian
 from penstock.processes.server_process import ServerProcess
 from penstock.processes.zookeeper_process import ZooKeeperProcess
 
 _HEAD = "# Written anew at each start of the cluster. `penstock broker start --config` takes this file.\n"
+
+
+_BROKERS_END_FIRST = 1  # of two stages: they have something to write to ZooKeeper
 
 
 class ProcessBroker:
@@ -33,6 +38,9 @@ class ProcessBroker:
         )
         self._process.process_group = 0
         self._is_paused = False
+
+    def guard_by(self, guardian: Guardian) -> None:
+        self._process.guardian, self._process.guardian_stage = guardian, _BROKERS_END_FIRST
 
     @property
     def node_id(self) -> int:
@@ -104,6 +112,7 @@ class ProcessMembers:
         self.zookeeper = zookeeper
         if zookeeper is not None:
             zookeeper.process_group = 0
+        self._guardian: Guardian | None = None
         self._brokers = [ProcessBroker(place, broker_properties(place, shared, connect)) for place in places]
 
     @property
@@ -112,7 +121,11 @@ class ProcessMembers:
 
     def start(self) -> None:
         """The brokers load their code while ZooKeeper does."""
+        self._guardian = Guardian()
+        for broker in self._brokers:
+            broker.guard_by(self._guardian)
         if self.zookeeper is not None:
+            self.zookeeper.guardian = self._guardian
             self.zookeeper.spawn()
         for broker in self._brokers:
             broker.spawn()
@@ -130,3 +143,5 @@ class ProcessMembers:
             broker.kill()
         if self.zookeeper is not None:
             self.zookeeper.kill()
+        if self._guardian is not None:
+            self._guardian.close()

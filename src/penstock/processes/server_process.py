@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.processes.guardian import Guardian
+
 # Long enough to recover a large log on a busy machine; a broker that cannot start exits at once instead.
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -76,6 +78,9 @@ class ServerProcess:
         self.start_timeout_s = start_timeout_s
         # 0 is a group of its own: Ctrl-C at the terminal does not reach the server.
         self.process_group: int | None = None
+        # Ends the server should this process die, and in which order; the server needs a group of its own.
+        self.guardian: Guardian | None = None
+        self.guardian_stage = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._end_is_known = False
 
@@ -124,6 +129,8 @@ class ServerProcess:
                 env={**os.environ, **(self.environment or {})},
                 process_group=self.process_group,
             )
+        if self.guardian is not None:
+            self.guardian.watch(self._process.pid, self.guardian_stage)
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + self.start_timeout_s
@@ -149,7 +156,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerProcessError(self.describe(f"did not end within {timeout_s} s of SIGTERM")) from None
-        self._end_is_known = True
+        self._note_end()
         if return_code not in self.clean_exit_codes:
             raise ServerProcessError(self.describe(f"was stopped and ended with {_describe_exit(return_code)}"))
         return return_code
@@ -159,7 +166,12 @@ class ServerProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._end_is_known = True
+            self._note_end()
+
+    def _note_end(self) -> None:
+        self._end_is_known = True
+        if self.guardian is not None:
+            self.guardian.forget(self.pid)
 
     def restart(self) -> Self:
         """A clean stop, then a start on the same port and data."""

@@ -1,4 +1,6 @@
-"""What a leader asks of the controller when its in-sync set changes, and the answer: AlterPartition as plain values."""
+"""What brokers ask of the controller for their replicas, and the answers, as plain values: other in-sync sets
+(AlterPartition), and to count replicas as dead whose disk has failed (AssignReplicasToDirs).
+"""
 
 from __future__ import annotations
 
@@ -25,3 +27,16 @@ class AlterPartitionResult(NamedTuple):
     code: ErrorCode
     # The state after the change; None where the change was refused.
     state: PartitionState | None
+
+
+class LostReplica(NamedTuple):
+    """A replica whose disk has failed, as its broker tells the controller (KIP-112)."""
+
+    topic_id: TopicId
+    partition: int
+
+
+class LostReplicaResult(NamedTuple):
+    topic_id: TopicId
+    partition: int
+    code: ErrorCode

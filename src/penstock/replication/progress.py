@@ -44,6 +44,14 @@ class FollowerProgress:
         self.last_fetch_leader_end = leader_end if is_in_sync else 0
         self.caught_up_ms = now_ms if is_in_sync else NEVER_MS
 
+    def leave(self) -> None:
+        """The follower is in the in-sync set no more, whoever wanted that: it was caught up never, and has to show that
+        it is by a fetch that names the partition. Otherwise the high watermark would wait for it to come back.
+        """
+        self.caught_up_ms = NEVER_MS
+        self.last_fetch_ms = NEVER_MS
+        self.last_fetch_leader_end = NO_OFFSET - 1
+
     def is_outdated(self, broker_epoch: int) -> bool:
         """Whether a fetch with this epoch was sent by a former self of the follower. Old versions send no epoch."""
         return broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch

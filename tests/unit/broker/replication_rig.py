@@ -26,6 +26,7 @@ from penstock.broker.replicas.fetcher import Follower
 from penstock.broker.replicas.replicas import Replicas
 from penstock.broker.session import Session
 from penstock.broker.slices import Slices
+from penstock.cluster.decisions.lost_replicas import decide_lost_replicas
 from penstock.cluster.image import BrokerRegistration, ImageDelta, MetadataImage, PartitionState, TopicImage
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
@@ -44,7 +45,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica
 from penstock.testing.clock import ManualClock
 from tests.unit.broker.served import decode_reply, encode_frame
 
@@ -120,9 +121,22 @@ class Node:
             self._open_link,
         )
         self.session_is_sure = True
-        self.replicas = Replicas(self.partitions, follower, self.cluster.change_in_sync, lambda: self.session_is_sure)
+        self.replicas = Replicas(
+            self.partitions, follower, self.cluster.change_in_sync, lambda: self.session_is_sure, self._report_lost
+        )
         self.image = MetadataImage("cluster")
         self.is_up = True
+
+    async def _report_lost(self, lost: Sequence[LostReplica]) -> None:
+        image, epoch = self.cluster.image, self.image.brokers[self.node_id].epoch
+        decided = decide_lost_replicas(image, self.node_id, epoch, lost, lambda _: False)
+        assert all(result.code is ErrorCode.NONE for result in decided.results)
+        self.cluster.publish(decided.image)
+
+    def look_for_lost(self) -> None:
+        """What a round does."""
+        for _ in self.replicas.lost_replicas.look():
+            pass
 
     def apply(self, image: MetadataImage) -> None:
         old, self.image = self.image, image

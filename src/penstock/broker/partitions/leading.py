@@ -111,6 +111,9 @@ class Leading:
             has_led_on = state.leader_epoch == self.state.leader_epoch + 1
             for node_id, progress in self.followers.items():
                 progress.begin_epoch(node_id in state.isr, end, now_ms, has_led_on)
+        for node_id, progress in self.followers.items():
+            if node_id in self.state.isr and node_id not in state.isr:
+                progress.leave()
         self.state = state
         self.maximal_isr = frozenset(state.isr)
         self.pending_isr = None

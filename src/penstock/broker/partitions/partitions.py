@@ -87,6 +87,11 @@ class Partitions:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is on other brokers (KAFKA-10223)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    @property
+    def without_log(self) -> Collection[tuple[str, int]]:
+        """Partitions whose log could not be created, or may be in a directory that is offline."""
+        return self._without_log
+
     def state_of(self, topic: str, partition: int) -> PartitionState | None:
         """Of any partition of the cluster: who leads it, as far as this broker knows."""
         found = self._partitions.get((topic, partition))

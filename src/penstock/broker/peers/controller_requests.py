@@ -1,4 +1,4 @@
-"""What a broker asks of the controller for itself: other in-sync sets, and leave to stop.
+"""What a broker asks of the controller for itself: other in-sync sets, to count lost replicas as dead, leave to stop.
 
 Where this broker is the controller, the same is asked of its own metadata.
 """
@@ -24,13 +24,22 @@ from penstock.protocol.messages.alter_partition import (
     BrokerState,
     PartitionData,
 )
+from penstock.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica
 
 logger = logging.getLogger(__name__)
 
 # After this the leader is told that its question was in vain, looks at its followers again and asks anew.
 _IN_SYNC_TIMEOUT_S = 10.0
+# Kafka's DirectoryId.LOST: whatever is assigned to it is offline.
+LOST_DIRECTORY = (1).to_bytes(16, "big")
 # Between two questions whether this broker may stop. Moves take some milliseconds each; nobody waits but the operator.
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
@@ -96,6 +105,26 @@ class ControllerRequests:
         image = self._image()
         return [_result(image, change, told.get((change.topic_id, change.partition))) for change in changes]
 
+    # ------------------------------------------------------------------------------------ lost replicas
+
+    async def report_lost(self, lost: Sequence[LostReplica]) -> None:
+        """Raises ApiError or PeerUnavailableError when the controller cannot be told. Who is heard sees it by the next
+        image, and who is not reports again.
+        """
+        topics: dict[TopicId, AssignReplicasToDirsRequestTopicData] = {}
+        for topic_id, partition in lost:
+            topic = topics.setdefault(topic_id, AssignReplicasToDirsRequestTopicData(topic_id=topic_id))
+            topic.partitions.append(AssignReplicasToDirsRequestPartitionData(partition_index=partition))
+        directory = AssignReplicasToDirsRequestDirectoryData(id=LOST_DIRECTORY, topics=list(topics.values()))
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch(), directories=[directory]
+        )
+        answer = await self._controller.ask(request, _accept_assignment, timeout_s=_IN_SYNC_TIMEOUT_S)
+        if answer is None:
+            await self._duties.lose_replicas(self._node_id, self._broker_epoch(), lost)
+        elif answer.error_code != ErrorCode.NONE:
+            raise ApiError(ErrorCode(answer.error_code))
+
     # ------------------------------------------------------------------------------------ stopping
 
     async def request_shutdown(self, deadline_s: float) -> bool:
@@ -158,6 +187,10 @@ def _refuse_all(changes: Sequence[InSyncChange], code: ErrorCode) -> Sequence[Al
 
 
 async def _accept_alteration(answer: AlterPartitionResponse) -> AlterPartitionResponse | None:
+    return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer
+
+
+async def _accept_assignment(answer: AssignReplicasToDirsResponse) -> AssignReplicasToDirsResponse | None:
     return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer
 
 

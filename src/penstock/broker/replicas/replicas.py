@@ -15,6 +15,7 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.replicas.fetcher import Follower, LeaderFetcher
 from penstock.broker.replicas.in_sync_sets import AskController, InSyncSets
+from penstock.broker.replicas.lost_replicas import ROUND_MS, LostReplicas, ReportLost
 from penstock.cluster.image import NO_LEADER, ImageDelta, MetadataImage
 from penstock.core.types import TopicPartition
 from penstock.replication.lease import may_lead
@@ -37,6 +38,7 @@ class Replicas:
         follower: Follower,
         ask_controller: AskController,
         session_is_sure: Callable[[], bool],
+        report_lost: ReportLost,
         lease_ms: int = LEASE_MS,
     ) -> None:
         """`session_is_sure` says whether the store cannot have given up this broker's session, by the own clock."""
@@ -45,6 +47,7 @@ class Replicas:
         self._session_is_sure = session_is_sure
         self._lease_ms = lease_ms
         self.in_sync_sets = InSyncSets(partitions, ask_controller)
+        self.lost_replicas = LostReplicas(follower.node_id, partitions, report_lost)
         self._fetchers: dict[int, LeaderFetcher] = {}
         # The partition, its leader and the leader's epoch.
         self._following: dict[TopicPartition, tuple[Partition, int, int]] = {}
@@ -61,6 +64,7 @@ class Replicas:
         self._rounds = [
             loop.create_task(self._repeat(half_lag_ms, self.look_for_lagging), name="in-sync members"),
             loop.create_task(self._repeat(max(self._lease_ms // 4, 1), self.look_at_leases), name="leases"),
+            loop.create_task(self._repeat(ROUND_MS, self.lost_replicas.look), name="lost replicas"),
         ]
 
     async def close(self) -> None:
@@ -70,6 +74,7 @@ class Replicas:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.in_sync_sets.close()
+        await self.lost_replicas.close()
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
 
     # -------------------------------------------------------------------------------------------- the image
@@ -176,7 +181,8 @@ class Replicas:
     def look_for_lagging(self) -> Iterator[None]:
         for partition in list(self._led.values()):
             self._look_at(partition)
-            self.in_sync_sets.look_for_lagging(partition)
+            if partition.is_online:  # otherwise nobody could fetch from it, and this replica is the one to leave
+                self.in_sync_sets.look_for_lagging(partition)
             yield
 
     def _look_at(self, partition: Partition) -> None:

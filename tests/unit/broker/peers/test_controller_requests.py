@@ -18,8 +18,9 @@ from penstock.cluster.image import PartitionState, TopicImage
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica, LostReplicaResult
 from tests.unit.broker.harness import until
 from tests.unit.broker.peers.links import Network
 from tests.unit.broker.peers.pair import OTHER, Pair, overlay, pair
@@ -36,6 +37,7 @@ class Duties:
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, tuple[InSyncChange, ...]]] = []
         self.stopping: list[tuple[int, int]] = []
+        self.lost: list[tuple[int, int, tuple[LostReplica, ...]]] = []
         self.led_count = 0
         self.error: ApiError | None = None
 
@@ -54,6 +56,14 @@ class Duties:
         return AlterPartitionResult(
             TOPIC_A, change.partition, ErrorCode.NONE, STATE._replace(isr=isr, partition_epoch=5)
         )
+
+    async def lose_replicas(
+        self, asker: int, asker_epoch: int, lost: Sequence[LostReplica]
+    ) -> Sequence[LostReplicaResult]:
+        if self.error is not None:
+            raise self.error
+        self.lost.append((asker, asker_epoch, tuple(lost)))
+        return [LostReplicaResult(*each, ErrorCode.NONE) for each in lost]
 
     async def begin_shutdown(self, node_id: int, broker_epoch: int) -> int:
         if self.error is not None:
@@ -162,15 +172,39 @@ class TestInSyncChanges:
         with_rig(tmp_path, scene)
 
 
+class TestLostReplicas:
+    def test_controller_hears_of_each_when_they_are_reported(self, tmp_path: Path) -> None:
+        async def scene(rig: Rig) -> None:
+            lost = [LostReplica(TOPIC_A, 0), LostReplica(TOPIC_A, 3), LostReplica(TOPIC_B, 1)]
+            await rig.requests.report_lost(lost)
+            epoch = rig.both.view.image.brokers[OTHER].epoch
+            assert rig.duties.lost == [(OTHER, epoch, tuple(lost))]
+            rig.duties.error = ApiError(ErrorCode.STALE_BROKER_EPOCH)
+            with pytest.raises(ApiError):
+                await rig.requests.report_lost(lost)
+
+        with_rig(tmp_path, scene)
+
+    def test_own_metadata_is_told_when_this_broker_is_the_controller(self, tmp_path: Path) -> None:
+        async def scene(rig: Rig) -> None:
+            rig.both.view.is_controller = True
+            await rig.requests.report_lost([LostReplica(TOPIC_A, 0)])
+            assert [lost for _, _, lost in rig.duties.lost] == [(LostReplica(TOPIC_A, 0),)]
+            answer = await rig.both.other.ask(AssignReplicasToDirsRequest(), 0)
+            assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+        with_rig(tmp_path, scene)
+
+
 class TestListeners:
     def test_clients_are_not_told_of_the_apis_of_brokers(self, tmp_path: Path) -> None:
         async def scene(rig: Rig) -> None:
             served = rig.both.controller
             asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
             told = {api.api_key for api in (await served.ask(asked, 4)).api_keys}
-            assert {56, 58, 63} <= told
+            assert {56, 58, 63, 73} <= told
             served.session = Session("1", "10.0.0.1", "OUTSIDE")
-            assert {api.api_key for api in (await served.ask(asked, 4)).api_keys} == told - {56, 58, 63}
+            assert {api.api_key for api in (await served.ask(asked, 4)).api_keys} == told - {56, 58, 63, 73}
             with pytest.raises(UnanswerableError):
                 await served.ask(AlterPartitionRequest(), 3)
             with pytest.raises(UnanswerableError):
@@ -183,7 +217,7 @@ class TestListeners:
             async with serving(tmp_path) as served:
                 asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
                 told = {api.api_key for api in (await served.ask(asked, 4)).api_keys}
-                assert not {56, 58, 63} & told
+                assert not {56, 58, 63, 73} & told
                 with pytest.raises(UnanswerableError):
                     await served.ask(AlterPartitionRequest(), 3)
 

@@ -1,9 +1,12 @@
-"""What leaders and stopping brokers ask of the controller: AlterPartition and BrokerHeartbeat. Clients ask neither."""
+"""What brokers ask of the controller: AlterPartition, AssignReplicasToDirs and BrokerHeartbeat. Clients ask none."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.brokers.forwarding import check_broker
+from penstock.broker.peers.controller_requests import LOST_DIRECTORY
 from penstock.broker.session import RequestContext
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -14,8 +17,16 @@ from penstock.protocol.messages.alter_partition import (
     PartitionData,
     TopicData,
 )
+from penstock.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+)
+from penstock.protocol.messages.assign_replicas_to_dirs import PartitionData as AssignedPartition
+from penstock.protocol.messages.assign_replicas_to_dirs import TopicData as AssignedTopic
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica
 
 _FIRST_WITH_BROKER_EPOCHS = 3
 _UNKNOWN_EPOCH = -1
@@ -64,6 +75,45 @@ def _altered(result: AlterPartitionResult) -> PartitionData:
         leader_epoch=state.leader_epoch,
         isr=list(state.isr),
         partition_epoch=state.partition_epoch,
+    )
+
+
+async def assign_replicas_to_dirs(
+    broker: Broker, context: RequestContext, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    """A broker tells which of its replicas are in a directory that has failed: they count as dead (KIP-112, KIP-858).
+
+    In which directory a replica is otherwise nobody but its broker has to know. There is one version.
+    """
+    check_broker(broker, context)
+    if broker.duties is None or not broker.metadata.is_controller:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    lost = [
+        LostReplica(topic.topic_id, each.partition_index)
+        for directory in request.directories
+        if directory.id == LOST_DIRECTORY
+        for topic in directory.topics
+        for each in topic.partitions
+    ]
+    results = await broker.duties.lose_replicas(request.broker_id, request.broker_epoch, lost)
+    codes = {(result.topic_id, result.partition): result.code for result in results}
+    directories = [
+        DirectoryData(id=directory.id, topics=[_assigned(topic, codes) for topic in directory.topics])
+        for directory in request.directories
+    ]
+    return AssignReplicasToDirsResponse(directories=directories)
+
+
+def _assigned(
+    topic: AssignReplicasToDirsRequestTopicData, codes: Mapping[tuple[TopicId, int], ErrorCode]
+) -> AssignedTopic:
+    indexes = [each.partition_index for each in topic.partitions]
+    return AssignedTopic(
+        topic_id=topic.topic_id,
+        partitions=[
+            AssignedPartition(partition_index=index, error_code=codes.get((topic.topic_id, index), ErrorCode.NONE))
+            for index in indexes
+        ],
     )
 
 

@@ -1,0 +1,108 @@
+"""Ends the processes of a program that has died without ending them: by SIGKILL, or by a SIGTERM it does not handle.
+
+The program starts a guardian, a small process of its own, and tells it by a pipe which processes to watch over. When
+the program dies, however that happens, the system closes the pipe, and the guardian ends what is left: the processes
+that were started last first, each stage with SIGTERM and then with SIGKILL. That needs no help of the processes
+themselves, one of which is Java's, and works wherever there are pipes.
+
+Rules:
+- The guardian has a process group of its own, so Ctrl-C at the terminal does not reach it.
+- Processes that it watches over lead groups of their own. One that does not, any more, is another process to which the
+  system has given the number: the guardian leaves that alone.
+
+This module runs in both: imported by the program, and as a script by the guardian, which therefore imports nothing of
+Penstock and starts in some milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+# For a broker to close its logs. Nobody waits, and what is killed instead checks its logs at the next start.
+_PATIENCE_S = 10.0
+_POLL_S = 0.02
+
+
+class Guardian:
+    """Watches over the processes of this one, until it is closed or this one dies."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            # Isolated and without site packages: it needs the standard library alone.
+            [sys.executable, "-I", "-S", str(Path(__file__))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def watch(self, pid: int, stage: int) -> None:
+        """The process must lead its own process group. Higher stages end first."""
+        self._tell(f"watch {pid} {stage}")
+
+    def forget(self, pid: int) -> None:
+        """The process has ended."""
+        self._tell(f"forget {pid}")
+
+    def close(self) -> None:
+        """Whatever it still watches over is ended."""
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        self._process.wait()
+
+    def _tell(self, line: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # it is gone: then nobody watches, and all else goes on
+            assert self._process.stdin is not None
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+
+
+# ---------------------------------------------------------------------------------------- the guardian's own process
+
+
+def watch_over(lines: Iterable[str]) -> None:
+    """Returns when the lines have ended, and everything that was watched then."""
+    stages: dict[int, int] = {}
+    for line in lines:
+        word, *numbers = line.split()
+        if word == "watch":
+            stages[int(numbers[0])] = int(numbers[1])
+        else:
+            stages.pop(int(numbers[0]), None)
+    for stage in sorted(set(stages.values()), reverse=True):
+        _end([pid for pid in stages if stages[pid] == stage])
+
+
+def _end(pids: list[int]) -> None:
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            if _is_there(pid):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal_number)
+                    os.kill(pid, signal.SIGCONT)  # a process that is paused does not hear of its end
+        deadline = time.monotonic() + _PATIENCE_S
+        while any(map(_is_there, pids)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return os.getpgid(pid) == pid
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    watch_over(sys.stdin)

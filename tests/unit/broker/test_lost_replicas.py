@@ -1,0 +1,71 @@
+"""A broker whose disk fails under some of its partitions: they count as dead, and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from penstock.cluster.image import NO_LEADER, PartitionState
+from penstock.protocol.errors import ErrorCode
+from tests.unit.broker.harness import until
+from tests.unit.broker.replication_rig import replicating
+from tests.unit.log.support import batch
+
+
+def test_another_broker_leads_when_the_leaders_disk_fails(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            await cluster.until_equal()
+            cluster.nodes[1].partition().log.go_offline("the disk is gone")
+            cluster.nodes[1].look_for_lost()
+            await until(lambda: cluster.state().leader == 2)
+            assert cluster.state().isr == (2, 3)
+            assert (await cluster.nodes[1].produce(batch("b"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (await cluster.nodes[2].produce(batch("b"))).error_code == ErrorCode.NONE
+            assert cluster.nodes[3].partition().log.log_end_offset == 2
+            # There is nothing to report any more.
+            epoch = cluster.state().partition_epoch
+            cluster.nodes[1].look_for_lost()
+            await asyncio.sleep(0)
+            assert cluster.state().partition_epoch == epoch
+
+    asyncio.run(scenario())
+
+
+def test_writers_do_not_wait_for_a_follower_when_its_disk_has_failed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            cluster.nodes[3].partition().log.go_offline("the disk is gone")
+            writing = asyncio.ensure_future(cluster.nodes[1].produce(batch("a"), timeout_ms=600_000))
+            await until(lambda: cluster.nodes[2].partition().log.log_end_offset == 1)
+            assert not writing.done()
+            cluster.nodes[3].look_for_lost()
+            assert (await writing).error_code == ErrorCode.NONE
+            assert cluster.state().isr == (1, 2)
+
+    asyncio.run(scenario())
+
+
+def test_nobody_leads_and_the_replica_stays_in_sync_when_the_last_one_loses_its_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, PartitionState(0, (1, 2), (1,), 1)) as cluster:
+            cluster.cuts.add(frozenset((1, 2)))
+            cluster.nodes[1].partition().log.go_offline("the disk is gone")
+            cluster.nodes[1].look_for_lost()
+            await until(lambda: cluster.state().leader == NO_LEADER)
+            assert cluster.state().isr == (1,)
+
+    asyncio.run(scenario())
+
+
+def test_a_partition_without_others_keeps_its_leader_when_the_disk_fails(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, PartitionState(0, (1,), (1,), 1)) as cluster:
+            cluster.nodes[1].partition().log.go_offline("the disk is gone")
+            cluster.nodes[1].look_for_lost()
+            await asyncio.sleep(0)
+            assert cluster.state().leader == 1
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(scenario())
