@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from penstock.broker.partitions.follower_watch import HIGH_WATERMARK_DELAY_MS
 from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.protocol.errors import ErrorCode
@@ -29,6 +30,25 @@ def test_a_write_with_acks_all_is_on_all_in_sync_replicas_when_it_is_acknowledge
             assert cluster.nodes[1].partition().log.high_watermark == 2
             await cluster.until_equal()
             assert len({cluster.log_bytes(node_id) for node_id in cluster.nodes}) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_follower_fetches_once_for_each_batch_when_batches_come_one_after_another(tmp_path: Path) -> None:
+    """It fetched twice: the second answer had nothing but the high watermark, which the next records carry along."""
+
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            await fill(cluster, 1, "first")
+            await cluster.until_equal()
+            loop = asyncio.get_running_loop()
+            before, began = cluster.fetch_count, loop.time()
+            await fill(cluster, 1, *("next" for _ in range(50)))
+            fetches = cluster.fetch_count - before
+            # A batch that lets the watermark wait for too long does not count: the machine may be busy.
+            waits = int((loop.time() - began) * 1000 / HIGH_WATERMARK_DELAY_MS) + 1
+            assert fetches <= 2 * (50 + waits)
+            await cluster.until_equal()  # the followers hear of the last watermark, although nothing follows
 
     asyncio.run(scenario())
 

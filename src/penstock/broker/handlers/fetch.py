@@ -3,7 +3,8 @@
 A consumer reads up to the high watermark or the last stable offset, from the leader or from another replica (see
 `fetch_readers`). A follower, which is a registered broker that says its id, reads up to the end of the log. Its fetch
 says how far its own log goes, which may raise the high watermark; a fetch that fails or diverges says nothing
-(KAFKA-13141). A follower that does not know the high watermark is answered at once.
+(KAFKA-13141). A follower that does not know the high watermark is answered soon, with the next records if they come
+before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.fetch_readers import Reader, find_nearest, identify
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
 from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
-from penstock.broker.partitions.follower_watch import FollowerWatch
+from penstock.broker.partitions.follower_watch import HIGH_WATERMARK_DELAY_MS, FollowerWatch
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter, Watched
 from penstock.broker.session import RequestContext
@@ -47,7 +48,7 @@ _MANY = 200
 class _Read:
     """One pass over the partitions of a fetch: what was found, and which partitions it came from."""
 
-    __slots__ = ("answers", "at_once", "is_first", "leaders", "reader", "room", "size", "unread", "watch")
+    __slots__ = ("answers", "at_once", "is_behind", "is_first", "leaders", "reader", "room", "size", "unread", "watch")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, reader: Reader, watch: FollowerWatch | None, is_first: bool
@@ -63,6 +64,7 @@ class _Read:
         self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
         self.size = 0
         self.at_once = False  # an error or a divergence is told without waiting
+        self.is_behind = False  # a high watermark that the follower does not know is told soon
         self.leaders: list[int] = []  # of partitions that are led elsewhere
 
 
@@ -89,7 +91,7 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
     read = _read(broker, context, request, plan, is_first=True)
     if _is_complete(request, read, plan):
         return _respond(broker, context, plan, read)
-    return _wait(broker, context, request, plan, _watch(request, plan, read, request.max_wait_ms))
+    return _wait(broker, context, request, plan, _watch(request, plan, read, _patience_ms(read, request.max_wait_ms)))
 
 
 def _targets(context: RequestContext, request: FetchRequest) -> Iterator[FetchTarget]:
@@ -193,7 +195,7 @@ async def _serve_in_slices(
             if is_complete or left_ms <= 0:
                 break
             waiter.arrived(read.size)
-            await waiter.wait((), left_ms)
+            await waiter.wait((), _patience_ms(read, left_ms))
         finally:
             waiter.leave()
     if not is_complete:
@@ -345,7 +347,7 @@ def _read_for_follower(
             leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if _is_behind(target, data):
-        read.at_once = True
+        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after it has waited a little
 
 
 def _is_behind(target: FetchTarget, data: PartitionData) -> bool:
@@ -388,6 +390,10 @@ def _diverges(partition: Partition, target: FetchTarget, data: PartitionData) ->
 def _is_complete(request: FetchRequest, read: _Read, plan: FetchPlan) -> bool:
     has_nothing_to_wait_for = not plan.targets and plan.watch is None
     return request.max_wait_ms <= 0 or read.size >= request.min_bytes or read.at_once or has_nothing_to_wait_for
+
+
+def _patience_ms(read: _Read, left_ms: int) -> int:
+    return min(left_ms, HIGH_WATERMARK_DELAY_MS) if read.is_behind else left_ms
 
 
 def _watch(request: FetchRequest, plan: FetchPlan, read: _Read, timeout_ms: int) -> asyncio.Future[None]:

@@ -189,7 +189,8 @@ class Leading:
         if high_watermark > log.high_watermark:
             log.advance_high_watermark(high_watermark)
             self._wake_readers()
-            self.tell_followers()
+            for watch in list(self.watches):
+                watch.note_high_watermark(self)
         if self.acknowledgements:
             self._acknowledge()
 
