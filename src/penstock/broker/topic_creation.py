@@ -81,8 +81,15 @@ class TopicCreation:
             task.add_done_callback(lambda _: self._end(fresh))
         if tasks:
             await asyncio.wait(list(dict.fromkeys(tasks.values())))
-        unknown = {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in names if name not in tasks}
-        return unknown | {name: task.result()[name] for name, task in tasks.items()}
+        done = {name: task.result()[name] for name, task in tasks.items() if not task.cancelled()}
+        return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) | done
+
+    async def close(self) -> None:
+        """Gives up what the controller has not answered yet: there is no way to it any more."""
+        tasks = list(dict.fromkeys(self._under_way.values()))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _end(self, names: Sequence[str]) -> None:
         for name in names:
