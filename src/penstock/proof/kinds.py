@@ -113,8 +113,8 @@ KINDS = (
         (
             Option(
                 "--case",
-                "which (default: all): kill-leader, kill-controller, kill-both, stop, stop-controller, pause-leader, "
-                "kill-thousand",
+                "which (default: all but the slow one): kill-leader, kill-controller, kill-both, stop, "
+                "stop-controller, pause-leader, pause-defaults (slow), kill-thousand",
                 {"nargs": "+", "metavar": "NAME"},
             ),
         ),

@@ -92,6 +92,18 @@ def test_others_are_answered_when_the_one_who_asked_first_goes_away() -> None:
     run(scene)
 
 
+def test_nothing_is_left_under_way_when_the_broker_stops_while_the_controller_is_silent() -> None:
+    async def scene(rig: Rig) -> None:
+        rig.controller.is_silent = True
+        waiting = asyncio.ensure_future(rig.creation.create(["orders"]))
+        await until(lambda: any(link.sent for link in rig.controller.links))
+        await rig.creation.close()
+        assert await waiting == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert {task for task in asyncio.all_tasks() if "TopicCreation" in repr(task)} == set()
+
+    run(scene)
+
+
 def test_error_is_told_when_the_controller_refuses() -> None:
     async def scene(rig: Rig) -> None:
         rig.code = ErrorCode.INVALID_REPLICATION_FACTOR

@@ -16,7 +16,7 @@ class Presence:
         self, node_id: int, peers: Peers, image: Callable[[], MetadataImage], changed: Callable[[], None]
     ) -> None:
         """`changed` is called when answers that were given before are not true any more."""
-        self.suspects = Suspects(peers, changed)
+        self.suspects = Suspects(peers, image, changed)
         self.departed = Departed(changed)
         self._pulse = Pulse(peers.ask, lambda: [each for each in image().brokers if each != node_id])
 

@@ -31,20 +31,23 @@ class Pulse:
         self._others = others
         self._taken_at = float("-inf")  # when the last round began that is complete
         self._round: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     @property
     def is_known(self) -> bool:
         """Whether there is nothing to ask now."""
-        return not self._others() or self._taken_at >= asyncio.get_running_loop().time() - _FRESH_S
+        return self._is_closed or not self._others() or self._taken_at >= asyncio.get_running_loop().time() - _FRESH_S
 
     async def take(self) -> None:
         since = asyncio.get_running_loop().time() - _FRESH_S
-        while self._taken_at < since:
+        while self._taken_at < since and not self._is_closed:
             if self._round is None:
                 self._round = asyncio.ensure_future(self._ask_all())
-            await asyncio.shield(self._round)
+            await asyncio.wait([self._round])  # which goes on for others if this one gives up
 
     async def close(self) -> None:
+        """Whoever waits goes on without a sign."""
+        self._is_closed = True
         if self._round is not None:
             self._round.cancel()
             await asyncio.gather(self._round, return_exceptions=True)

@@ -27,8 +27,9 @@ _LONGEST_S = 3.0
 
 
 class Suspects:
-    def __init__(self, peers: Peers, changed: Callable[[], None]) -> None:
+    def __init__(self, peers: Peers, image: Callable[[], MetadataImage], changed: Callable[[], None]) -> None:
         """`changed` is called when a broker comes under suspicion."""
+        self._image = image
         self._changed = changed
         self._ends: dict[int, asyncio.TimerHandle] = {}
         self._patience_ends = 0.0
@@ -66,7 +67,8 @@ class Suspects:
             self._clear(node_id)
 
     def _suspect(self, node_id: int) -> None:
-        if node_id not in self._ends:
+        # An attempt to reach a broker may fail after the image has told of its death: nothing is left to wait for then.
+        if node_id not in self._ends and node_id in self._image().brokers:
             loop = asyncio.get_running_loop()
             self._ends[node_id] = loop.call_later(_LONGEST_S, self._clear, node_id)
             self._patience_ends = loop.time() + _PATIENCE_S

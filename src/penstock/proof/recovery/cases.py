@@ -45,6 +45,7 @@ class Case:
     layout: Callable[[int], Layout]
     is_pause: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    is_slow: bool = False  # takes so long that it is tried only when it is named
 
 
 def _rotated(first: int) -> list[int]:
@@ -92,7 +93,24 @@ CASES = (
     Case("kill-both", "kill -9 of a leader that is the controller", Goal(3.0, 5.0), True, _kill, _spread),
     Case("stop", "controlled shutdown of a leader", Goal(None, 0.2), False, _stop, _spread, is_pause=True),
     Case("stop-controller", "the same of the controller", Goal(None, 0.2), True, _stop, _spread, is_pause=True),
-    Case("pause-leader", "SIGSTOP of a leader", Goal(None, 5.0), False, _pause, _spread, settings=_QUICK_TO_GIVE_UP),
+    Case(
+        "pause-leader",
+        "SIGSTOP of a leader, timeouts of 1 s",
+        Goal(None, 5.0),
+        False,
+        _pause,
+        _spread,
+        settings=_QUICK_TO_GIVE_UP,
+    ),
+    Case(
+        "pause-defaults",
+        "SIGSTOP of a leader, default timeouts",
+        Goal(None, 120.0),
+        False,
+        _pause,
+        _spread,
+        is_slow=True,
+    ),
     Case("kill-thousand", "kill -9 of the leader of 1,000 partitions", Goal(None, 5.0), False, _kill, _all_on),
 )
 CASES_BY_NAME = {case.name: case for case in CASES}

@@ -78,11 +78,10 @@ class Stage:
         """As the broker knows them."""
         return {partition: leader for partition, (leader, _) in self._partitions(topic, node_id).items()}
 
-    def restore(self, topic: str) -> None:
-        """All brokers run, and the next try can begin."""
+    def restore(self) -> None:
+        """All brokers run, and all replicas are in sync."""
         self.cluster.restore()
         self.cluster.wait_until_in_sync(PATIENCE_S)
-        self.settle(topic)
 
     def settle(self, topic: str) -> None:
         """Until all brokers know that the preferred leaders lead."""

@@ -83,6 +83,18 @@ def test_answer_waits_for_the_next_image_when_a_broker_dies_before_its_sign() ->
     run(scene)
 
 
+def test_nobody_is_suspected_when_an_attempt_to_reach_a_broker_fails_after_the_image_told_of_its_death() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        await rig.presence.settle()
+        rig.remove(2)
+        broker.kill()
+        assert not rig.presence.suspects
+        assert rig.presence.is_known
+
+    run(scene)
+
+
 def test_suspicion_ends_when_a_broker_that_was_cut_off_can_be_reached() -> None:
     async def scene(rig: Rig) -> None:
         broker = rig.network.add(2)
