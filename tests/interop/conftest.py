@@ -65,6 +65,16 @@ def penstock_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker
         yield broker
 
 
+@pytest.fixture(scope="session")
+def penstock_config() -> dict[str, str]:
+    """Of the brokers of a cluster, where a test has one."""
+    return {
+        "auto.leader.rebalance.enable": "false",  # who leads is what the tests did
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.num.partitions": "3",
+    }
+
+
 @pytest.fixture(scope="session", params=["apache_kafka", "penstock_broker"])
 def broker(request: pytest.FixtureRequest) -> ServerProcess:
     return cast("ServerProcess", request.getfixturevalue(request.param))

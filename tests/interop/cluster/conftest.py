@@ -15,15 +15,6 @@ from tests.interop.cluster.looking import PATIENCE_S, bystander
 from tests.interop.conftest import KafkaTool
 
 
-@pytest.fixture(scope="session")
-def penstock_config() -> dict[str, str]:
-    return {
-        "auto.leader.rebalance.enable": "false",  # who leads is what the tests did
-        "offsets.topic.num.partitions": "3",
-        "transaction.state.log.num.partitions": "3",
-    }
-
-
 @pytest.fixture
 def cluster(kafka_cluster: KafkaClusterFixture) -> penstock.Cluster:
     kafka_cluster.cluster.wait_until_in_sync(PATIENCE_S)

@@ -13,7 +13,7 @@ from penstock.local_cluster.members import ClusterBroker
 from tests.clients.confluent import admin_of
 from tests.interop.conftest import KafkaTool
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 _ROW = re.compile(r"Topic: (\S+)\tPartition: (\d+)\tLeader: (\S+)\tReplicas: (\S*)\tIsr: (\S*)")
 
