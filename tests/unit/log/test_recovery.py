@@ -203,11 +203,21 @@ def test_log_ends_before_the_hole_when_a_sealed_segment_lost_whole_batches(tmp_p
     assert disk.names(".log")[-1] == second.name
 
 
-def test_log_goes_on_behind_a_hole_when_it_is_compacted(tmp_path: Path) -> None:
+def test_log_goes_on_behind_a_hole_when_it_is_compacted_and_was_flushed(tmp_path: Path) -> None:
     disk = Disk(tmp_path, settings=replace(SMALL, cleanup_policy=frozenset({"compact"})))
     filled(disk, 60).close(clean=False)
-    sorted(disk.directory.glob("*.log"))[1].write_bytes(b"")
+    _, second, third, *_ = sorted(disk.directory.glob("*.log"))
+    second.write_bytes(b"")
+    disk.recovery_point = int(third.stem)
     assert disk.open(is_clean=False).log_end_offset == 60
+
+
+def test_log_ends_before_a_hole_when_it_is_compacted_and_was_not_flushed(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, settings=replace(SMALL, cleanup_policy=frozenset({"compact"})))
+    filled(disk, 60).close(clean=False)
+    second = sorted(disk.directory.glob("*.log"))[1]
+    second.write_bytes(b"")
+    assert disk.open(is_clean=False).log_end_offset == int(second.stem)
 
 
 def test_only_segments_past_the_recovery_point_are_checked_when_opened(tmp_path: Path) -> None:

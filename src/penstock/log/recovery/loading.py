@@ -3,7 +3,9 @@
 Clean: sizes are taken from the file system, offsets from the last headers; nothing else is read. Unclean: every segment
 from the recovery point on is checked batch by batch; at the first bad batch the log ends and later segments go. So they
 do where whole batches are missing at the end of a segment, as a power failure can leave it: behind a hole, a replica
-would look as if it had caught up. Only compaction makes holes that are none.
+would look as if it had caught up. Compaction makes holes that are none, but our own keeps the last batch of a segment.
+That of another broker did not, and what it cleaned was flushed: below the recovery point a hole of a compacted log is
+none.
 
 In both cases files that rebuild themselves (indexes, snapshots, epochs) may be missing or damaged: that is a line in
 the log, not an error. The recovery point is never moved up here, since only fsync does that, except after a clean
@@ -237,8 +239,10 @@ def _recover(
         if not is_last and end_offset > segments[index + 1].base_offset:
             # Whole batches, twice or under the wrong name: which of the files is the right one, only a person can say.
             raise CorruptLogError(segment.log_file.path, 0, f"it reaches past {segments[index + 1].base_offset}")
-        has_hole = not is_last and max(end_offset, segment.base_offset) < segments[index + 1].base_offset
-        if not is_last and (cut or (has_hole and not request.may_have_holes)):
+        next_base = segment.base_offset if is_last else segments[index + 1].base_offset
+        may_have_hole = request.may_have_holes and next_base <= request.recovery_point
+        has_hole = max(end_offset, segment.base_offset) < next_base
+        if not is_last and (cut or (has_hole and not may_have_hole)):
             logger.warning(
                 "%s lost records of segment %d: the %d segments after it are dropped",
                 request.topic_partition,
