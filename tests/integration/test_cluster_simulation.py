@@ -9,20 +9,28 @@ import sys
 
 import pytest
 
+from penstock.proof.simulation.cluster.plan import draw_cluster_plan
 from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan
 from penstock.proof.simulation.run import plan_of, run_schedules
 from penstock.proof.simulation.simulation import simulate
 
 BROKERS = 3
-FIXED_SEED, FIXED_COUNT = 1, 40
+# In shares, so that workers have as much to do as each other.
+FIXED_SEEDS, SHARE = range(1, 201), 25
 SOAK_COUNT = 10_000
 
 
-def test_every_promise_of_a_cluster_is_kept_in_the_schedules_that_are_always_run() -> None:
-    report = run_schedules(FIXED_SEED, FIXED_COUNT, say=print, brokers=BROKERS)
+@pytest.mark.parametrize("first", FIXED_SEEDS[::SHARE])
+def test_every_promise_of_a_cluster_is_kept_in_the_schedules_that_are_always_run(first: int) -> None:
+    report = run_schedules(first, SHARE, say=print, brokers=BROKERS)
     assert report.is_sound, str(report)
-    assert report.crashes > FIXED_COUNT / 2
-    assert report.steps > 20 * FIXED_COUNT
+    assert report.crashes > SHARE / 2
+    assert report.steps > 20 * SHARE
+
+
+def test_every_fault_among_several_machines_is_drawn() -> None:
+    drawn = {fault.kind for seed in range(600) for fault in draw_cluster_plan(seed, BROKERS).faults}
+    assert set(FaultKind) - drawn == {FaultKind.POWER_CUT_OF_ALL}
 
 
 @pytest.mark.soak

@@ -194,7 +194,6 @@ class BrokerServer:
         await self.broker.topic_creation.close()
         if self._neighbours is not None:
             await self._neighbours.close()
-        await self.broker.topic_creation.close()
         await self.broker.metadata.close()  # a change under way may still create or delete logs
         await self.broker.transactions.close()
         await self.broker.groups.close()

@@ -115,6 +115,17 @@ def test_segments_behind_a_damaged_one_stay_away_when_the_power_fails_after_reco
     assert [value for _, value in read_all(log)][2:] == ["one", "two", "three"]
 
 
+def test_a_compacted_log_ends_where_records_are_missing_when_the_power_took_a_segment_and_spared_the_next() -> None:
+    disk = PowerCutDisk(COMPACTED)
+    append(disk.log, keyed(("a", "x" * 900)), keyed(("b", "x" * 900)))
+    disk.files.sync_file(disk.path(1))
+    for directory in (f"/data/{names.partition_directory(PARTITION)}", "/data"):
+        disk.files.sync_directory(directory)
+    log = disk.cut_power()
+    assert log.log_end_offset == 0
+    assert [segment.base_offset for segment in log.segments] == [0]
+
+
 def test_what_a_killed_process_had_not_synced_is_durable_once_the_next_one_serves_it() -> None:
     disk = PowerCutDisk(FLUSHED)
     append(disk.log, batch("written, not acknowledged"))

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core.listeners import Endpoint
 from penstock.proof.simulation.cluster.network import SILENCE_MS, Network, WireLink, host_of
-from penstock.proof.simulation.machine import Machine, alone
+from penstock.proof.simulation.machine import End, Machine, alone
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Mode
 from penstock.proof.simulation.world import World, owner_of
@@ -96,7 +96,7 @@ def ask(link: WireLink, timeout_s: float = 30.0) -> Callable[[], Awaitable[Any]]
 
 
 def kill(rig: Rig, *, is_power_cut: bool = False) -> None:
-    rig.machines[OTHER].crash(is_power_cut, 0, lambda: None)
+    rig.machines[OTHER].crash(End.POWER_CUT if is_power_cut else End.KILL, 0, lambda: None)
 
 
 def test_requests_are_answered_in_order_when_several_are_under_way(rig: Rig) -> None:

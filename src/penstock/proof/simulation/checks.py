@@ -11,7 +11,7 @@ kinds of rules stay outside of that checker, since a history does not have what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.broker.broker import Broker
 from penstock.core.internal_topics import TRANSACTION_STATE
@@ -33,13 +33,20 @@ from penstock.transactions.state import IDLE, NEXT_STATES
 _EVERYTHING = 1 << 30
 
 
-def check_all(broker: Broker, notebook: Notebook, mode: Mode) -> None:
+def _nowhere(_: Partition) -> PartitionLog | None:
+    return None
+
+
+def check_all(
+    broker: Broker, notebook: Notebook, mode: Mode, elsewhere: Callable[[Partition], PartitionLog | None] = _nowhere
+) -> None:
+    """`elsewhere` finds what this broker has no replica of."""
     for partition in broker.partitions:
         if partition.log.offline_reason is not None:
             notebook.fail(f"{partition.topic_partition} is offline: {partition.log.offline_reason}")
             return
     try:
-        _check_history(broker, notebook, mode)
+        _check_history(broker, notebook, mode, elsewhere)
         if mode is not Mode.LOOSE:
             _check_transactions(broker, notebook)
     except ApiError as error:
@@ -79,14 +86,17 @@ def has_open_transactions(broker: Broker) -> bool:
 # ---- the history of the clients
 
 
-def _check_history(broker: Broker, notebook: Notebook, mode: Mode) -> None:
+def _check_history(
+    broker: Broker, notebook: Notebook, mode: Mode, elsewhere: Callable[[Partition], PartitionLog | None]
+) -> None:
     final: dict[Partition, list[tuple[int, str]]] = {}
     for topic_partition in [*((RECORDS, index) for index in range(RECORDS_PARTITIONS)), (KEYED, 0)]:
         partition = broker.partitions.find(*topic_partition)
-        if partition is None:
+        log = elsewhere(topic_partition) if partition is None else partition.log
+        if log is None:
             notebook.fail(f"{topic_partition} is gone")
             return
-        records = read_partition(partition.log, Isolation.READ_COMMITTED)
+        records = read_partition(log, Isolation.READ_COMMITTED)
         final[topic_partition] = [(record.offset, name_record(record)) for record in records]
     for anomaly in judge_history(notebook, final, mode).anomalies:
         notebook.fail(str(anomaly))

@@ -31,6 +31,7 @@ _DELAYS_MS = (0.05, 0.05, 0.1, 0.3, 1.0, 3.0)
 _LONG_DELAYS_MS = (30.0, 300.0, 1_200.0)
 _LONG_DELAY = 0.03
 _LOSS = 0.02
+_DOUBLE = 0.03
 _RECONNECT_MS = 20.0
 _MOST_QUESTIONS = 100
 _METADATA_VERSION = 12
@@ -99,6 +100,7 @@ class Setting:
     is_closing: bool = False
     slow_until_ms: float = 0.0
     patience: int = 1  # how many times longer than with one broker clients go on trying
+    pauses_ms: tuple[float, ...] = (0.0, 1.0, 20.0, 150.0, 700.0)  # of clients, between two requests
     is_cut_off: Callable[[int], bool] = lambda _node: False  # a machine that clients do not reach
 
 
@@ -127,7 +129,11 @@ class Client:
         return not self.setting.is_closing
 
     def pause(self) -> float:
-        return self.chance.choice((0.0, 1.0, 20.0, 150.0, 700.0))
+        return self.chance.choice(self.setting.pauses_ms)
+
+    def may_double(self, call: Call) -> bool:
+        """Whether the request may arrive twice, as when a client tries again too early."""
+        return False
 
     def now_ms(self) -> int:
         return self.setting.world.now_ms()
@@ -213,7 +219,8 @@ class Client:
         world.after(call.timeout_ms, self.number, lambda: self._give_up(turn, "no answer"))
         if self.chance.random() < _LOSS:
             return  # the connection broke before the request was out
-        world.after(self._delay_ms(), self.number, lambda: self._deliver(turn, call, node, frame))
+        for _ in range(2 if self.may_double(call) and self.chance.random() < _DOUBLE else 1):
+            world.after(self._delay_ms(), self.number, lambda: self._deliver(turn, call, node, frame))
 
     def _deliver(self, turn: int, call: Call, node: int, frame: bytes) -> None:
         """The request arrives; perhaps long after its sender gave up on it."""

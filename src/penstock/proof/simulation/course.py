@@ -11,6 +11,7 @@ from penstock.proof.simulation.client import FOR_GROUP, Call, Client, Script, Se
 from penstock.proof.simulation.machine import Machine
 from penstock.proof.simulation.members import ClassicMember, Committer, ConsumerMember
 from penstock.proof.simulation.notebook import Notebook, Partition
+from penstock.proof.simulation.operations import Operator
 from penstock.proof.simulation.plan import Plan
 from penstock.proof.simulation.producers import (
     BriefProducer,
@@ -46,6 +47,7 @@ _KINDS: dict[str, type[Client]] = {
     "classic": ClassicMember,
     "consumer": ConsumerMember,
     "topics": TopicChanger,
+    "operator": Operator,
 }
 # Faults come before what clients do in the same moment.
 FAULTS = -2
@@ -128,11 +130,13 @@ class Course:
             raise RuntimeError("a schedule of endless events")
         self.world.step()
         machines = self.setting.machines
-        for machine in machines:
-            machine.rest()
-        while len(machines) > 1 and any(machine.has_work for machine in machines):  # one has woken another
+        is_busy = True
+        while is_busy:  # one may wake another
+            is_busy = False
             for machine in machines:
-                machine.rest()
+                if machine.has_work:
+                    machine.rest()
+                    is_busy = True
 
 
 class Auditor(Client):

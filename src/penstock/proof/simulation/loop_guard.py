@@ -50,9 +50,9 @@ class LoopGuard:
         if name not in BLOCKING and not is_directory_renamed:
             return
         frames = [
-            (frame.name, frame.filename.rpartition("/")[2], frame.lineno)
-            for frame in reversed(traceback.extract_stack())
-            if not frame.filename.endswith(_OWN_FRAMES)
+            (frame.f_code.co_name, frame.f_code.co_filename.rpartition("/")[2], lineno)
+            for frame, lineno in traceback.walk_stack(None)
+            if not frame.f_code.co_filename.endswith(_OWN_FRAMES)
         ]
         if (name, *frames[0][:2]) in ALLOWED or any((name, *frame[:2]) in ALLOWED_BELOW for frame in frames):
             return

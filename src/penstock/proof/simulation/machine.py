@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import errno
 import os
 import random
@@ -77,6 +78,14 @@ _FAULTS: dict[FaultKind, tuple[int, tuple[str, ...]]] = {
 _CHANGES = ("write", "write_file", "create", "make_directory", "rename", "unlink", "truncate", "sync", "remove_tree")
 
 
+class End(enum.Enum):
+    """Of a process, without its doing."""
+
+    KILL = "killed"
+    POWER_CUT = "power cut"
+    LOST_DISK = "loses its disk"  # and gets another one, which is empty
+
+
 @dataclass(frozen=True)
 class Place:
     """What a machine finds where it stands."""
@@ -111,9 +120,7 @@ class Machine:
     def __init__(self, world: World, place: Place, chance: random.Random, notebook: Notebook) -> None:
         self.world = world
         self.notebook = notebook
-        self.files = MemoryFiles(place.clock.now_ms)
-        self.files.make_directories(_DATA)
-        self.files.sync_directory("/")
+        self.files = _empty_disk(place.clock)
         self.server: BrokerServer | None = None  # while it serves
         self._place = place
         self._chance = chance
@@ -122,7 +129,7 @@ class Machine:
         self._faulty_until: dict[FaultKind, float] = {}
         self._wants_to_run = False
         self._operations_left = 0  # until the process ends in the middle of one
-        self._end: Callable[[], MemoryFiles] | None = None
+        self._end: End | None = None
         self._remains: MemoryFiles | None = None
         self._then: Callable[[], None] | None = None
         self.loop_guard = LoopGuard(notebook.fail)
@@ -162,25 +169,23 @@ class Machine:
             self._end_life()
             self.start()
 
-    def crash(self, is_power_cut: bool, operations: int, then: Callable[[], None]) -> None:
+    def crash(self, end: End, operations: int, then: Callable[[], None]) -> None:
         """The process ends: now, or in the middle of the file operation that comes after so many others."""
         if self._end is not None and operations:
             return  # one end at a time
         self._operations_left, self._then = operations, then
-        self._end = self._find_after_power_cut if is_power_cut else self._find_after_kill
+        self._end = end
         if operations:
             self.files.check = self._check
         else:
-            self._remains = self._end()
+            self._remains = self._find_remains(end)
             self._finish_crash()
 
-    def _find_after_kill(self) -> MemoryFiles:
-        self.notebook.note(self._place.name, "killed")
-        return self.files.after_kill()
-
-    def _find_after_power_cut(self) -> MemoryFiles:
-        self.notebook.note(self._place.name, "power cut")
-        return self.files.after_power_cut(self._chance)
+    def _find_remains(self, end: End) -> MemoryFiles:
+        self.notebook.note(self._place.name, end.value)
+        if end is End.KILL:
+            return self.files.after_kill()
+        return self.files.after_power_cut(self._chance) if end is End.POWER_CUT else _empty_disk(self._place.clock)
 
     def is_gone(self) -> bool:
         return self._remains is not None
@@ -191,7 +196,7 @@ class Machine:
         assert then is not None
         self.notebook.crashes += 1
         self._wants_to_run = False
-        is_power_cut = self._end == self._find_after_power_cut
+        is_power_cut = self._end is not End.KILL
         self._end_life()
         self.files = remains
         self._remains = self._end = self._then = None
@@ -268,7 +273,8 @@ class Machine:
 
     @property
     def has_work(self) -> bool:
-        return self.loop is not None and (self.loop.has_work or self._remains is not None)
+        loop = self.loop
+        return loop is not None and (loop.has_work or self._remains is not None)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts a coroutine of the simulation in the broker's loop."""
@@ -294,7 +300,7 @@ class Machine:
         if self._end is not None and name in _CHANGES:
             self._operations_left -= 1
             if self._operations_left <= 0 and self._remains is None:
-                self._remains = self._end()
+                self._remains = self._find_remains(self._end)
         if self._remains is not None:
             raise ProcessGone
         for kind, until_ms in self._faulty_until.items():
@@ -356,6 +362,13 @@ class Machine:
     def _give_up(self, loop: VirtualLoop, tasks: list[asyncio.Task[None]]) -> None:
         if self.loop is loop:
             loop.enter(lambda: _forget(loop.call_soon(_cancel, tasks)))  # after their first steps
+
+
+def _empty_disk(clock: Clock) -> MemoryFiles:
+    files = MemoryFiles(clock.now_ms)
+    files.make_directories(_DATA)
+    files.sync_directory("/")
+    return files
 
 
 def _forget(_: object) -> None:

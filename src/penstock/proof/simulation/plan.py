@@ -43,14 +43,23 @@ class FaultKind(enum.Enum):
     LOST_ANSWER = "lost answer"  # of the store, to the next change
     KILL_AT_WRITE = "kill at write"
     PAUSE_AT_WRITE = "pause at write"
+    EMPTIED_DISK = "emptied disk"  # the machine comes back under the same id
+    # Of the leader, when an in-sync set grows or shrinks next; with 2, of every other member that was in it before.
+    KILL_AT_JOIN = "kill at join"
+    KILL_AT_LEAVE = "kill at leave"
+
+
+# In place of a machine, that of the moment: of the first partition's leader, of an in-sync follower of it, of a replica
+# that is not in sync, if there is one.
+LEADER, FOLLOWER, OUTSIDER = -1, -2, -3
 
 
 @dataclass(frozen=True)
 class Fault:
     """`length_ms` is for how long; for a clock jump, by how much, backwards if it is negative; for a crash it counts
     the changes of files that are still made: the last one is where it happens, and 0 is at once. For a change of the
-    store, 0 is just before it. `machines` are those concerned, among several; without any, the controller's of the
-    moment.
+    store, 0 is just before it. `machines` are those concerned, among several, or roles; without any, the controller's
+    of the moment.
     """
 
     at_ms: int

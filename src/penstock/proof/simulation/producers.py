@@ -79,6 +79,11 @@ class Producer(Client):
         super().__init__(number, kind, setting, seed)
         self.sequences: dict[Partition, int] = {}
 
+    def may_double(self, call: Call) -> bool:
+        """Sequences tell the second one. A transaction of the older kind could find it in the next."""
+        is_numbered = isinstance(call.request, ProduceRequest) and self.producer_id >= 0
+        return is_numbered and not self.is_alone and self.version != _OLD_TRANSACTIONS_VERSION
+
     def produce(self, topic_partition: Partition, records: list[Record]) -> Generator[Call | float, Any, Written]:
         """Tries until something definite is known, or until patience ends. One sequence for all tries."""
         log_name = f"{topic_partition[0]}-{topic_partition[1]}"

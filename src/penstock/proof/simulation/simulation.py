@@ -9,7 +9,7 @@ from penstock.proof.simulation.checks import check_all, has_open_transactions
 from penstock.proof.simulation.client import Client, Setting
 from penstock.proof.simulation.cluster.simulation import simulate_cluster
 from penstock.proof.simulation.course import CLIENTS_LIMIT_MS, FAULTS, START_LIMIT_MS, Course, Verdict, listening
-from penstock.proof.simulation.machine import Machine, alone
+from penstock.proof.simulation.machine import End, Machine, alone
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan
 from penstock.proof.simulation.topics import TOPICS
@@ -80,7 +80,7 @@ class _Simulation(Course):
         self.machine.heal()
         self.setting.slow_until_ms = 0
         self.world.wall_offset_ms += _CLOCK_REPAIR_MS  # no time-out waits for a clock that was set back
-        self.machine.crash(False, 0, self._start_soon)
+        self.machine.crash(End.KILL, 0, self._start_soon)
         self.run_until(lambda: self.machine.server is not None, START_LIMIT_MS, "the broker starts")
         self.run_until(lambda: all(client.is_done for client in clients), CLIENTS_LIMIT_MS, "clients finish")
         self.run_for(_QUIET_MS)
@@ -106,9 +106,9 @@ class _Simulation(Course):
         self.notebook.note("fault", f"{fault.kind.value} {fault.length_ms}")
         match fault.kind:
             case FaultKind.KILL:
-                self.machine.crash(False, fault.length_ms, self._start_soon)
+                self.machine.crash(End.KILL, fault.length_ms, self._start_soon)
             case FaultKind.POWER_CUT:
-                self.machine.crash(True, fault.length_ms, self._start_after_power_cut)
+                self.machine.crash(End.POWER_CUT, fault.length_ms, self._start_after_power_cut)
             case FaultKind.CLEAN_RESTART:
                 self.machine.stop(self._start_soon)
             case FaultKind.CLOCK_JUMP:

@@ -1,11 +1,6 @@
-"""What must hold of several brokers: at every moment, and when all is healed.
+"""What must hold of several brokers when all is healed. What must hold at every moment is in `watch`.
 
-At every moment, looking into the machines (`Watch`):
-
-- a partition has at most one leader in an epoch
-- a leader's high watermark never goes back while its epoch lasts
-
-At the end, when everything has come to rest (`check_cluster`): what must hold of one broker holds of every replica
+When everything has come to rest (`check_cluster`): what must hold of one broker holds of every replica
 (`penstock.proof.simulation.checks`), all images are the same, and replicas have the same bytes below the high
 watermark. Replicas of a compacted topic are cleaned each at its own time: what both have kept must be the same.
 """
@@ -21,58 +16,12 @@ from penstock.cluster.image import MetadataImage
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.proof.simulation.checks import check_all
-from penstock.proof.simulation.machine import Machine
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Mode
 from penstock.protocol.batch import read_header
 from penstock.protocol.records import Record, iterate_records
 
 _EVERYTHING = 1 << 30
-# Each look costs about as much as an event does.
-_LOOK_EVERY = 16
-
-_Term = tuple[bytes, int, int]  # topic id, partition, leader epoch
-
-
-class Watch:
-    """Looks into the machines while they run."""
-
-    def __init__(self, machines: Sequence[Machine], notebook: Notebook) -> None:
-        self._machines = machines
-        self._notebook = notebook
-        self._leaders: dict[_Term, int] = {}
-        self._watermarks: dict[_Term, int] = {}
-        self._images: list[MetadataImage | None] = [None] * len(machines)
-        self._events = 0
-
-    def look(self) -> None:
-        self._events += 1
-        is_due = self._events % _LOOK_EVERY == 0
-        for place, machine in enumerate(self._machines):
-            server = machine.server
-            if server is None:
-                continue
-            image = server.broker.metadata.image
-            if is_due or image is not self._images[place]:
-                self._images[place] = image
-                for partition in server.broker.partitions:
-                    if partition.is_leader:
-                        self._look_at_leader(place, partition)
-
-    def _look_at_leader(self, place: int, partition: Partition) -> None:
-        term = partition.topic_id, partition.topic_partition.partition, partition.state.leader_epoch
-        leader = self._leaders.setdefault(term, place)
-        if leader != place:
-            self._notebook.fail(f"{partition.topic_partition} is led by {leader} and {place} in epoch {term[2]}")
-            self._leaders[term] = place
-        watermark = partition.log.high_watermark
-        before = self._watermarks.get(term, 0)
-        if watermark < before and leader == place:
-            self._notebook.fail(
-                f"{partition.topic_partition}: the high watermark of {place} went from {before} to {watermark} "
-                f"in epoch {term[2]}"
-            )
-        self._watermarks[term] = watermark
 
 
 def is_whole(brokers: Sequence[Broker]) -> bool:
@@ -113,7 +62,7 @@ def check_cluster(brokers: Sequence[Broker], notebook: Notebook, mode: Mode) -> 
     for one, other in pairwise(brokers):
         _compare_images(one.metadata.image, other.metadata.image, notebook)
     for broker in brokers:
-        check_all(broker, notebook, mode)
+        check_all(broker, notebook, mode, lambda topic_partition: _find_led(brokers, topic_partition))
     for topic in brokers[0].metadata.image.topics.values():
         for state in topic.partitions:
             topic_partition = TopicPartition(topic.name, state.partition)
@@ -123,6 +72,11 @@ def check_cluster(brokers: Sequence[Broker], notebook: Notebook, mode: Mode) -> 
                 notebook.fail(f"{topic_partition}: {len(replicas)} replicas exist, {state.replicas} should")
             for one_replica, other_replica in pairwise(replicas):
                 _compare_replicas(one_replica, other_replica, notebook)
+
+
+def _find_led(brokers: Sequence[Broker], topic_partition: tuple[str, int]) -> PartitionLog | None:
+    found = [broker.partitions.find(*topic_partition) for broker in brokers]
+    return next((each.log for each in found if each is not None and each.is_leader), None)
 
 
 def _compare_images(one: MetadataImage, other: MetadataImage, notebook: Notebook) -> None:

@@ -10,14 +10,27 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from penstock.cluster.image import MetadataImage, PartitionState
 from penstock.cluster.store.memory import LostAnswer
 from penstock.proof.simulation.cluster.stage import Stage
-from penstock.proof.simulation.plan import Fault, FaultKind
+from penstock.proof.simulation.course import FAULTS
+from penstock.proof.simulation.plan import FOLLOWER, LEADER, OUTSIDER, Fault, FaultKind
+from penstock.proof.simulation.topics import RECORDS
 
 _PAUSE_AT_WRITE_MS = (300, 3_500)
 _SLOWNESS = 40.0
+# Between a change of an in-sync set and what it sets off.
+_SET_OFF_MS = (0.0, 0.0, 2.0, 30.0)
 _HARMLESS = frozenset(
-    {FaultKind.CLOCK_JUMP, FaultKind.SLOW_NETWORK, FaultKind.SLOW_DISK, FaultKind.RESET, FaultKind.LOST_ANSWER}
+    {
+        FaultKind.CLOCK_JUMP,
+        FaultKind.SLOW_NETWORK,
+        FaultKind.SLOW_DISK,
+        FaultKind.RESET,
+        FaultKind.LOST_ANSWER,
+        FaultKind.KILL_AT_JOIN,
+        FaultKind.KILL_AT_LEAVE,
+    }
 )
 
 Places = tuple[int, ...]
@@ -29,11 +42,12 @@ class Faults:
         self._notebook = stage.setting.notebook
         self._damaged: int | None = None  # the machine whose power failed, or is about to
         self._has_failed = False  # its power has
+        self._armed: dict[FaultKind, Fault] = {}  # for the next change of an in-sync set
 
     def strike(self, fault: Fault) -> None:
         if self.stage.is_over:
             return
-        places = fault.machines or self._controller()
+        places = self._find(fault.machines)
         self._notebook.note("fault", f"{fault.kind.value} {fault.length_ms} {places}")
         if fault.kind not in _HARMLESS and not self.may_strike(places):
             self._notebook.note("fault", "spared: a machine without its page cache is not in sync yet")
@@ -62,14 +76,73 @@ class Faults:
             self._damaged, self._has_failed = place, False
         self.stage.crash(place, fault.length_ms, is_power_cut=is_allowed)
 
-    def _controller(self) -> Places:
-        """The machine that those with the newest metadata believe to be the controller's."""
+    def empty_disk(self, fault: Fault, places: Places) -> None:
+        (place,) = places
+        if self.stage.is_well():
+            self._damaged = place
+            self.stage.lose_disk(place)
+        else:
+            self.stage.crash(place, 0, is_power_cut=False)
+
+    # ---- in-sync sets
+
+    def arm(self, fault: Fault, places: Places) -> None:
+        self._armed[fault.kind] = fault
+
+    def note_image(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Of all machines, the newest one. A change of an in-sync set may be what an armed fault waits for."""
+        if not self._armed:
+            return
+        for topic in new.topics.values():
+            before = old.topics.get(topic.name)
+            if before is None or before is topic:
+                continue
+            for was, state in zip(before.partitions, topic.partitions, strict=False):
+                if set(state.isr) - set(was.isr):
+                    self._set_off(FaultKind.KILL_AT_JOIN, was, state)
+                elif set(was.isr) - set(state.isr):
+                    self._set_off(FaultKind.KILL_AT_LEAVE, was, state)
+
+    def _set_off(self, kind: FaultKind, was: PartitionState, state: PartitionState) -> None:
+        fault = self._armed.pop(kind, None)
+        if fault is None or state.leader < 0:
+            return
+        stayed = [node for node in was.isr if node in state.isr and node != state.leader]
+        places = (state.leader, *stayed)[: max(fault.length_ms, 1)]
+
+        def kill() -> None:
+            if self.may_strike(places):
+                _kill(self, Fault(0, FaultKind.KILL), places)
+
+        self.stage.world.after(self.stage.chance.choice(_SET_OFF_MS), FAULTS, kill)
+
+    # ---- roles
+
+    def _find(self, machines: Places) -> Places:
+        """The machines of the moment, as those with the newest metadata see it."""
         servers = [machine.server for machine in self.stage.machines]
         images = [server.broker.metadata.image for server in servers if server is not None]
-        newest = max(images, key=lambda image: image.controller_epoch, default=None)
-        if newest is None or newest.controller_id < 0:
-            return (0,)
-        return (newest.controller_id,)
+        newest = max(images, key=lambda image: (image.controller_epoch, image.number), default=None)
+        if not machines:
+            return (0,) if newest is None or newest.controller_id < 0 else (newest.controller_id,)
+        return tuple(dict.fromkeys(_place_of(each, newest) for each in machines))
+
+
+def _place_of(role: int, image: MetadataImage | None) -> int:
+    if role >= 0:
+        return role
+    topic = None if image is None else image.topics.get(RECORDS)
+    if topic is None:
+        return 0
+    state = topic.partitions[0]
+    followers = [node for node in state.isr if node != state.leader]
+    outsiders = [node for node in state.replicas if node not in state.isr]
+    wanted = {
+        LEADER: [state.leader] if state.leader >= 0 else followers,
+        FOLLOWER: followers,
+        OUTSIDER: outsiders or followers,
+    }
+    return (wanted[role] or list(state.replicas))[0]
 
 
 def _kill(faults: Faults, fault: Fault, places: Places) -> None:
@@ -92,6 +165,11 @@ def _pause(faults: Faults, fault: Fault, places: Places) -> None:
         faults.stage.pause(place, fault.length_ms)
 
 
+def _break_disk(faults: Faults, fault: Fault, places: Places) -> None:
+    for place in places:
+        faults.stage.machines[place].break_disk(fault.kind, fault.length_ms)
+
+
 def _slow_disk(faults: Faults, fault: Fault, places: Places) -> None:
     stage = faults.stage
     for place in places:
@@ -100,17 +178,22 @@ def _slow_disk(faults: Faults, fault: Fault, places: Places) -> None:
 
 
 def _cut(faults: Faults, fault: Fault, places: Places) -> None:
-    one, other = places
+    one, other = _pair(faults, places)
     faults.stage.cut_ways([(one, other), (other, one)], fault.length_ms)
 
 
 def _cut_one_way(faults: Faults, fault: Fault, places: Places) -> None:
-    one, other = places
+    one, other = _pair(faults, places)
     faults.stage.cut_ways([(one, other)], fault.length_ms)
 
 
+def _pair(faults: Faults, places: Places) -> tuple[int, int]:
+    """Two machines; where two roles are one machine's, the next one, too."""
+    return (places[0], places[1]) if len(places) > 1 else (places[0], (places[0] + 1) % len(faults.stage.machines))
+
+
 def _reset(faults: Faults, fault: Fault, places: Places) -> None:
-    faults.stage.network.reset(*places)
+    faults.stage.network.reset(*_pair(faults, places))
 
 
 def _isolate(faults: Faults, fault: Fault, places: Places) -> None:
@@ -192,4 +275,11 @@ _STRIKES: dict[FaultKind, Callable[[Faults, Fault, Places], None]] = {
     FaultKind.KILL_AT_WRITE: _kill_at_write,
     FaultKind.PAUSE_AT_WRITE: _pause_at_write,
     FaultKind.CLOCK_JUMP: _jump,
+    FaultKind.FULL_DISK: _break_disk,
+    FaultKind.FAILING_WRITES: _break_disk,
+    FaultKind.FAILING_SYNC: _break_disk,
+    FaultKind.FAILING_READS: _break_disk,
+    FaultKind.EMPTIED_DISK: Faults.empty_disk,
+    FaultKind.KILL_AT_JOIN: Faults.arm,
+    FaultKind.KILL_AT_LEAVE: Faults.arm,
 }

@@ -10,12 +10,13 @@ from penstock.cluster.store.memory import MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.proof.simulation.checks import has_open_transactions
 from penstock.proof.simulation.client import Client, Setting
-from penstock.proof.simulation.cluster.checks import Watch, check_cluster, describe, is_whole
+from penstock.proof.simulation.cluster.checks import check_cluster, describe, is_whole
 from penstock.proof.simulation.cluster.faults import Faults
 from penstock.proof.simulation.cluster.founding import Founder, Prober
 from penstock.proof.simulation.cluster.network import Network, host_of
 from penstock.proof.simulation.cluster.stage import Stage, Surface
 from penstock.proof.simulation.cluster.store import SharedStoreLink
+from penstock.proof.simulation.cluster.watch import Watch
 from penstock.proof.simulation.course import CLIENTS_LIMIT_MS, FAULTS, START_LIMIT_MS, Course, Verdict, listening
 from penstock.proof.simulation.machine import CONFIG, Machine, Place
 from penstock.proof.simulation.notebook import Notebook
@@ -37,10 +38,17 @@ _CLUSTER = {
     "min.insync.replicas": "2",
     # Longer than any replica is away: one that misses a tombstone or a marker keeps what it removed, in Kafka as well.
     "log.cleaner.delete.retention.ms": "90000",
-    "replica.lag.time.max.ms": "2000",
-    "replica.fetch.wait.max.ms": "200",
-    "replica.fetch.backoff.ms": "100",
 }
+# Each schedule has one of each. A member that lags leaves soon or late; one that comes back catches up in one answer or
+# batch by batch.
+_REPLICATION: dict[str, tuple[str, ...]] = {
+    "replica.lag.time.max.ms": ("600", "600", "2000"),
+    "replica.fetch.wait.max.ms": ("100", "400"),
+    "replica.fetch.backoff.ms": ("20", "100"),
+    "replica.fetch.max.bytes": ("1", "1048576"),
+    "replica.fetch.response.max.bytes": ("1", "10485760"),
+}
+_PAUSES_MS = (0.0, 1.0, 10.0, 50.0, 250.0)
 
 
 def simulate_cluster(plan: Plan) -> Verdict:
@@ -49,18 +57,20 @@ def simulate_cluster(plan: Plan) -> Verdict:
     network = Network(world, random.Random(plan.seed * 7 + 1))
     surface = Surface(network, [], [])
     machines: list[Machine] = []
-    setting = Setting(world, machines, notebook, patience=_PATIENCE)
+    setting = Setting(world, machines, notebook, patience=_PATIENCE, pauses_ms=_PAUSES_MS)
     stage = Stage(setting, surface, random.Random(plan.seed * 7 + 3))
     faults = Faults(stage)
     setting.is_cut_off = stage.isolated.__contains__
     tree = MemoryTree()
+    chance = random.Random(plan.seed * 7 + 9)
+    replication = {key: chance.choice(values) for key, values in _REPLICATION.items()}
     for place in range(plan.brokers):
         clock = MachineClock(world)
         link = SharedStoreLink(world, tree, owner_of(place), lambda action, place=place: machines[place].enter(action))  # type: ignore[misc]
         surface.clocks.append(clock)
         surface.links.append(link)
         where = Place(
-            _configure(place, plan.brokers),
+            _configure(place, plan.brokers, replication),
             clock,
             link,
             f"broker {place}",
@@ -76,9 +86,10 @@ def simulate_cluster(plan: Plan) -> Verdict:
     return Verdict.of(plan, notebook)
 
 
-def _configure(place: int, count: int) -> BrokerConfig:
+def _configure(place: int, count: int, replication: dict[str, str]) -> BrokerConfig:
     own = {"node.id": str(place), "listeners": f"PLAINTEXT://{host_of(place)}:9092"}
-    return BrokerConfig.parse(CONFIG | {key: value.format(count=count) for key, value in _CLUSTER.items()} | own)
+    shared = {key: value.format(count=count) for key, value in _CLUSTER.items()}
+    return BrokerConfig.parse(CONFIG | shared | replication | own)
 
 
 class _ClusterSimulation(Course):
@@ -86,7 +97,7 @@ class _ClusterSimulation(Course):
         super().__init__(plan, setting)
         self._machines = setting.machines
         self._faults = faults
-        self._watch = Watch(self._machines, self.notebook)
+        self._watch = Watch(self._machines, self.world, self.notebook, faults.note_image)
 
     def run(self) -> None:
         self.notebook.note("plan", repr(self.plan))

@@ -12,6 +12,7 @@ from penstock.proof.simulation.cluster.checks import is_whole
 from penstock.proof.simulation.cluster.network import Network
 from penstock.proof.simulation.cluster.store import SharedStoreLink
 from penstock.proof.simulation.course import FAULTS
+from penstock.proof.simulation.machine import End, Machine
 from penstock.proof.simulation.world import MachineClock
 
 _RESTART_MS = (1, 80, 900, 5_000)
@@ -48,7 +49,10 @@ class Stage:
             self.set_speed(place, 1)
             self.go_on(place)
             self.links[place].heal()
-            self._start(place)
+            if _has_failed_disk(machine):  # as an operator does
+                self.crash(place, 0, is_power_cut=False)
+            else:
+                self._start(place)
 
     def is_well(self) -> bool:
         """Nothing is cut, nobody is away, and every replica is in sync."""
@@ -70,7 +74,11 @@ class Stage:
     # ---- processes
 
     def crash(self, place: int, changes: int, *, is_power_cut: bool) -> None:
-        self.machines[place].crash(is_power_cut, changes, functools.partial(self._start_soon, place))
+        end = End.POWER_CUT if is_power_cut else End.KILL
+        self.machines[place].crash(end, changes, functools.partial(self._start_soon, place))
+
+    def lose_disk(self, place: int) -> None:
+        self.machines[place].crash(End.LOST_DISK, 0, functools.partial(self._start_soon, place))
 
     def restart(self, place: int) -> None:
         self.machines[place].stop(functools.partial(self._start_soon, place))
@@ -129,3 +137,9 @@ class Stage:
         """Something happens to the process just before or just after its next change of the store."""
         later = functools.partial(self.world.after, 0, FAULTS, action)
         self.links[place].at_next_write(later, is_before=is_before)
+
+
+def _has_failed_disk(machine: Machine) -> bool:
+    """Whether a log is offline: a broker serves it again after the next start."""
+    server = machine.server
+    return server is not None and any(not partition.is_online for partition in server.broker.partitions)
