@@ -18,7 +18,7 @@ class Presence:
         """`changed` is called when answers that were given before are not true any more."""
         self.suspects = Suspects(peers, image, changed)
         self.departed = Departed(changed)
-        self._pulse = Pulse(peers.ask, lambda: [each for each in image().brokers if each != node_id])
+        self._pulse = Pulse(peers.ask, lambda: _others(image(), node_id))
 
     @property
     def is_known(self) -> bool:
@@ -40,3 +40,8 @@ class Presence:
         self.suspects.close()
         self.departed.close()
         await self._pulse.close()
+
+
+def _others(image: MetadataImage, node_id: int) -> list[int]:
+    """Those that may lead. A broker that stops has handed that over."""
+    return [each.node_id for each in image.brokers.values() if each.node_id != node_id and not each.is_stopping]

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.broker.peers.peers import Peers
+from penstock.cluster.decisions.leadership import can_take_over
 from penstock.cluster.image import MetadataImage
 
 # How long answers wait. Other answers on the same connection wait behind them, so it is not for ever.
@@ -67,8 +68,9 @@ class Suspects:
             self._clear(node_id)
 
     def _suspect(self, node_id: int) -> None:
-        # An attempt to reach a broker may fail after the image has told of its death: nothing is left to wait for then.
-        if node_id not in self._ends and node_id in self._image().brokers:
+        # Nothing is left to wait for where the image has told of the broker's death before an attempt to reach it
+        # failed, or where the broker stops: it has handed over what it led, and closes its port by itself.
+        if node_id not in self._ends and can_take_over(node_id, self._image().brokers):
             loop = asyncio.get_running_loop()
             self._ends[node_id] = loop.call_later(_LONGEST_S, self._clear, node_id)
             self._patience_ends = loop.time() + _PATIENCE_S

@@ -92,7 +92,7 @@ class Probe:
         connection: Connection | None = None
         written = time.monotonic()
         try:
-            while True:
+            while not self._stopped.is_set():  # closing a connection may swallow a cancellation
                 sent = time.monotonic()
                 try:
                     if connection is None:

@@ -95,6 +95,18 @@ def test_nobody_is_suspected_when_an_attempt_to_reach_a_broker_fails_after_the_i
     run(scene)
 
 
+def test_nobody_is_suspected_when_a_broker_that_stops_closes_its_port() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        await rig.presence.settle()
+        rig.network.image = image_of(registration(1), registration(2)._replace(is_stopping=True))
+        broker.kill()
+        assert not rig.presence.suspects
+        assert rig.presence.is_known
+
+    run(scene)
+
+
 def test_suspicion_ends_when_a_broker_that_was_cut_off_can_be_reached() -> None:
     async def scene(rig: Rig) -> None:
         broker = rig.network.add(2)
