@@ -17,13 +17,14 @@ import penstock
 from penstock.broker.replicas.replicas import LEASE_MS
 from penstock.client.connection import BlockingConnection
 from penstock.local_cluster.process_members import ProcessMembers
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 from tests.clients.confluent import admin_of, read_topic, values
+from tests.clients.support import eventually
 
 PARTITIONS = 3
 PATIENCE_S = 60
@@ -163,42 +164,6 @@ def test_transactions_and_groups_go_on_when_their_coordinators_are_killed(cluste
     assert all(each.offset > 30 for each in committed)
 
 
-@contextmanager
-def no_zookeeper(cluster: penstock.Cluster) -> Iterator[None]:
-    """ZooKeeper hangs, and answers nobody."""
-    members = cluster.members
-    assert isinstance(members, ProcessMembers)
-    assert members.zookeeper is not None
-    pid = members.zookeeper.pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def test_writers_go_on_when_a_broker_stood_still_while_zookeeper_is_away(cluster: penstock.Cluster) -> None:
-    """The broker leads one partition and follows in two, so nobody is sure to lead any of them until it is back."""
-    cluster.create_topic("outage", PARTITIONS, 3, {"min.insync.replicas": "2"})
-    cluster.wait_until_in_sync(PATIENCE_S)
-    assert sorted(leaders_of(cluster, "outage").values()) == [1, 2, 3]
-    writer = Writer(cluster.bootstrap_servers, "outage")
-    writer.start()
-    writer.wait_for_more(30)
-    with no_zookeeper(cluster):
-        writer.wait_for_more(30)
-        cluster.pause(2)
-        time.sleep(2 * LEASE_MS / 1000)  # all leases end: the pause is longer than they are
-        cluster.resume(2)
-        writer.wait_for_more(writer.sent - len(writer.acknowledged) + 100)
-    cluster.wait_until_in_sync(PATIENCE_S)
-    writer.stop()
-    assert writer.errors == []
-    for partition in range(PARTITIONS):
-        expected = list(range(partition, writer.sent, PARTITIONS))
-        assert numbers_in(cluster, "outage", len(expected), partition) == expected
-
-
 def test_replicas_move_when_a_reassignment_asks_for_it(cluster: penstock.Cluster) -> None:
     admin: AdminClient = admin_of(cluster.bootstrap_servers)
     cluster.create_topic("moved", 1, 2)
@@ -220,3 +185,49 @@ def test_replicas_move_when_a_reassignment_asks_for_it(cluster: penstock.Cluster
         (state,) = admin.list_topics("moved", timeout=PATIENCE_S).topics["moved"].partitions.values()
         replicas = state.replicas
     assert numbers_in(cluster, "moved", 100) == list(range(100))
+
+
+@contextmanager
+def no_zookeeper(cluster: penstock.Cluster) -> Iterator[None]:
+    """ZooKeeper hangs, and answers nobody."""
+    members = cluster.members
+    assert isinstance(members, ProcessMembers)
+    assert members.zookeeper is not None
+    pid = members.zookeeper.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def can_create_topics(cluster: penstock.Cluster) -> bool:
+    try:
+        cluster.create_topic("afterwards", 1, 3)
+    except ApiError as error:
+        return error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    return True
+
+
+def test_writers_go_on_when_a_broker_stood_still_while_zookeeper_is_away(cluster: penstock.Cluster) -> None:
+    """The broker leads one partition and follows in two, so nobody is sure to lead any of them until it is back."""
+    cluster.create_topic("outage", PARTITIONS, 3, {"min.insync.replicas": "2"})
+    cluster.wait_until_in_sync(PATIENCE_S)
+    assert sorted(leaders_of(cluster, "outage").values()) == [1, 2, 3]
+    writer = Writer(cluster.bootstrap_servers, "outage")
+    writer.start()
+    writer.wait_for_more(30)
+    with no_zookeeper(cluster):
+        writer.wait_for_more(30)
+        cluster.pause(2)
+        time.sleep(2 * LEASE_MS / 1000)  # all leases end: the pause is longer than they are
+        cluster.resume(2)
+        writer.wait_for_more(writer.sent - len(writer.acknowledged) + 100)
+    # All sessions may have ended, and begin anew.
+    eventually(lambda: can_create_topics(cluster), "a new topic", PATIENCE_S)
+    cluster.wait_until_in_sync(PATIENCE_S)
+    writer.stop()
+    assert writer.errors == []
+    for partition in range(PARTITIONS):
+        expected = list(range(partition, writer.sent, PARTITIONS))
+        assert numbers_in(cluster, "outage", len(expected), partition) == expected

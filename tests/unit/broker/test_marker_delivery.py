@@ -155,3 +155,21 @@ def test_everything_that_waits_is_answered_when_another_broker_answers_nonsense(
     asyncio.run(scenario())
     assert answered == [(Sent(MARKERS, 1), {}), (Sent(MARKERS, 2), {})]
     assert {type(each) for each in failures} == {ValueError}
+
+
+def test_it_is_no_error_when_a_coordinator_does_not_lead_its_partition_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, {"transaction.state.log.num.partitions": "1"}) as served:
+            await served.broker.topic_creation.ensure(TRANSACTION_STATE)
+            partition = served.broker.partitions.find(TRANSACTION_STATE, 0)
+            assert partition is not None
+            partition.allow_leading(False)
+            request = InitProducerIdRequest(transactional_id=TRANSACTION, transaction_timeout_ms=60_000)
+            assert (await served.ask(request, 4)).error_code == ErrorCode.NOT_COORDINATOR
+
+    with caplog.at_level("INFO", "penstock.broker.coordinators"):
+        asyncio.run(scenario())
+    (record,) = [each for each in caplog.records if each.message == "a coordinator's records cannot be written"]
+    assert (record.levelname, vars(record)["reason"]) == ("INFO", "another broker leads this partition")
