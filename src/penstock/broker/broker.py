@@ -22,6 +22,7 @@ from penstock.broker.served_versions import ServedVersions
 from penstock.broker.session import Reply, Session
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.transaction_questions import TransactionQuestions
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
@@ -58,6 +59,7 @@ class Broker:
     # Serves a request that another broker has forwarded; the dispatcher's, which is made after the broker.
     handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None = None
     ask: Ask = no_peers  # other brokers
+    questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     suspects: Suspects | None = None  # brokers that may be dead
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
