@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.broker.authorizer import Authorizer
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
-from penstock.broker.peers.duties import ControllerDuties
-from penstock.broker.peers.shutdowns import Shutdowns
-from penstock.broker.peers.suspects import Suspects
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -29,6 +26,12 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.protocol.message import Buffer
+
+if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.forwarding.sending import Forwarding
+    from penstock.broker.peers.duties import ControllerDuties
+    from penstock.broker.peers.shutdowns import Shutdowns
+    from penstock.broker.peers.suspects import Suspects
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from penstock.broker.broker import Broker
-from penstock.broker.peers.peer import PeerUnavailableError
+from penstock.broker.peers.asking import PeerUnavailableError
 from penstock.broker.runtimes.tickets import Ticket
 from penstock.cluster.image import NO_LEADER
 from penstock.core.internal_topics import TRANSACTION_STATE
