@@ -13,3 +13,14 @@ def test_modules_that_few_brokers_need_are_left_alone_when_a_broker_is_made() ->
     code = f"import sys, penstock; penstock.Broker(); print([name for name in {UNWANTED} if name in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_modules_for_several_brokers_are_left_alone_when_a_broker_is_alone() -> None:
+    unwanted = ("kazoo", "penstock.broker.neighbours", "penstock.broker.replicas", "penstock.broker.peers.peers")
+    code = (
+        "import sys, penstock\n"
+        "with penstock.Broker(): pass\n"
+        f"print([name for name in {unwanted} if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.broker.authorizer import Authorizer
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
-from penstock.broker.peers.duties import ControllerDuties
-from penstock.broker.peers.presence import Presence
-from penstock.broker.peers.shutdowns import Shutdowns
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -22,12 +19,19 @@ from penstock.broker.served_versions import ServedVersions
 from penstock.broker.session import Reply, Session
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.transaction_questions import TransactionQuestions
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.protocol.message import Buffer
+
+if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.forwarding.sending import Forwarding
+    from penstock.broker.peers.duties import ControllerDuties
+    from penstock.broker.peers.presence import Presence
+    from penstock.broker.peers.shutdowns import Shutdowns
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -58,6 +62,7 @@ class Broker:
     # Serves a request that another broker has forwarded; the dispatcher's, which is made after the broker.
     handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None = None
     ask: Ask = no_peers  # other brokers
+    questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     presence: Presence | None = None  # who of the others is there
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:

@@ -10,6 +10,9 @@ Rules. A request carries a session id and an epoch.
 An incremental answer names a partition only if it has something to say: records, an error, an epoch that diverges, or
 a moved high watermark or log start. What was answered with records goes to the end of the order, so that no partition
 starves behind a busy one.
+
+Followers have a place of their own, one session for each registered broker: however many sessions clients open, and
+however much they name, no follower's session goes for it, and nobody but the follower ends or continues it.
 """
 
 from __future__ import annotations
@@ -157,8 +160,8 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """All sessions of a broker. Bounded in sessions and in partitions; an old session makes room only if unused for
-    `eviction_ms`.
+    """All sessions of a broker. Those of clients are bounded in number and in partitions, all of them together; an old
+    one makes room only if unused for `eviction_ms`. A follower's is bounded in partitions by itself.
     """
 
     def __init__(
@@ -176,10 +179,16 @@ class FetchSessions:
         self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._followers: dict[int, int] = {}  # session ids by node id
-        self.partition_count = 0
+        self._client_partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """Of all sessions."""
+        followers = (self._sessions[session_id] for session_id in self._followers.values())
+        return self._client_partition_count + sum(len(session.targets) for session in followers)
 
     def plan(
         self,
@@ -192,17 +201,22 @@ class FetchSessions:
         follower: int | None = None,
     ) -> FetchPlan:
         """`follower` is the id of a registered broker. It has one session, for which there is always room."""
+        named = self._sessions.get(session_id)
+        is_foreign = named is not None and named.watch is not None and named.watch.node_id != follower
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._remove(session_id)
+            if not is_foreign:
+                self._remove(session_id)
             watch = None if follower is None else FollowerWatch(follower)
             if epoch == FINAL_EPOCH:
                 return FetchPlan(targets, watch=watch)
             if follower is not None:
-                self._remove(self._followers.pop(follower, NO_SESSION))
+                self._remove(self._followers.get(follower, NO_SESSION))
             session = self._create(targets, uses_topic_ids, now_ms, watch)
             if follower is not None and session is not None:
                 self._followers[follower] = session.id
             return FetchPlan(targets, session, watch=watch)
+        if is_foreign:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
         if follower is not None and session.watch is None:  # begun when the broker was not registered yet
             self._remove(session_id)
@@ -222,7 +236,7 @@ class FetchSessions:
             if plan.is_incremental:
                 raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             plan.session = None
-        if plan.session is not None and (plan.is_incremental or self._has_room(targets)):
+        if plan.session is not None and (plan.is_incremental or self._has_room(targets, plan.session)):
             self._change(plan.session, targets, forgotten)
         elif plan.session is not None:  # without a session the client is served as well
             self._remove(plan.session.id)
@@ -243,16 +257,23 @@ class FetchSessions:
         is_bounded = all(target.may_be_remembered for target in targets)
         if is_bounded:
             session.update(targets, forgotten)
-        self.partition_count += len(session.targets) - size_before
-        is_too_large = self.partition_count > self._max_partitions and len(session.targets) > size_before
+        self._count(session, len(session.targets) - size_before)
+        is_too_large = self._counted(session) > self._max_partitions and len(session.targets) > size_before
         if is_too_large or not is_bounded:
             self._remove(session.id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client starts anew with a full fetch
 
-    def _has_room(self, targets: list[FetchTarget]) -> bool:
-        return self.partition_count + len(targets) <= self._max_partitions and all(
-            target.may_be_remembered for target in targets
-        )
+    def _has_room(self, targets: list[FetchTarget], session: FetchSession | None = None) -> bool:
+        """`session` is a follower's, or None for one of a client."""
+        counted = self._client_partition_count if session is None else self._counted(session)
+        return counted + len(targets) <= self._max_partitions and all(target.may_be_remembered for target in targets)
+
+    def _counted(self, session: FetchSession) -> int:
+        return self._client_partition_count if session.watch is None else len(session.targets)
+
+    def _count(self, session: FetchSession, change: int) -> None:
+        if session.watch is None:
+            self._client_partition_count += change
 
     def _continue(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
         session = self._sessions.get(session_id)
@@ -271,7 +292,7 @@ class FetchSessions:
         self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int, watch: FollowerWatch | None
     ) -> FetchSession | None:
         if watch is None:
-            if len(self._sessions) >= self._slots and not self._evict_oldest(now_ms):
+            if len(self._sessions) - len(self._followers) >= self._slots and not self._evict_oldest(now_ms):
                 return None
             if not self._has_room(targets):
                 return None
@@ -280,19 +301,20 @@ class FetchSessions:
             session_id = self._random.randint(1, _MAX_EPOCH)
         session = FetchSession(session_id, uses_topic_ids, targets, now_ms, watch)
         self._sessions[session_id] = session
-        self.partition_count += len(session.targets)
+        self._count(session, len(session.targets))
         return session
 
     def _remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self.partition_count -= len(session.targets)
+            self._count(session, -len(session.targets))
             if session.watch is not None:
+                self._followers.pop(session.watch.node_id, None)
                 session.watch.close()
 
     def _evict_oldest(self, now_ms: int) -> bool:
-        """The order is by last use, so only the first needs a look."""
-        oldest = next(iter(self._sessions.values()), None)
+        """The order is by last use, so only the first of a client needs a look."""
+        oldest = next((each for each in self._sessions.values() if each.watch is None), None)
         if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
             return False
         self._remove(oldest.id)

@@ -14,16 +14,18 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.broker.broker import Broker
-from penstock.broker.neighbours import Neighbours
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.settings import group_settings, settings_by_group
 from penstock.cluster.image import ImageDelta, MetadataImage, TopicImage
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups.requests import DeletedTopic
+
+if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.neighbours import Neighbours
 
 
 class Following:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.broker.peers.controller import Controller
-from penstock.broker.peers.peers import PeerUnavailableError
+from penstock.broker.peers.asking import PeerUnavailableError
 from penstock.cluster.decisions.decision import CreateTopicResult, NewTopic, TopicSelector
 from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
 from penstock.cluster.metadata import Metadata, answer_each
@@ -24,6 +24,9 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.peers.controller import Controller
 
 logger = logging.getLogger(__name__)
 

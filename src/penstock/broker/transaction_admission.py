@@ -18,14 +18,13 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from penstock.broker.broker import Broker
-from penstock.broker.peers.peer import PeerUnavailableError
+from penstock.broker.peers.asking import PeerUnavailableError
 from penstock.broker.runtimes.tickets import Ticket
 from penstock.cluster.image import NO_LEADER
 from penstock.core.internal_topics import TRANSACTION_STATE
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
@@ -33,11 +32,6 @@ from penstock.protocol.messages.add_partitions_to_txn import (
 from penstock.transactions.operations import ADD_PARTITIONS, VERIFY_PARTITIONS
 from penstock.transactions.requests import AddPartitionsRequest
 from penstock.transactions.results import AddPartitionsResult
-
-# A producer gives a request up after 30 s (request.timeout.ms), and its connection with it. To be told to try again
-# before costs less.
-_TIMEOUT_SECONDS = 10.0
-_CHANNEL = "transactions"
 
 
 class Admission(NamedTuple):
@@ -147,12 +141,11 @@ def _refusals(result: AddPartitionsResult) -> Refusals:
 
 async def _ask_other(broker: Broker, coordinator: int, request: AddPartitionsRequest, is_addition: bool) -> Refusals:
     before = _count_markers(broker, request)
-    message = AddPartitionsToTxnRequest(transactions=[_encode(request, is_addition)])
     try:
-        answer = await broker.ask(coordinator, message, timeout_s=_TIMEOUT_SECONDS, channel=_CHANNEL)
+        answer = await broker.questions.ask(broker.ask, coordinator, _encode(request, is_addition))
     except PeerUnavailableError:
         return dict.fromkeys(request.partitions, ErrorCode.NETWORK_EXCEPTION)
-    errors = _decode(answer)
+    errors = _decode(answer, request.transactional_id)
     if answer.error_code:
         # The client is not to blame for what brokers may not do.
         is_forbidden = answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -191,10 +184,11 @@ def _encode(request: AddPartitionsRequest, is_addition: bool) -> AddPartitionsTo
     )
 
 
-def _decode(answer: AddPartitionsToTxnResponse) -> Refusals:
+def _decode(answer: AddPartitionsToTxnResponse, transactional_id: str) -> Refusals:
     return {
         TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
         for transaction in answer.results_by_transaction
+        if transaction.transactional_id == transactional_id
         for topic in transaction.topic_results
         for each in topic.results_by_partition
     }

@@ -10,6 +10,9 @@ from penstock.core.partition_state import PartitionState
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ErrorCode
 
+# Kafka's DirectoryId.LOST: whatever is assigned to it is offline.
+LOST_DIRECTORY = (1).to_bytes(16, "big")
+
 
 class InSyncChange(NamedTuple):
     topic_id: TopicId

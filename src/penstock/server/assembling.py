@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.apis import APIS
 from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.neighbours import Neighbours, Wires
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
@@ -31,6 +30,9 @@ from penstock.log.compaction.worker.process import CleanerProcess
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.storage.files import Files
 from penstock.transactions.coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.neighbours import Neighbours, Wires
 
 # A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
 _FETCH_SESSION_EVICTION_MS = 120_000

@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from penstock.broker.authorizer import AllowEverything, Operation, ResourceType
+from penstock.broker.session import RequestContext
 from penstock.cluster.image import PartitionState
 from penstock.core.config.keys.coordination import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import TOPIC_ID, Node, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch
@@ -167,5 +169,35 @@ def test_a_consumer_at_a_follower_hears_of_bounds_and_epochs_as_at_a_leader(tmp_
             answer = only(await waiting)
             assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
             assert answer.current_leader.leader_id == 3
+
+    asyncio.run(scenario())
+
+
+class NoClusterActions(AllowEverything):
+    """For somebody who is no broker."""
+
+    def is_allowed(self, context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
+        return operation is not Operation.CLUSTER_ACTION
+
+
+def test_a_followers_session_stays_when_somebody_without_permission_takes_its_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path, PartitionState(0, (1, 2), (1, 2), 1), count=2) as cluster:
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            leader = cluster.nodes[1]
+            before = dict(leader.broker.fetch_sessions._followers)
+            assert before.keys() == {2}
+            cluster.cuts.add(frozenset((1, 2)))
+            leader.broker.authorizer = NoClusterActions()
+            asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+            request = FetchRequest(
+                topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[asked])],
+                replica_state=ReplicaState(replica_id=2, replica_epoch=2),
+                session_epoch=0,
+            )
+            answer = only(await leader.ask(request, 17))
+            assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            assert dict(leader.broker.fetch_sessions._followers) == before
+            assert leader.partition().high_watermark == 1
 
     asyncio.run(scenario())

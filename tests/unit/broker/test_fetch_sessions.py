@@ -33,8 +33,11 @@ class Cache:
         forgotten: Iterable[PartitionKey] = (),
         *,
         uses_topic_ids: bool = False,
+        follower: int | None = None,
     ) -> FetchPlan:
-        return self.sessions.plan(session_id, epoch, list(targets), list(forgotten), uses_topic_ids, self.now_ms)
+        return self.sessions.plan(
+            session_id, epoch, list(targets), list(forgotten), uses_topic_ids, self.now_ms, follower
+        )
 
     def open(self, *targets: FetchTarget) -> FetchSession:
         plan = self.plan(0, 0, targets or [target("a"), target("b")])
@@ -275,3 +278,53 @@ class TestRequestsPlannedInSeveralTurns:
         cache.sessions.extend(plan, [target("b")], [])
         assert plan == FetchPlan([target("a"), target("b")], None)
         assert cache.sessions.partition_count == 0
+
+
+class TestFollowers:
+    def open(self, cache: Cache, follower: int, *targets: FetchTarget) -> FetchSession:
+        session = cache.plan(0, 0, targets or [target("a"), target("b")], follower=follower).session
+        assert session is not None
+        return session
+
+    def test_followers_session_stays_when_clients_open_as_many_as_they_like(self, cache: Cache) -> None:
+        session = self.open(cache, 2)
+        cache.now_ms += 2 * EVICTION_MS
+        for _ in range(3 * 2):
+            cache.open()
+            cache.now_ms += 2 * EVICTION_MS
+        assert len(cache.sessions) == 1 + 2
+        assert cache.plan(session.id, 1, follower=2).session is session
+
+    def test_clients_have_all_slots_when_followers_have_sessions(self) -> None:
+        cache = Cache(slots=1)
+        for follower in (2, 3):
+            self.open(cache, follower)
+        cache.open()
+        assert cache.plan(0, 0, [target("a")]).session is None
+
+    def test_follower_names_more_when_clients_have_used_up_the_partitions(self) -> None:
+        cache = Cache(max_partitions=3)
+        session = self.open(cache, 2, target("a"))
+        cache.open(target("a"), target("b"), target("c"))
+        more = cache.plan(session.id, 1, [target("b"), target("c")], follower=2)
+        assert more.session is session
+        assert cache.sessions.partition_count == 6
+        too_many = lambda: cache.plan(session.id, 2, [target("d")], follower=2)  # noqa: E731
+        assert error_of(too_many) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert cache.sessions.partition_count == 3
+
+    @pytest.mark.parametrize("stranger", [None, 3])
+    def test_nobody_else_ends_or_continues_a_followers_session_when_its_id_is_guessed(
+        self, cache: Cache, stranger: int | None
+    ) -> None:
+        session = self.open(cache, 2)
+        assert error_of(lambda: cache.plan(session.id, 1, follower=stranger)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        for epoch in (0, -1):
+            cache.plan(session.id, epoch, [target("a")], follower=stranger)
+        assert cache.plan(session.id, 1, follower=2).session is session
+
+    def test_one_session_is_kept_when_a_follower_begins_anew(self, cache: Cache) -> None:
+        first, second = self.open(cache, 2), self.open(cache, 2)
+        assert error_of(lambda: cache.plan(first.id, 1, follower=2)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        cache.plan(second.id, -1, [target("a")], follower=2)
+        assert (len(cache.sessions), cache.sessions.partition_count) == (0, 0)

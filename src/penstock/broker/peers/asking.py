@@ -1,11 +1,17 @@
-"""How the parts of a broker ask other brokers: `Peers.ask`, or nothing on a broker that has no others."""
+"""How the parts of a broker ask other brokers: `Peers.ask`, or nothing on a broker that has no others.
+
+A broker that is alone loads this module of the package, and no other.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-from penstock.broker.peers.peer import PeerUnavailableError
 from penstock.protocol.message import Message
+
+
+class PeerUnavailableError(Exception):
+    """The other broker is not known, cannot be reached, did not answer in time, or does not serve the request."""
 
 
 class Ask(Protocol):

@@ -32,14 +32,12 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica
+from penstock.replication.changes import LOST_DIRECTORY, AlterPartitionResult, InSyncChange, LostReplica
 
 logger = logging.getLogger(__name__)
 
 # After this the leader is told that its question was in vain, looks at its followers again and asks anew.
 _IN_SYNC_TIMEOUT_S = 10.0
-# Kafka's DirectoryId.LOST: whatever is assigned to it is offline.
-LOST_DIRECTORY = (1).to_bytes(16, "big")
 # Between two questions whether this broker may stop. Moves take some milliseconds each; nobody waits but the operator.
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from penstock.broker.peers.asking import PeerUnavailableError
 from penstock.client.versioned import UnservedApiError, choose_version
 from penstock.core.listeners import Endpoint
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
+__all__ = ["SOFTWARE", "Connect", "Link", "Peer", "PeerUnavailableError", "ask_versions"]
+
 SOFTWARE = "penstock-broker"
 _SOFTWARE_VERSION = "1"
-
-
-class PeerUnavailableError(Exception):
-    """The other broker is not known, cannot be reached, did not answer in time, or does not serve the request."""
 
 
 class Link(Protocol):

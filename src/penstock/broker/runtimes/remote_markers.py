@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from penstock.broker.peers.asking import Ask
-from penstock.broker.peers.peer import PeerUnavailableError
+from penstock.broker.peers.asking import Ask, PeerUnavailableError
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.write_txn_markers import (

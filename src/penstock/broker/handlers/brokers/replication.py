@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.brokers.forwarding import check_broker
-from penstock.broker.peers.controller_requests import LOST_DIRECTORY
 from penstock.broker.session import RequestContext
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -26,7 +25,7 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
 from penstock.protocol.messages.assign_replicas_to_dirs import PartitionData as AssignedPartition
 from penstock.protocol.messages.assign_replicas_to_dirs import TopicData as AssignedTopic
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica
+from penstock.replication.changes import LOST_DIRECTORY, AlterPartitionResult, InSyncChange, LostReplica
 
 _FIRST_WITH_BROKER_EPOCHS = 3
 _UNKNOWN_EPOCH = -1
