@@ -117,6 +117,9 @@ class Reader(Client):
         batches = open_batches(data, positions[topic_partition], self.isolation)
         if batches.is_damaged:
             self.notebook.fail(f"{self.name} was served a damaged batch of {topic_partition}")
+        limit = data.last_stable_offset if self.isolation is Isolation.READ_COMMITTED else data.high_watermark
+        if batches.next_offset > max(limit, positions[topic_partition]):
+            self.notebook.fail(f"{self.name} was served {topic_partition} up to {batches.next_offset}, beyond {limit}")
         positions[topic_partition] = batches.next_offset
         seen = tuple((record.offset, name_record(record)) for record in batches.records)
         if seen:

@@ -149,7 +149,7 @@ def _failovers(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, 
 def _zombie(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, ...]:
     """A leader that does not hear of its successor, and comes back when that one goes."""
     kind = chance.choice((FaultKind.ISOLATION, FaultKind.PAUSE, FaultKind.STORE_CUT))
-    length_ms = chance.choice((2_800, 4_000))
+    length_ms = chance.choice((2_800, 4_000, 8_000))
     back_ms = at_ms + length_ms + chance.choice((-300, -20, 5, 60, 400))
     second = chance.choice((FaultKind.KILL, FaultKind.KILL, FaultKind.ISOLATION))
     return Fault(at_ms, kind, length_ms, (LEADER,)), Fault(

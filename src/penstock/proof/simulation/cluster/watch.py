@@ -3,6 +3,7 @@
 - A partition has at most one leader in an epoch, and a leader's high watermark never goes back while its epoch lasts.
 - What was once below a leader's high watermark is committed: every later leader has it, every registered member of the
   in-sync set has it, and two replicas never differ below their high watermarks.
+- The high watermark stands still while fewer replicas are in sync than `min.insync.replicas` asks for.
 - A leader that was replaced stops by its own clock, whether or not it hears of its successor.
 
 A clean-up replaces batches at its own time on each replica, so contents of compacted topics are compared at the end.
@@ -27,9 +28,9 @@ _EVERYTHING = 1 << 30
 # A look at all partitions costs about as much as some events, a look for new images a tenth of one.
 _LOOK_EVERY = 16
 _LOOK_FOR_IMAGES_EVERY = 4
-# How long a replaced leader may believe that it leads: its session's time-out and the server's tick, the lease, the
-# time between two looks at it, and as much again for slow threads.
-STALE_LEADER_MS = 6_000
+# How long a replaced leader may believe that it leads: the lease, the time between two looks at it, and as much again
+# for an image that is late. A machine that stands still or has a slow disk has more time.
+STALE_LEADER_MS = 4_000
 
 _Where = tuple[TopicId, int]
 Told = Callable[[MetadataImage, MetadataImage], None]
@@ -40,7 +41,7 @@ class _History:
     """What is known of one partition of one topic."""
 
     leaders: dict[int, int] = field(default_factory=dict)  # by epoch
-    watermarks: dict[int, int] = field(default_factory=dict)  # by epoch
+    watermarks: dict[int, tuple[int, int]] = field(default_factory=dict)  # by epoch: (watermark, partition epoch)
     newest_epoch: int = -1  # in which somebody led
     newest_since_ms: float = 0.0
     committed_end: int = 0
@@ -78,7 +79,7 @@ class Watch:
                 self._note_image(image)
             elif not is_due:
                 continue
-            if machine.loop is not None and machine.loop.is_paused:
+            if machine.loop is not None and (machine.loop.is_paused or machine.loop.slowness > 1):
                 self._awake_since_ms[place] = self._world.time_ms
             for partition in server.broker.partitions:
                 self._look_at(place, partition)
@@ -114,10 +115,14 @@ class Watch:
         elif history.leaders[epoch] != place:
             self._fail(partition, f"is led by {history.leaders[epoch]} and {place} in epoch {epoch}")
             history.leaders[epoch] = place
-        watermark, before = log.high_watermark, history.watermarks.get(epoch, 0)
+        state, watermark = partition.state, log.high_watermark
+        before, partition_epoch = history.watermarks.get(epoch, (0, -1))
         if watermark < before:
             self._fail(partition, f"the high watermark of {place} went from {before} to {watermark} in epoch {epoch}")
-        history.watermarks[epoch] = watermark
+        is_frozen = len(state.isr) < min(log.settings.min_insync_replicas, len(state.replicas))
+        if watermark > before and is_frozen and partition_epoch == state.partition_epoch:
+            self._fail(partition, f"the high watermark rose to {watermark} with {state.isr} in sync")
+        history.watermarks[epoch] = watermark, state.partition_epoch
         history.committed_end = max(history.committed_end, watermark)
         if epoch < history.newest_epoch:
             since_ms = max(history.newest_since_ms, self._awake_since_ms[place])
