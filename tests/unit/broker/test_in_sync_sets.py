@@ -56,7 +56,7 @@ def advance(node: Node, milliseconds: int) -> None:
 
 def look(node: Node) -> None:
     node.replicas._led[node.partition().topic_partition] = node.partition()  # driven by hand
-    for _ in node.replicas.look_for_lagging():
+    for _ in (*node.replicas.look_for_lagging(), *node.replicas.look_for_offline()):
         pass
 
 
@@ -79,6 +79,35 @@ def test_a_member_leaves_when_it_lags_for_too_long(tmp_path: Path) -> None:
         await until(lambda: leader.partition().state.isr == (1, 2))
         assert leader.partition().log.high_watermark == 1
         assert [change.isr for change in cluster.changes] == [((1, 1), (2, 2))]
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_leaves_the_set_when_its_log_is_offline_and_another_member_is_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, (1, 2), 1))
+        leader = cluster.nodes[1]
+        look(leader)
+        assert not cluster.changes
+        leader.partition().log.go_offline("appending: no space left")
+        look(leader)
+        await until(lambda: bool(cluster.changes))
+        assert [change.isr for change in cluster.changes] == [((2, 2),)]
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_stays_in_the_set_when_its_log_is_offline_and_nobody_else_is_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, (1,), 1))
+        leader = cluster.nodes[1]
+        leader.partition().log.go_offline("appending: no space left")
+        look(leader)
+        leading = leader.partition().leading
+        assert leading is not None
+        assert leading.pending_isr is None
         await close(cluster)
 
     asyncio.run(scenario())

@@ -47,6 +47,13 @@ def test_in_sync_set_shrinks_in_the_same_term_when_a_follower_falls_behind() -> 
     assert result.state == PartitionState(0, REPLICAS, (1,), 1, leader_epoch=5, partition_epoch=8)
 
 
+def test_another_member_leads_a_new_term_when_the_leader_leaves_the_set() -> None:
+    result, after = ask(image(), change(((2, 2),)))
+    expected = PartitionState(0, REPLICAS, (2,), 2, leader_epoch=6, partition_epoch=8)
+    assert result == (TOPIC_ID, 0, ErrorCode.NEW_LEADER_ELECTED, expected)
+    assert after.topics["t"].partitions == (expected,)
+
+
 def test_nothing_changes_when_the_set_has_the_members_it_had() -> None:
     before = image()
     result, after = ask(before, change(((2, 2), (1, 1))))
@@ -65,7 +72,8 @@ def test_nothing_changes_when_the_set_has_the_members_it_had() -> None:
         (1, change(((9, 9),), partition_epoch=6), ErrorCode.INVALID_UPDATE_VERSION),
         (1, change(((1, 1), (4, 9))), ErrorCode.INVALID_REQUEST),
         (1, change(((1, 1), (2, 9), (2, 9))), ErrorCode.INVALID_REQUEST),
-        (1, change(((2, 9),)), ErrorCode.INVALID_REQUEST),
+        (1, change(((2, 9),)), ErrorCode.INELIGIBLE_REPLICA),
+        (1, change(((2, 2), (3, 3))), ErrorCode.INVALID_REQUEST),
         (1, change(()), ErrorCode.INVALID_REQUEST),
         (1, change(((1, 1), (2, 9))), ErrorCode.INELIGIBLE_REPLICA),
         (1, change(((1, 9), (2, 2))), ErrorCode.INELIGIBLE_REPLICA),

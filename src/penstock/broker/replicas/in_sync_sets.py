@@ -2,6 +2,8 @@
 
 Rules:
 - A follower that may join is asked for when its fetch shows it. Members that lag are looked for from time to time.
+- A leader whose log went offline asks for the set without itself, so that another member leads. Where nobody else is in
+  the set it stays: it alone has everything.
 - Each partition has one change under way, and the broker one request. Changes that come meanwhile share the next one.
 - A change that the controller has made is in force at once; the image tells the same later. A refused one is given up.
   A change of which the controller knows better waits for the next image. Anything else is asked again.
@@ -76,6 +78,13 @@ class InSyncSets:
             lagging = leading.lagging()
             if lagging:
                 self._propose(partition, [each for each in partition.state.isr if each not in lagging])
+
+    def leave_if_offline(self, partition: Partition) -> None:
+        leading = partition.leading
+        if leading is not None and leading.pending_isr is None and not partition.is_online:
+            others = [each for each in partition.state.isr if each != partition.state.leader]
+            if others:
+                self._propose(partition, others)
 
     def _propose(self, partition: Partition, isr: list[int]) -> None:
         leading, state = partition.leading, partition.state

@@ -7,11 +7,12 @@ The rules and their order are those of Kafka's controller:
 2. A leader epoch below: FENCED_LEADER_EPOCH, because the leader has been replaced.
 3. The asker does not lead: INVALID_REQUEST.
 4. A partition epoch below: INVALID_UPDATE_VERSION, because the leader has not seen the newest state.
-5. A set that is empty, names a broker twice or one without a replica, or lacks the leader: INVALID_REQUEST.
+5. A set that is empty, or names a broker twice or one without a replica: INVALID_REQUEST. One that lacks the leader is
+   refused by Kafka. Here it is how a leader gives up that cannot use its log any more, and may name members alone.
 6. A member that is not registered, about to stop, or registered anew since the leader saw it: INELIGIBLE_REPLICA. The
    leader itself may be about to stop: it still leads where nobody else was in sync.
-7. The change is made. Where it completes a reassignment, or relieves a leader that is about to stop, another broker may
-   lead afterwards: NEW_LEADER_ELECTED, though the change was made.
+7. The change is made. Where it completes a reassignment, or relieves a leader that is about to stop or that gives up,
+   another broker may lead afterwards: NEW_LEADER_ELECTED, though the change was made.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def _check(image: MetadataImage, state: PartitionState, asker: int, change: InSy
     if change.partition_epoch < state.partition_epoch:
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION)
     members = [node_id for node_id, _ in change.isr]
-    if len(set(members)) < len(members) or not set(members) <= set(state.replicas) or asker not in members:
+    allowed = state.replicas if asker in members else state.isr
+    if not members or len(set(members)) < len(members) or not set(members) <= set(allowed):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if not all(_is_eligible(image, asker, *member) for member in change.isr):
         raise ApiError(ErrorCode.INELIGIBLE_REPLICA)
