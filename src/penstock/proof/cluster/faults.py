@@ -193,15 +193,36 @@ def kill_zookeeper_leader(scene: Scene) -> str:
 
 
 def fill_disk(scene: Scene) -> str:
-    """A broker that finds no room stops to serve what it could not write, or ends. With room it is started again."""
+    """A broker that finds no room stops to serve what it could not write: others must lead that. With room it is
+    started again.
+    """
     broker = scene.victim()
     broker.disk.fill(broker.pid, scene.random.randint(*_SLACK_BYTES))
     try:
         scene.wait(_ANY_S)
+        problem = _wait_until_relieved(scene, broker)
+        if problem:
+            scene.problems.append(problem)
     finally:
         broker.disk.free(broker.pid if broker.is_running else None)
     _start_again(broker)
     return f"fill the disk of broker {broker.node_id}"
+
+
+def _wait_until_relieved(scene: Scene, broker: Broker) -> str:
+    """Clients write to every partition of their topics, so the broker soon finds no room in any."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while True:
+        led = [
+            f"{topic}-{index}"
+            for (topic, index), state in sorted(scene.cluster.partitions(broker).items())
+            if topic in scene.topics and state.leader_id == broker.node_id
+        ]
+        if not led:
+            return ""
+        if time.monotonic() > deadline:
+            return f"broker {broker.node_id} leads {', '.join(led)} {_DEADLINE_S:g} s after its disk was full"
+        time.sleep(0.2)
 
 
 def slow_disk(scene: Scene) -> str:

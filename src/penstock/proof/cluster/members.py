@@ -195,9 +195,11 @@ class FaultCluster:
         states = [state for state in self.states().values() if state is not None]
         return next((state.controller_id for state in states if state.controller_id is not None), None)
 
-    def partitions(self) -> dict[Where, MetadataResponsePartition]:
-        """As the first broker that answers tells them."""
+    def partitions(self, without: Broker | None = None) -> dict[Where, MetadataResponsePartition]:
+        """As the first broker that answers tells them, but for this one."""
         for broker in self.brokers:
+            if broker is without:
+                continue
             with contextlib.suppress(OSError):
                 answer = self._clients.ask((broker.host, broker.port), MetadataRequest(topics=None), MetadataResponse)
                 return {

@@ -38,7 +38,10 @@ class ClusterReport:
 
     @property
     def findings(self) -> int:
-        return sum(len(self._of_class(name)) for name in CLASSES)
+        return len(self.all_findings())
+
+    def all_findings(self) -> list[str]:
+        return [f"{name}: {text}" for name in CLASSES for text in self._of_class(name)]
 
     def _of_class(self, name: str) -> list[str]:
         texts: list[str] = getattr(self, name)

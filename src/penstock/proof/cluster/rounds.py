@@ -31,6 +31,7 @@ from penstock.proof.cluster.members import BROKERS, FaultCluster, Wiring, broker
 from penstock.proof.cluster.network import Namespaces, can_make_namespaces
 from penstock.proof.cluster.replicas import compare_replicas, partition_directories
 from penstock.proof.cluster.report import ClusterReport
+from penstock.proof.crash.check import verify_files
 from penstock.proof.frame import Say, Task, say_nothing
 
 # A busy machine takes seconds to recover a log; a replica that never comes back takes for ever.
@@ -80,8 +81,11 @@ class ClusterRounds:
         watch.start()
         try:
             plan = list(self._plan())
+            topics: list[str] = []
             for episode, start in enumerate(range(0, len(plan), _EPISODE), start=1):
-                self._run_episode(cluster, report, episode, plan[start : start + _EPISODE])
+                for topic in topics:  # those of the last episode stay, and are looked at when the brokers are stopped
+                    cluster.delete_topic(topic)
+                topics = self._run_episode(cluster, report, episode, plan[start : start + _EPISODE])
         finally:
             watch.end()
         report.terms = len(watch.leaders)
@@ -97,7 +101,10 @@ class ClusterRounds:
             left -= len(turn)
             yield from turn
 
-    def _run_episode(self, cluster: FaultCluster, report: ClusterReport, episode: int, faults: Sequence[str]) -> None:
+    def _run_episode(
+        self, cluster: FaultCluster, report: ClusterReport, episode: int, faults: Sequence[str]
+    ) -> list[str]:
+        known = frozenset(report.all_findings())
         load = Load(cluster, self.seed, episode)
         random_numbers = random.Random(f"{self.seed} {episode}")
         with load:
@@ -110,8 +117,10 @@ class ClusterRounds:
                 load.check_commits(report, name)
         load.judge(report)
         self.say(f"episode {episode} is judged: {report.findings} findings so far")
-        for topic in load.topics:
-            cluster.delete_topic(topic)
+        for text in report.all_findings():
+            if text not in known:
+                self.say(text)
+        return load.topics
 
     def _strike(self, cluster: FaultCluster, report: ClusterReport, name: str, scene: Scene) -> None:
         try:
@@ -131,7 +140,7 @@ class ClusterRounds:
 
     @staticmethod
     def _compare_stopped(cluster: FaultCluster, report: ClusterReport) -> None:
-        """What is left are the internal topics, and the topic that was deleted and made again."""
+        """What is left are the topics of the last episode, the internal ones, and the one that was made again."""
         report.other += [broker.unasked_end for broker in cluster.brokers if broker.unasked_end]
         assigned = {f"{topic}-{index}": state.replica_nodes for (topic, index), state in cluster.partitions().items()}
         try:
@@ -139,11 +148,14 @@ class ClusterRounds:
         except ServerProcessError as error:
             report.other.append(str(error))
         found = partition_directories([broker.data_dir for broker in cluster.brokers])
+        looked_at: list[Path] = []
         for name, replicas in sorted(assigned.items()):
             directories = [found[name][BROKERS.index(node_id)] for node_id in replicas if name in found]
             if directories:
                 report.compared += 1
                 report.other += compare_replicas(directories, are_closed=True)
+                looked_at += [directory for directory in directories if directory.is_dir()]
+        report.other += verify_files(looked_at)
 
 
 def find_tracebacks(cluster: FaultCluster) -> list[str]:

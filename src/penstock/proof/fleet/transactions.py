@@ -6,6 +6,8 @@ number stays, since the broker refuses whatever a predecessor sends from then on
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -26,6 +28,7 @@ _STUCK_AFTER_S = 8.0
 _TIMEOUT_MS = 4_000
 _VANISHING_TIMEOUT_MS = 1_500
 _FLUSH_S = 0.2
+_RETRY_S = 0.05
 
 
 class _Verdict(Enum):
@@ -74,7 +77,8 @@ class TransactionalClient(Client):
             self._producer = self.new_producer()
         return self._producer
 
-    def attempt(self, call: Callable[[float], None]) -> _Verdict:
+    def attempt(self, call: Callable[[float], None], patience_s: float = math.inf) -> _Verdict:
+        gives_up_at = time.monotonic() + patience_s
         while True:
             try:
                 call(_CALL_TIMEOUT_S)
@@ -83,15 +87,17 @@ class TransactionalClient(Client):
                 error = exception.args[0]
                 if error.txn_requires_abort():
                     return _Verdict.MUST_ABORT
-                if self.has_given_up or not error.retriable():
+                if self.has_given_up or time.monotonic() > gives_up_at or not error.retriable():
                     return _Verdict.LOST
+                time.sleep(_RETRY_S)  # some errors come back at once
 
     def add_offsets(self, producer: Producer, consumer: Consumer, offsets: list[TopicPartition]) -> _Verdict:
         """LOST also if the call does not return: the producer is then left to the thread that waits for it."""
         group = consumer.consumer_group_metadata()
         call = partial(producer.send_offsets_to_transaction, offsets, group)
         try:
-            return call_within(lambda: self.attempt(call), _STUCK_AFTER_S)
+            # An attempt that nobody waits for any more must end by itself, and let go of its producer.
+            return call_within(lambda: self.attempt(call, _STUCK_AFTER_S), _STUCK_AFTER_S)
         except StuckCallError:
             return _Verdict.LOST
 

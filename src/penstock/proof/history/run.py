@@ -198,8 +198,8 @@ def wait_for_coordinators(servers: str, targets: Sequence[Where]) -> None:
                 try:
                     ask()
                     break
-                except KafkaException as error:
-                    if time.monotonic() > deadline or not error.args[0].retriable():
+                except KafkaException:  # NOT_COORDINATOR among them, which librdkafka does not call retriable
+                    if time.monotonic() > deadline:
                         raise
     finally:
         consumer.close()
