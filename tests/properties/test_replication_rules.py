@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.log.state.leader_epochs import LeaderEpochs
-from penstock.replication.high_watermark import decide_high_watermark, follow_high_watermark
+from penstock.replication.high_watermark import decide_high_watermark
 from penstock.replication.progress import FollowerProgress
 from penstock.replication.truncation import EpochEnd, decide_truncation, is_diverging
 
@@ -19,12 +19,6 @@ def test_the_watermark_is_on_all_that_count_and_never_goes_back(current: int, en
     assert decided >= current
     assert decided == current or all(decided <= each for each in [end, *followers])
     assert decided == current or decided in (end, *followers)
-
-
-@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
-def test_a_followers_watermark_stays_within_its_log(current: int, leaders: int, end: int) -> None:
-    decided = follow_high_watermark(min(current, end), leaders, end)
-    assert min(current, end) <= decided <= end
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 50)), max_size=30))

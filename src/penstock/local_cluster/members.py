@@ -6,6 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from penstock.local_cluster.settings import BrokerPlace
+
+
+class PlacedBroker:
+    """What every broker of a cluster knows from the start."""
+
+    def __init__(self, place: BrokerPlace) -> None:
+        self._place = place
+
+    @property
+    def node_id(self) -> int:
+        return self._place.node_id
+
+    @property
+    def host(self) -> str:
+        return self._place.host
+
+    @property
+    def port(self) -> int:
+        return self._place.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
 
 class ClusterBroker(Protocol):
     """One broker of a cluster. Its address stays the same over restarts."""

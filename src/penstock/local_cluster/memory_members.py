@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError, Future
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.local_cluster.errors import ClusterError
+from penstock.local_cluster.members import PlacedBroker
 from penstock.local_cluster.settings import BrokerPlace, broker_properties
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import LoopThread
@@ -16,29 +17,13 @@ from penstock.server.loops import LoopThread
 _NEEDS_PROCESSES = 'Take store="zookeeper", where each broker is a process.'
 
 
-class MemoryBroker:
+class MemoryBroker(PlacedBroker):
     def __init__(self, place: BrokerPlace, properties: dict[str, str], tree: MemoryTree, thread: LoopThread) -> None:
-        self._place = place
+        super().__init__(place)
         self._properties = properties
         self._tree = tree
         self._thread = thread
         self._starting: Future[BrokerServer] | None = None
-
-    @property
-    def node_id(self) -> int:
-        return self._place.node_id
-
-    @property
-    def host(self) -> str:
-        return self._place.host
-
-    @property
-    def port(self) -> int:
-        return self._place.port
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> None:

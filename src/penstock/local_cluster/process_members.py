@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.core.properties import format_properties
+from penstock.local_cluster.members import PlacedBroker
 from penstock.local_cluster.settings import BrokerPlace, broker_properties
 from penstock.processes.guardian import Guardian
 from penstock.processes.server_process import ServerProcess
@@ -22,9 +23,9 @@ _HEAD = "# Written anew at each start of the cluster. `penstock broker start --c
 _BROKERS_END_FIRST = 1  # of two stages: they have something to write to ZooKeeper
 
 
-class ProcessBroker:
+class ProcessBroker(PlacedBroker):
     def __init__(self, place: BrokerPlace, properties: dict[str, str]) -> None:
-        self._place = place
+        super().__init__(place)
         self._properties = properties
         self._process = ServerProcess(
             f"broker {place.node_id}",
@@ -41,22 +42,6 @@ class ProcessBroker:
 
     def guard_by(self, guardian: Guardian) -> None:
         self._process.guardian, self._process.guardian_stage = guardian, _BROKERS_END_FIRST
-
-    @property
-    def node_id(self) -> int:
-        return self._place.node_id
-
-    @property
-    def host(self) -> str:
-        return self._place.host
-
-    @property
-    def port(self) -> int:
-        return self._place.port
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._process.bootstrap_servers
 
     @property
     def pid(self) -> int | None:

@@ -19,7 +19,3 @@ from collections.abc import Iterable
 def decide_high_watermark(current: int, leader_end: int, follower_ends: Iterable[int]) -> int:
     """`follower_ends` are those of all followers that count; one that has not fetched yet holds the watermark."""
     return max(current, min((leader_end, *follower_ends)))
-
-
-def follow_high_watermark(current: int, leaders: int, own_end: int) -> int:
-    return max(current, min(leaders, own_end))

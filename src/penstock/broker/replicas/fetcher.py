@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.replicas.fetch_requests import FetchRequests
 from penstock.broker.replicas.followed import Answer, Followed
-from penstock.broker.replicas.link import Link, OpenLink
 from penstock.core.clock import Clock
 from penstock.core.config.sections import ReplicationSection
 from penstock.core.logs import Limiter, RateLimitedLog
@@ -51,6 +50,14 @@ _SESSION_ERRORS = frozenset(
 )
 
 
+class LeaderLink(Protocol):
+    """A connection of its own to one broker; a `Peer` is one. A request that fails for any reason makes it useless."""
+
+    async def request(self, message: Message, *, timeout_s: float) -> Any: ...
+
+    async def close(self) -> None: ...
+
+
 class Follower(NamedTuple):
     """This broker, as leaders know it, and what its fetchers share."""
 
@@ -59,7 +66,7 @@ class Follower(NamedTuple):
     clock: Clock
     flusher: Flusher
     settings: ReplicationSection
-    open_link: OpenLink
+    open_link: Callable[[int], Awaitable[LeaderLink]]
 
 
 class LeaderFetcher:
@@ -70,7 +77,7 @@ class LeaderFetcher:
         self._follower = follower
         self._settings = follower.settings
         self._requests = FetchRequests(follower.settings.replica_fetch_max_bytes)
-        self._link: Link | None = None
+        self._link: LeaderLink | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -166,7 +173,7 @@ class LeaderFetcher:
         requests.note_session(response.session_id)
         await self._take(response)
 
-    async def _ask(self, link: Link, request: Message) -> Any:
+    async def _ask(self, link: LeaderLink, request: Message) -> Any:
         return await link.request(request, timeout_s=self._settings.replica_socket_timeout_ms / 1000)
 
     # -------------------------------------------------------------------------------------------- answers
