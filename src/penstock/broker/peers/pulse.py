@@ -21,6 +21,8 @@ from penstock.broker.peers.peer import PeerUnavailableError, versions_request
 # session decides.
 _MOMENT_S = 0.05
 _FRESH_S = 0.002
+# How long a broker that did not answer is not asked: answers must not wait for it one by one.
+_SILENCE_S = 1.0
 _CHANNEL = "pulse"
 
 
@@ -30,6 +32,7 @@ class Pulse:
         self._ask = ask
         self._others = others
         self._taken_at = float("-inf")  # when the last round began that is complete
+        self._silent_until: dict[int, float] = {}  # by broker
         self._round: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -54,8 +57,9 @@ class Pulse:
 
     async def _ask_all(self) -> None:
         began = asyncio.get_running_loop().time()
+        self._silent_until = {each: until for each, until in self._silent_until.items() if until > began}
         try:
-            await asyncio.gather(*(self._ask_one(node_id) for node_id in self._others()))
+            await asyncio.gather(*(self._ask_one(each) for each in self._others() if each not in self._silent_until))
         finally:
             self._taken_at = began
             self._round = None
@@ -64,4 +68,4 @@ class Pulse:
         try:
             await self._ask(node_id, versions_request(), timeout_s=_MOMENT_S, channel=_CHANNEL)
         except PeerUnavailableError:
-            return
+            self._silent_until[node_id] = asyncio.get_running_loop().time() + _SILENCE_S

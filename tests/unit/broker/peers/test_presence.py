@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 from penstock.broker.peers.departed import Departed
+from penstock.broker.peers.peer import PeerUnavailableError
 from penstock.broker.peers.peers import BackOff, Peers
 from penstock.broker.peers.presence import Presence
 from penstock.broker.peers.pulse import Pulse
@@ -138,6 +139,25 @@ def test_questions_share_the_next_round_when_signs_are_asked_for_already() -> No
         answering.set()
         await asyncio.gather(first, *others)
         assert asked == [2, 2]
+        await pulse.close()
+
+    asyncio.run(scene())
+
+
+def test_silent_broker_is_not_waited_for_by_every_answer_when_it_did_not_answer_before() -> None:
+    async def scene() -> None:
+        asked: list[int] = []
+
+        async def ask(node_id: int, request: Message, *, timeout_s: float, channel: str) -> None:
+            asked.append(node_id)
+            if node_id == 2:
+                raise PeerUnavailableError("no answer")
+
+        pulse = Pulse(ask, lambda: [2, 3])
+        await pulse.take()
+        await asyncio.sleep(0.01)  # a sign of then is too old
+        await pulse.take()
+        assert asked == [2, 3, 3]
         await pulse.close()
 
     asyncio.run(scene())
