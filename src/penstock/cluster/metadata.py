@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import SystemRandom
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from penstock.cluster.answering import answered
 from penstock.cluster.controller.member import Member, Rules
@@ -24,6 +24,7 @@ from penstock.cluster.decisions.decision import (
     AlterConfigsResult,
     CreatePartitionsResult,
     CreateTopicResult,
+    Decision,
     DeleteTopicResult,
     FullChange,
     IncrementalChange,
@@ -31,6 +32,7 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.decisions.elections import decide_offline
 from penstock.cluster.decisions.features import FeatureUpdate, Knowledge, decide_update_features
 from penstock.cluster.decisions.topics import (
     Choices,
@@ -43,7 +45,7 @@ from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
-from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
+from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription, effective_config
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
@@ -60,6 +62,16 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 # How long changes under way have until the broker stops being the controller.
 _PATIENCE_S = 10.0
+
+
+class Disks(NamedTuple):
+    """The ids of a broker's data directories, and whether no log was in them when it started."""
+
+    ids: tuple[str, ...]
+    are_empty: bool
+
+
+NO_DISKS = Disks((), are_empty=False)
 
 
 class Metadata:
@@ -120,6 +132,7 @@ class Metadata:
         *,
         previous_epoch: int | None = None,
         takeover_s: float = 0.0,
+        disks: Disks = NO_DISKS,
     ) -> None:
         """Registers the broker, and makes it the controller if there is none. Returns when the image has the broker.
 
@@ -132,7 +145,13 @@ class Metadata:
         if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
             epoch = image.brokers[identity.node_id].epoch
         broker = BrokerRegistration(
-            identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch, levels=self.levels
+            identity.node_id,
+            endpoints,
+            identity.broker_rack,
+            previous_epoch=epoch,
+            levels=self.levels,
+            directories=disks.ids,
+            is_empty=disks.are_empty,
         )
         rules = Rules(
             lambda topic: may_be_unclean(self.config, topic),
@@ -227,14 +246,20 @@ class Metadata:
         self, resources: Sequence[FullChange], *, validate_only: bool = False
     ) -> tuple[AlterConfigsResult, ...]:
         return await self._change(
-            lambda image: decide_alter_configs(image, self.config, resources, validate_only=validate_only)
+            lambda image: _elected(
+                self.config, image, decide_alter_configs(image, self.config, resources, validate_only=validate_only)
+            )
         )
 
     async def incremental_alter_configs(
         self, resources: Sequence[IncrementalChange], *, validate_only: bool = False
     ) -> tuple[AlterConfigsResult, ...]:
         return await self._change(
-            lambda image: decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only)
+            lambda image: _elected(
+                self.config,
+                image,
+                decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only),
+            )
         )
 
     async def update_features(
@@ -293,6 +318,15 @@ class Metadata:
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
     """Whether a replica that is not in sync may lead where no other can."""
     return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
+
+
+def _elected(config: BrokerConfig, before: MetadataImage, decision: Decision[Item]) -> Decision[Item]:
+    """Where new settings allow unclean elections, partitions without a leader get one at once, as in Kafka."""
+    if decision.image is before:
+        return decision
+    config = effective_config(config, decision.image)
+    after = decide_offline(decision.image, lambda topic: may_be_unclean(config, topic)).image
+    return Decision(decision.results, after)
 
 
 def _check_level(level: int, levels: LevelRange) -> None:
