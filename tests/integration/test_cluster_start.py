@@ -170,6 +170,13 @@ def test_form_is_told_when_the_named_zookeeper_is_no_address() -> None:
     assert "HOST:PORT" in said
 
 
+def test_setting_is_refused_before_zookeeper_is_started_when_it_makes_no_sense(tmp_path: Path) -> None:
+    code, said = fail("--port", "0", "--data", str(tmp_path / "data"), "--set", "min.insync.replicas=abc")
+    assert code == ExitCode.FAILURE
+    assert "min.insync.replicas" in said
+    assert not (tmp_path / "data" / "zookeeper").exists()
+
+
 def test_setting_is_refused_when_the_cluster_chooses_it(tmp_path: Path) -> None:
     code, said = fail("--port", "0", "--data", str(tmp_path), "--set", "broker.id=7")
     assert code == ExitCode.FAILURE

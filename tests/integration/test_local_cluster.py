@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.core.config.types import ConfigError
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker
 from penstock.local_cluster.process_members import ProcessMembers
@@ -93,11 +93,12 @@ class TestProcesses:
         assert not any(is_alive(pid) for pid in pids)
 
     def test_log_of_the_broker_is_shown_and_nothing_is_left_when_one_does_not_start(self, tmp_path: Path) -> None:
-        cluster = penstock.Cluster(2, tmp_path / "data", {"num.partitions": "many"})
+        cluster = penstock.Cluster(2, tmp_path / "data")
         cluster.prepare()
+        (tmp_path / "data" / "broker-1").write_text("where the directory should be")
         members = cluster.members
         assert isinstance(members, ProcessMembers)
-        with pytest.raises(ServerProcessError, match=r"(?s)broker 1 ended with exit code 2.*num\.partitions"):
+        with pytest.raises(ServerProcessError, match=r"(?s)broker 1 ended with exit code 1.*broker-1"):
             cluster.start()
         assert members.zookeeper is not None
         assert not members.zookeeper.is_running
@@ -144,8 +145,13 @@ class TestMemory:
 
     def test_nothing_is_left_when_a_broker_does_not_start(self) -> None:
         before = threading.active_count()
-        with pytest.raises(ConfigError, match=r"num\.partitions"):
-            penstock.Cluster(2, config={"num.partitions": "many"}, store="memory").start()
+        cluster = penstock.Cluster(2, store="memory")
+        cluster.prepare()
+        with (
+            socket.create_server((cluster.broker(2).host, cluster.broker(2).port)),
+            pytest.raises(OSError, match="cannot listen"),
+        ):
+            cluster.start()
         assert threading.active_count() == before
 
     def test_broker_cannot_be_killed_or_paused_when_it_is_no_process(self) -> None:

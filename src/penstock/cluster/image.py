@@ -47,6 +47,9 @@ class BrokerRegistration(NamedTuple):
     is_stopping: bool = False
     # The levels of the metadata that its version knows.
     levels: LevelRange = LevelRange(FIRST_LEVEL, FIRST_LEVEL)
+    # The ids of its data directories, and whether no log was in them when it started.
+    directories: tuple[str, ...] = ()
+    is_empty: bool = False
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.name == listener_name), None)
@@ -81,6 +84,8 @@ class MetadataImage:
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
     # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
     group_configs: Mapping[str, Settings] = field(default_factory=dict)
+    # The data directories of each broker that was ever here, as it last registered.
+    directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     # In which format the metadata are written.
     metadata_level: int = FIRST_LEVEL
     # The newest delta of the log that the image contains.

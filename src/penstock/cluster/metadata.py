@@ -14,7 +14,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import SystemRandom
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from penstock.cluster.answering import answered
 from penstock.cluster.controller.member import Member, Rules
@@ -25,6 +25,7 @@ from penstock.cluster.decisions.decision import (
     AlterConfigsResult,
     CreatePartitionsResult,
     CreateTopicResult,
+    Decision,
     DeleteTopicResult,
     FullChange,
     IncrementalChange,
@@ -32,6 +33,7 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
+from penstock.cluster.decisions.elections import decide_offline
 from penstock.cluster.decisions.features import FeatureUpdate, Knowledge, decide_update_features
 from penstock.cluster.decisions.topics import (
     Choices,
@@ -44,7 +46,7 @@ from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
-from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription
+from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription, effective_config
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
@@ -64,6 +66,16 @@ _PATIENCE_S = 10.0
 # The connection was lost, and may be back by the next attempt.
 _PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED)
 _RETRY_S = 0.2
+
+
+class Disks(NamedTuple):
+    """The ids of a broker's data directories, and whether no log was in them when it started."""
+
+    ids: tuple[str, ...]
+    are_empty: bool
+
+
+NO_DISKS = Disks((), are_empty=False)
 
 
 class Metadata:
@@ -127,6 +139,7 @@ class Metadata:
         *,
         previous_epoch: int | None = None,
         takeover_s: float = 0.0,
+        disks: Disks = NO_DISKS,
     ) -> None:
         """Registers the broker, and makes it the controller if there is none. Returns when the image has the broker.
 
@@ -139,7 +152,13 @@ class Metadata:
         if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
             epoch = image.brokers[identity.node_id].epoch
         broker = BrokerRegistration(
-            identity.node_id, endpoints, identity.broker_rack, previous_epoch=epoch, levels=self.levels
+            identity.node_id,
+            endpoints,
+            identity.broker_rack,
+            previous_epoch=epoch,
+            levels=self.levels,
+            directories=disks.ids,
+            is_empty=disks.are_empty,
         )
         rules = Rules(
             lambda topic: may_be_unclean(self.config, topic),
@@ -234,14 +253,20 @@ class Metadata:
         self, resources: Sequence[FullChange], *, validate_only: bool = False
     ) -> tuple[AlterConfigsResult, ...]:
         return await self._change(
-            lambda image: decide_alter_configs(image, self.config, resources, validate_only=validate_only)
+            lambda image: _elected(
+                self.config, image, decide_alter_configs(image, self.config, resources, validate_only=validate_only)
+            )
         )
 
     async def incremental_alter_configs(
         self, resources: Sequence[IncrementalChange], *, validate_only: bool = False
     ) -> tuple[AlterConfigsResult, ...]:
         return await self._change(
-            lambda image: decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only)
+            lambda image: _elected(
+                self.config,
+                image,
+                decide_incremental_alter_configs(image, self.config, resources, validate_only=validate_only),
+            )
         )
 
     async def update_features(
@@ -315,6 +340,15 @@ async def _patiently(load: Callable[[], Awaitable[Value]], store: Store, patienc
                 raise
             logger.warning("the metadata is loaded again: %s", error)
         await asyncio.sleep(_RETRY_S)
+
+
+def _elected(config: BrokerConfig, before: MetadataImage, decision: Decision[Item]) -> Decision[Item]:
+    """Where new settings allow unclean elections, partitions without a leader get one at once, as in Kafka."""
+    if decision.image is before:
+        return decision
+    config = effective_config(config, decision.image)
+    after = decide_offline(decision.image, lambda topic: may_be_unclean(config, topic)).image
+    return Decision(decision.results, after)
 
 
 def _check_level(level: int, levels: LevelRange) -> None:

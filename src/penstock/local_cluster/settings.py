@@ -6,9 +6,12 @@ own choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.types import ConfigError
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.local_cluster.errors import ClusterError
 
@@ -19,6 +22,9 @@ _MIN_IN_SYNC_REPLICAS = 2
 _SESSION_TIMEOUT_MS = 2_000
 # ZooKeeper starts together with the brokers, and on a busy machine Java takes its time.
 _CONNECTION_TIMEOUT_MS = 60_000
+
+# Which one it is does not matter to a check of the settings.
+_ANY_ZOOKEEPER = "127.0.0.1:2181"
 
 CHOSEN_BY_THE_CLUSTER = frozenset(
     {
@@ -71,6 +77,15 @@ def shared_properties(broker_count: int, config: ConfigMapping | None) -> dict[s
         "group.initial.rebalance.delay.ms": "0",
         **given,
     }
+
+
+def check_settings(places: Sequence[BrokerPlace], shared: dict[str, str]) -> None:
+    """Raises ClusterError where a broker would refuse its settings: nothing has been started yet."""
+    for place in places:
+        try:
+            BrokerConfig.parse(broker_properties(place, shared, _ANY_ZOOKEEPER))
+        except ConfigError as error:
+            raise ClusterError(error.message, "Correct the setting: every broker would refuse it.") from error
 
 
 def broker_properties(place: BrokerPlace, shared: dict[str, str], zookeeper_connect: str | None) -> dict[str, str]:

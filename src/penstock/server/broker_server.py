@@ -23,12 +23,12 @@ from penstock.broker.slices import Slices
 from penstock.broker.upkeep.housekeeping import Housekeeping
 from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.levels import SUPPORTED, LevelRange
-from penstock.cluster.metadata import Metadata
+from penstock.cluster.metadata import Disks, Metadata
 from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
-from penstock.core.types import new_topic_id
+from penstock.core.types import format_topic_id, new_topic_id
 from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats import names
@@ -126,7 +126,7 @@ class BrokerServer:
         closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
         try:
-            await _join(metadata, store, listeners, closed_at, surroundings.clock)
+            await _join(metadata, store, listeners, closed_at, _disks(directories), surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
@@ -293,13 +293,25 @@ _SESSION_ENDS_LATE_S = 3.0
 
 
 async def _join(
-    metadata: Metadata, store: Store, listeners: Sequence[TcpListener], closed_at: int | None, clock: Clock
+    metadata: Metadata,
+    store: Store,
+    listeners: Sequence[TcpListener],
+    closed_at: int | None,
+    disks: Disks,
+    clock: Clock,
 ) -> None:
     """The logs are open by now: a broker that has joined is asked to lead."""
     ports = {each.name: each.port for each in listeners}
     endpoints = metadata.config.advertised_endpoints(ports, socket.gethostname())
     takeover_s = store.session_timeout_s + _SESSION_ENDS_LATE_S if math.isfinite(store.session_timeout_s) else 0.0
-    await metadata.join(endpoints, clock, previous_epoch=closed_at, takeover_s=takeover_s)
+    await metadata.join(endpoints, clock, previous_epoch=closed_at, takeover_s=takeover_s, disks=disks)
+
+
+def _disks(directories: LogDirectories) -> Disks:
+    """A data directory with another id is another disk."""
+    usable = [each for path, each in directories.directories.items() if path not in directories.offline]
+    ids = (each.identity.directory_id for each in usable)
+    return Disks(tuple(format_topic_id(each) for each in ids if each is not None), are_empty=not directories.logs)
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:

@@ -96,7 +96,7 @@ class TestFollowingTheImage:
         caplog.clear()
         host.partitions.remove_strays(image(topic_image("kept", 2)))
         assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-            "deleting the logs of orders (partitions: 3): the topic does not have them any more"
+            "deleting the logs of orders (partitions: 3): they are not this broker's any more"
         ]
         assert {topic_partition.topic for topic_partition in host.directories.logs} == {"kept"}
 
@@ -120,6 +120,13 @@ class TestFollowingTheImage:
         states = tuple(state._replace(replicas=replicas, isr=replicas) for state in anew.partitions)
         host.partitions.remove_strays(image(anew._replace(partitions=states)))
         assert bool(host.directories.logs) is is_kept
+
+    def test_log_goes_at_the_start_when_its_replica_moved_to_other_brokers_meanwhile(self, host: Host) -> None:
+        topic = topic_image("orders", 2)
+        host.apply(topic)
+        moved = topic.partitions[1]._replace(replicas=(NODE + 1,), isr=(NODE + 1,), leader=NODE + 1)
+        host.partitions.remove_strays(image(topic._replace(partitions=(topic.partitions[0], moved))))
+        assert list(host.directories.logs) == [("orders", 0)]
 
     def test_exchanged_logs_stay_at_the_start_when_both_topics_are_known(self, host: Host) -> None:
         host.apply(topic_image("orders", topic_id=b"1" * 16), topic_image("payments", topic_id=b"2" * 16))

@@ -8,12 +8,14 @@ from types import MappingProxyType
 from hypothesis import strategies as st
 
 from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, TopicImage
+from penstock.cluster.levels import LevelRange
 from penstock.core.listeners import Endpoint
 
 TOPICS = ["a", "b.c", "__consumer_offsets"]
 NODES = [1, 2, 3]
 GROUPS = ["g", "a/b ", "%2F."]
 SETTINGS = st.sampled_from([{}, {"x": "1"}, {"x": ""}, {"retention.ms": "ü"}, {"x": "1", "retention.ms": "5"}])
+DIRECTORIES = st.sampled_from([(), ("a",), ("a", "b")])
 REPLICAS = st.lists(st.sampled_from(NODES), unique=True, min_size=1, max_size=3).map(tuple)
 
 
@@ -26,6 +28,9 @@ def brokers(draw: st.DrawFn) -> dict[int, BrokerRegistration]:
             draw(st.sampled_from([None, "rack"])),
             draw(st.integers(1, 9)),
             draw(st.integers(-1, 3)),
+            draw(st.booleans()),
+            LevelRange(1, draw(st.integers(1, 2))),
+            draw(DIRECTORIES),
             draw(st.booleans()),
         )
         for node_id in draw(st.lists(st.sampled_from(NODES), unique=True))
@@ -85,6 +90,7 @@ def next_image(draw: st.DrawFn, image: MetadataImage) -> MetadataImage:
         image = replace(
             image,
             brokers=draw(brokers()),
+            directories=draw(st.dictionaries(st.sampled_from(NODES), DIRECTORIES, max_size=2)),
             broker_configs=draw(settings),
             default_broker_config=draw(SETTINGS),
             group_configs=draw(st.dictionaries(st.sampled_from(GROUPS), SETTINGS.filter(bool), max_size=2)),

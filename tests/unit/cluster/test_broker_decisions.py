@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from penstock.cluster.decisions.brokers import decide_registered
+from penstock.cluster.decisions.leadership import UncleanRule
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
 from tests.unit.cluster.harness import broker, cluster
 
@@ -175,3 +177,47 @@ class TestSharing:
         decision = decide_registered(image, registered(2), ask)
         assert [each.leader for each in decision.image.topics["t"].partitions] == [2, 2, 2]
         assert asked == ["t"]
+
+
+class TestDisksAreLost:
+    """Broker 2 comes back with other directories than it had."""
+
+    def after(
+        self,
+        partition: PartitionState,
+        now: tuple[str, ...],
+        may_be_unclean: UncleanRule = never,
+        *live: int,
+        is_empty: bool = True,
+    ) -> PartitionState:
+        image = replace(with_state(cluster(*live, 2), partition), directories={2: ("old", "other")})
+        brokers = registered(*live, b2=2)
+        brokers[2] = brokers[2]._replace(directories=now, is_empty=is_empty)
+        decided = decide_registered(image, brokers, may_be_unclean).image
+        assert decided.directories == {2: now or ("old", "other")}
+        return decided.topics["t"].partitions[0]
+
+    def test_empty_disk_does_not_lead_when_it_comes_back_first(self) -> None:
+        assert self.after(state(2, (1, 2, 3)), ("new",)) == state(NO_LEADER, (1, 3), epoch=6, partition_epoch=8)
+
+    def test_others_go_on_when_a_disk_was_replaced(self) -> None:
+        assert self.after(state(2, (1, 2, 3)), ("new",), never, 1, 3) == state(1, (1, 3), epoch=6, partition_epoch=8)
+
+    def test_nobody_is_in_sync_when_the_last_member_lost_its_disk(self) -> None:
+        gone = self.after(state(2, (2,)), ("new",), never, 1, 3)
+        assert gone == state(NO_LEADER, (), epoch=6, partition_epoch=8)
+        image = with_state(cluster(1, 2, 3), gone)
+        assert decide_registered(image, registered(1, 2, 3), never).image is image, "the next start changes nothing"
+
+    def test_replica_with_some_records_leads_rather_than_the_empty_one_when_the_topic_allows_it(self) -> None:
+        partition = state(2, (2,), replicas=(2, 3))
+        assert self.after(partition, ("new",), always, 3).leader == 3
+        assert self.after(partition, ("new",), always).leader == 2
+
+    @pytest.mark.parametrize("now", [("old",), ("old", "new"), ()])
+    def test_broker_leads_on_when_some_of_its_disks_are_the_old_ones(self, now: tuple[str, ...]) -> None:
+        assert self.after(state(2, (2,)), now) == state(2, (2,), epoch=5, partition_epoch=7)
+
+    def test_broker_leads_on_when_its_directory_has_another_id_and_still_its_logs(self) -> None:
+        after = self.after(state(2, (2,)), ("new",), is_empty=False)
+        assert after == state(2, (2,), epoch=5, partition_epoch=7)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cluster.decisions.elections import ElectionType, decide_balance, decide_elections
+from penstock.cluster.decisions.elections import ElectionType, decide_balance, decide_elections, decide_offline
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
@@ -28,6 +28,15 @@ def state(leader: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 
 
 def elected(leader: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
     return PartitionState(0, replicas, isr, leader, leader_epoch=6, partition_epoch=8)
+
+
+class TestUncleanElectionsAllowedLater:
+    def test_partitions_without_a_leader_get_one_when_their_topic_allows_it_from_now_on(self) -> None:
+        image = many(state(NO_LEADER, (1,)), state(3, (3,)), state(NO_LEADER, (1,), replicas=(1,)), brokers=(2, 3))
+        assert decide_offline(image, lambda _: False).image is image
+        states = decide_offline(image, lambda _: True).image.topics["t"].partitions
+        assert [each.leader for each in states] == [2, 3, NO_LEADER]
+        assert states[0].isr == (2,)
 
 
 class TestHeldElections:

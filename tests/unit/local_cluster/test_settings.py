@@ -6,7 +6,13 @@ import pytest
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.local_cluster.errors import ClusterError
-from penstock.local_cluster.settings import CHOSEN_BY_THE_CLUSTER, BrokerPlace, broker_properties, shared_properties
+from penstock.local_cluster.settings import (
+    CHOSEN_BY_THE_CLUSTER,
+    BrokerPlace,
+    broker_properties,
+    check_settings,
+    shared_properties,
+)
 
 PLACE = BrokerPlace(2, "127.0.0.1", 9093, Path("/data/broker-2"))
 
@@ -32,6 +38,12 @@ def test_given_settings_win_when_the_cluster_has_defaults() -> None:
 def test_setting_is_refused_when_the_cluster_chooses_it_for_each_broker(key: str) -> None:
     with pytest.raises(ClusterError, match=key):
         shared_properties(3, {key: "x"})
+
+
+@pytest.mark.parametrize(("key", "value"), [("min.insync.replicas", "abc"), ("zookeeper.session.timeout.ms", "soon")])
+def test_setting_is_refused_before_anything_starts_when_a_broker_would_refuse_it(key: str, value: str) -> None:
+    with pytest.raises(ClusterError, match=key):
+        check_settings([PLACE], shared_properties(3, {key: value}))
 
 
 def test_broker_has_its_own_identity_when_it_shares_the_rest() -> None:

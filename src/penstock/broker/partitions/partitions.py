@@ -114,16 +114,19 @@ class Partitions:
     # -------------------------------------------------------------------------------------------- following the image
 
     def remove_strays(self, image: MetadataImage) -> None:
-        """Deletes the logs of topics that were deleted, where a crash came before the removal of the files.
+        """Deletes the logs of topics that were deleted, where a crash came before the removal of the files, and of
+        replicas that moved to other brokers while this one was away. `image` has all topics of the cluster.
 
         A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are.
         Where other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made
         anew while this broker was away, or was never made, because the controller died over it.
         """
-        strays = [each for each, log in self._directories.logs.items() if _is_stray(each, log.topic_id, image)]
+        strays = [
+            each for each, log in self._directories.logs.items() if _is_stray(self._node_id, each, log.topic_id, image)
+        ]
         for topic, count in Counter(each.topic for each in strays).items():
             logger.warning(
-                "deleting the logs of %s (partitions: %d): the topic does not have them any more", topic, count
+                "deleting the logs of %s (partitions: %d): they are not this broker's any more", topic, count
             )
         self._directories.delete(strays, self._clock.now_ms())
 
@@ -351,9 +354,10 @@ def _partition_count(image: MetadataImage, topic: TopicImage) -> int:
     return len(known.partitions) if known is not None and known.topic_id == topic.topic_id else 0
 
 
-def _is_stray(topic_partition: TopicPartition, topic_id: TopicId, image: MetadataImage) -> bool:
+def _is_stray(node_id: int, topic_partition: TopicPartition, topic_id: TopicId, image: MetadataImage) -> bool:
     state = image.partition(*topic_partition)
     if state is None:
         return True
-    is_known = topic_id == ZERO_TOPIC_ID or topic_id in image.topics_by_id
-    return not is_known and len(state.replicas) > 1
+    if topic_id in (ZERO_TOPIC_ID, image.topics[topic_partition.topic].topic_id):
+        return node_id not in state.replicas
+    return topic_id not in image.topics_by_id and len(state.replicas) > 1

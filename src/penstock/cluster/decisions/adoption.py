@@ -55,6 +55,7 @@ def decide_adoption(cluster: MetadataImage, newcomer: Newcomer, registered: Coll
         broker_configs=_merged("broker", cluster.broker_configs, {node_id: own_configs} if own_configs else {}),
         default_broker_config=_default_config(cluster, source.default_broker_config),
         group_configs=_merged("group", cluster.group_configs, source.group_configs),
+        directories=_directories(cluster, newcomer),
     )
 
 
@@ -71,6 +72,13 @@ def _adopted(topic: TopicImage, node_id: int) -> TopicImage:
             for state in topic.partitions
         )
     )
+
+
+def _directories(cluster: MetadataImage, newcomer: Newcomer) -> Mapping[int, tuple[str, ...]]:
+    """Those of the node, so that no empty disk with its id is taken for it, nor the node for a broker of long ago."""
+    others = {node_id: ids for node_id, ids in cluster.directories.items() if node_id != newcomer.node_id}
+    own = newcomer.image.directories.get(newcomer.former_id)
+    return {**others, newcomer.node_id: own} if own else others
 
 
 def _check_broker_id(cluster: MetadataImage, node_id: int, registered: Collection[int]) -> None:

@@ -12,6 +12,11 @@ may have lost records that it had acknowledged as a follower, and it knows nothi
    last of them would wait for ever after the loss of one disk.
 4. Where no in-sync member lives, nobody leads, and the in-sync set stays as it is: each member has every acknowledged
    record, and the first one that comes will lead. Only where the topic allows it a replica out of sync leads at once.
+5. A broker whose data directories are all others than before, and empty, has lost its data: a disk was replaced. (Not
+   empty: somebody has removed meta.properties.) The broker leaves every in-sync set, also one that it is the last
+   member of. Nobody is in sync then and nobody leads, until somebody allows an unclean election: what was acknowledged
+   is gone, and that must not go unnoticed. Otherwise an empty disk that comes back first after a stop of the whole
+   cluster would lead, and the others would cut off what it lacks.
 
 The leader changes only where it has to.
 """
@@ -28,11 +33,14 @@ from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage,
 
 
 class _Attendance(NamedTuple):
-    """The live brokers, those of them that were here all the time, and those that came back after a clean end."""
+    """The live brokers, those of them that were here all the time, those that came back after a clean end, and those
+    that have lost their data.
+    """
 
     brokers: Mapping[int, BrokerRegistration]
     steady: frozenset[int]
     clean: frozenset[int]
+    lost: frozenset[int]
 
 
 def decide_registered(
@@ -45,7 +53,7 @@ def decide_registered(
     """
     # A broker that does not know the level in force cannot follow, and stops by itself.
     able = {node_id: broker for node_id, broker in registered.items() if broker.levels.has(image.metadata_level)}
-    attendance = _compare(image.brokers, able)
+    attendance = _compare(image, able)
     changed: dict[str, TopicImage] = {}
     for topic in image.topics.values():
         states = _next_states(topic, attendance, may_be_unclean)
@@ -54,22 +62,33 @@ def decide_registered(
     if not changed and attendance.brokers == image.brokers:
         return Decision((), image)
     topics = {**image.topics, **changed} if changed else image.topics
-    return Decision((), replace(image, brokers=attendance.brokers, topics=topics))
+    directories = {node_id: each.directories for node_id, each in attendance.brokers.items() if each.directories}
+    return Decision(
+        (),
+        replace(image, brokers=attendance.brokers, topics=topics, directories={**image.directories, **directories}),
+    )
 
 
-def _compare(known: Mapping[int, BrokerRegistration], registered: Mapping[int, BrokerRegistration]) -> _Attendance:
+def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> _Attendance:
     brokers: dict[int, BrokerRegistration] = {}
-    steady, clean = set(), set()
+    steady, clean, lost = set(), set(), set()
     for node_id in sorted(registered):
-        broker, before = registered[node_id], known.get(node_id)
+        broker, before = registered[node_id], image.brokers.get(node_id)
         if before is not None and before.epoch == broker.epoch:
             steady.add(node_id)
             # The image alone knows of a shutdown under way: the broker's own node does not say it.
             broker = broker._replace(is_stopping=broker.is_stopping or before.is_stopping)
+        elif broker.is_empty and _are_all_new(image.directories.get(node_id, ()), broker.directories):
+            lost.add(node_id)
         elif before is not None and before.epoch == broker.previous_epoch:
             clean.add(node_id)
         brokers[node_id] = broker
-    return _Attendance(brokers, frozenset(steady), frozenset(clean))
+    return _Attendance(brokers, frozenset(steady), frozenset(clean), frozenset(lost))
+
+
+def _are_all_new(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
+    """A broker that never told, or does not tell now, is from before brokers told."""
+    return bool(before and now) and set(before).isdisjoint(now)
 
 
 def _next_states(
@@ -88,7 +107,7 @@ def _next_states(
             if is_unclean_allowed is None:
                 is_unclean_allowed = may_be_unclean(topic)
             if is_unclean_allowed:
-                leader = choose_leader(state.replicas, state.replicas, attendance.brokers)
+                leader = _choose_out_of_sync(state, attendance)
                 after = with_in_sync(state, (leader,), attendance.brokers)
         if after is not state:
             changed[state.partition] = after
@@ -99,12 +118,21 @@ def _next_states(
 
 def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionState:
     brokers = attendance.brokers
+    members = tuple(node for node in state.isr if node not in attendance.lost)
     for remaining in (attendance.steady, attendance.clean):
-        isr = tuple(node for node in state.isr if node in remaining)
+        isr = tuple(node for node in members if node in remaining)
         if isr:
             return with_in_sync(state, isr, brokers)
     last = state.leader
-    leader = last if can_take_over(last, brokers) else choose_leader(state.replicas, state.isr, brokers)
+    can_stay = last in members and can_take_over(last, brokers)
+    leader = last if can_stay else choose_leader(state.replicas, members, brokers)
     if leader == NO_LEADER:
-        return advance(state, state._replace(leader=NO_LEADER))
+        return advance(state, state._replace(leader=NO_LEADER, isr=members))
     return with_in_sync(state, (leader,), brokers, is_new_term=True)
+
+
+def _choose_out_of_sync(state: PartitionState, attendance: _Attendance) -> int:
+    """Rather a replica that has some of the records than one that has none."""
+    kept = [node for node in state.replicas if node not in attendance.lost]
+    leader = choose_leader(state.replicas, kept, attendance.brokers)
+    return choose_leader(state.replicas, state.replicas, attendance.brokers) if leader == NO_LEADER else leader

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
-from penstock.cluster.decisions.leadership import advance, can_take_over, choose_leader, with_in_sync
+from penstock.cluster.decisions.leadership import UncleanRule, advance, can_take_over, choose_leader, with_in_sync
 from penstock.cluster.decisions.states import ChangedStates
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState
 from penstock.core.types import TopicPartition
@@ -49,6 +49,17 @@ def decide_elections(
         for topic, index in (_all_partitions(image) if partitions is None else partitions)
     )
     return Decision(results, states.image())
+
+
+def decide_offline(image: MetadataImage, may_be_unclean: UncleanRule) -> Decision[None]:
+    """Partitions without a leader get one where their topics allow an unclean election: after the settings changed."""
+    states = ChangedStates(image)
+    for topic in image.topics.values():
+        offline = [state for state in topic.partitions if state.leader == NO_LEADER]
+        if offline and may_be_unclean(topic):
+            for state in offline:
+                states.put(topic.name, _elect_any(state, image))
+    return Decision((), states.image())
 
 
 def decide_balance(image: MetadataImage, imbalance_percent: int) -> Decision[None]:

@@ -63,6 +63,8 @@ class Delta(NamedTuple):
     new_groups: tuple[str, ...] = ()
     # The level from here on, where it rises.
     metadata_level: int | None = None
+    # Of all brokers, where those of one changed.
+    directories: Mapping[int, tuple[str, ...]] | None = None
 
 
 def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> Delta | None:
@@ -90,6 +92,7 @@ def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> D
         group_configs=groups,
         new_groups=tuple(group for group in groups if group not in old.group_configs),
         metadata_level=None if old.metadata_level == new.metadata_level else new.metadata_level,
+        directories=None if old.directories == new.directories else new.directories,
     )
     is_same_controller = (old.controller_id, old.controller_epoch) == (new.controller_id, new.controller_epoch)
     return None if is_same_controller and delta[4:] == _NOTHING[4:] else delta
@@ -109,6 +112,7 @@ def replay(image: MetadataImage, delta: Delta) -> MetadataImage:
         ),
         group_configs=_with_settings(image.group_configs, delta.group_configs),
         metadata_level=image.metadata_level if delta.metadata_level is None else delta.metadata_level,
+        directories=image.directories if delta.directories is None else delta.directories,
         number=delta.number,
     )
 

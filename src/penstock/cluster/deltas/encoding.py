@@ -40,6 +40,8 @@ def encode_delta(delta: Delta, level: int = FIRST_LEVEL) -> bytes:
     }
     if delta.metadata_level is not None:
         value["metadata_level"] = delta.metadata_level
+    if delta.directories is not None:
+        value["directories"] = znodes.directories_to_json(delta.directories)
     created = ",".join(_dump_topic(topic) for topic in delta.created)
     changed = ",".join(_dump_change(change) for change in delta.changed)
     text = f'{_dump(value)[:-1]},"created":[{created}],"changed":[{changed}]}}'
@@ -90,6 +92,7 @@ def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest)
             {group: _settings(settings) for group, settings in value["group_configs"].items()},
             tuple(value["new_groups"]),
             value.get("metadata_level"),
+            znodes.directories_from_json(value["directories"]) if "directories" in value else None,
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta cannot be understood: {error!r}") from error

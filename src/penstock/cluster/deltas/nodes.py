@@ -36,8 +36,8 @@ def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     operations += _settings_operations(delta)
     if delta.metadata_level is not None:
         operations.append(CompareAndSet(znodes.FEATURES, znodes.encode_features(delta.metadata_level)))
-    if delta.brokers is not None:
-        operations.append(CompareAndSet(znodes.BROKERS, znodes.encode_brokers(delta.brokers)))
+    if delta.brokers is not None or delta.directories is not None:
+        operations.append(CompareAndSet(znodes.BROKERS, znodes.encode_brokers(image.brokers, image.directories)))
     return operations
 
 

@@ -144,6 +144,8 @@ def encode_broker(broker: BrokerRegistration, now_ms: int) -> bytes:
             # Kafka takes the epoch from ZooKeeper's transaction id, which a reader of the JSON does not see.
             "epoch": broker.epoch,
             "previous_epoch": broker.previous_epoch,
+            "directories": broker.directories,
+            "empty": broker.is_empty,
         }
     )
 
@@ -155,7 +157,17 @@ def decode_broker(node_id: int, data: bytes) -> BrokerRegistration:
         endpoints = parse_endpoints("endpoints", value["endpoints"], value["listener_security_protocol_map"])
         epoch, previous_epoch = int(value.get("epoch", 0)), int(value.get("previous_epoch", -1))
         levels = _levels(value.get("features", {}).get(FEATURE))
-        return BrokerRegistration(node_id, endpoints, value.get("rack"), epoch, previous_epoch, levels=levels)
+        directories = tuple(map(str, value.get("directories", ())))
+        return BrokerRegistration(
+            node_id,
+            endpoints,
+            value.get("rack"),
+            epoch,
+            previous_epoch,
+            levels=levels,
+            directories=directories,
+            is_empty=bool(value.get("empty", False)),
+        )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise _damaged(path, error) from error
 
@@ -167,17 +179,27 @@ def _levels(value: dict[str, int] | None) -> LevelRange:
     return LevelRange(int(value["min_version"]), int(value["max_version"]))
 
 
-def encode_brokers(brokers: Mapping[int, BrokerRegistration]) -> bytes:
-    return _encode({"version": 1, "brokers": brokers_to_json(brokers)})
+def encode_brokers(brokers: Mapping[int, BrokerRegistration], directories: Mapping[int, tuple[str, ...]]) -> bytes:
+    """`directories` has also those of brokers that are not here."""
+    return _encode({"version": 1, "brokers": brokers_to_json(brokers), "directories": directories_to_json(directories)})
 
 
-def decode_brokers(data: bytes) -> dict[int, BrokerRegistration]:
+def decode_brokers(data: bytes) -> tuple[dict[int, BrokerRegistration], dict[int, tuple[str, ...]]]:
     if not data:
-        return {}
+        return {}, {}
     try:
-        return brokers_from_json(_decode(BROKERS, data)["brokers"])
-    except (KeyError, TypeError, ValueError) as error:
+        value = _decode(BROKERS, data)
+        return brokers_from_json(value["brokers"]), directories_from_json(value.get("directories", {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(BROKERS, error) from error
+
+
+def directories_to_json(directories: Mapping[int, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {str(node_id): directories[node_id] for node_id in sorted(directories)}
+
+
+def directories_from_json(value: dict[str, list[str]]) -> dict[int, tuple[str, ...]]:
+    return {int(node_id): tuple(ids) for node_id, ids in value.items()}
 
 
 def brokers_to_json(brokers: Mapping[int, BrokerRegistration]) -> list[Any]:
@@ -189,7 +211,12 @@ def brokers_from_json(value: list[Any]) -> dict[int, BrokerRegistration]:
         BrokerRegistration(node_id, tuple(Endpoint(*each) for each in endpoints), *rest)
         for node_id, endpoints, *rest in value
     )
-    return {broker.node_id: broker._replace(levels=LevelRange(*broker.levels)) for broker in brokers}
+    return {broker.node_id: _with_tuples(broker) for broker in brokers}
+
+
+def _with_tuples(broker: BrokerRegistration) -> BrokerRegistration:
+    """JSON knows lists alone."""
+    return broker._replace(levels=LevelRange(*broker.levels), directories=tuple(broker.directories))
 
 
 def encode_topic(topic: TopicImage) -> bytes:
