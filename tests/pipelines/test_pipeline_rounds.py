@@ -12,10 +12,10 @@ from penstock.proof.pipeline.check import compare
 from penstock.proof.pipeline.rounds import PipelineRounds, plan_kills
 
 
-def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False) -> None:
+def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False, brokers: int = 1) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"pipeline rounds with seed {seed}")  # shown by pytest when the test fails
-    report = PipelineRounds(directory, kills, seed, uses_cluster, say=print).run()
+    report = PipelineRounds(directory, kills, seed, uses_cluster, say=print, brokers=brokers).run()
     print(report)
     assert report.is_sound, str(report)
     assert sum(report.kills.values()) == kills
@@ -35,6 +35,11 @@ def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_200
 @pytest.mark.soak
 def test_each_record_is_there_once_when_executors_of_a_cluster_are_killed_too_100_times(tmp_path: Path) -> None:
     run_rounds(tmp_path / "rounds", 100, uses_cluster=True)
+
+
+@pytest.mark.soak
+def test_each_record_is_there_once_when_any_of_three_brokers_is_killed_too_100_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path / "rounds", 100, brokers=3)
 
 
 def test_kills_are_mostly_of_broker_and_workers_when_they_are_planned() -> None:

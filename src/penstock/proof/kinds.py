@@ -102,7 +102,14 @@ KINDS = (
         "kill -9 the broker, Spark's workers and the driver under a pipeline: each record must be in each output once",
         30,
         "kills",
-        (Option("--cluster", "a Spark master and worker instead of local mode", {"action": "store_true"}),),
+        (
+            Option("--cluster", "a Spark master and worker instead of local mode", {"action": "store_true"}),
+            Option(
+                "--brokers",
+                "how many brokers there are, of which any is killed (default: 1)",
+                {"type": int, "default": 1, "metavar": "N"},
+            ),
+        ),
     ),
     Kind(
         "recovery",

@@ -10,10 +10,12 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from penstock.pipelines import Pipeline, Settings, Topic
 from penstock.pipelines.data_source import register
@@ -21,13 +23,15 @@ from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import select
 from penstock.testing.processes import ServerProcess
+from penstock.testing.pytest_plugin import KafkaClusterFixture
 from spark_connector.jars import fetch_connector_jars
+from tests.clients.confluent import admin_of, consumer_of, produce, producer_of, values
 from tests.interop.conftest import MakeTopic
 from tests.pipelines.committed import committed_values
 
 OURS, THEIRS = "penstock", "kafka"
 COLUMNS = ("key", "value", "partition", "headers")
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +193,49 @@ def test_records_come_back_when_the_connector_runs_in_real_time_mode(
     finally:
         query.stop()
     assert sorted(int(row.value) for row in read(spark, OURS, options, copy)) == list(range(10))
+
+
+@contextmanager
+def stopping(query: StreamingQuery) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        query.stop()
+
+
+def test_a_stream_goes_on_when_brokers_of_a_cluster_are_killed(
+    spark: SparkSession, kafka_cluster: KafkaClusterFixture, tmp_path: Path
+) -> None:
+    """The connector alone, reading and writing: a task that fails ends the query, since it is tried once here."""
+    cluster, servers = kafka_cluster.cluster, kafka_cluster.bootstrap_servers
+    topic, copy = kafka_cluster.topic(partitions=3), kafka_cluster.topic(partitions=3)
+    options = {"kafka.bootstrap.servers": servers}
+    frame = spark.readStream.format(THEIRS).options(**options, subscribe=topic, startingOffsets="earliest").load()
+    writer = frame.select("value").writeStream.format(THEIRS).options(**options, topic=copy)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(processingTime="100 milliseconds").start()
+    copied: set[bytes | None] = set()
+    sent = 0
+
+    def copy_more(count: int) -> None:
+        """Returns when the records that are written now have been copied."""
+        nonlocal sent
+        produce(producer_of(servers), topic, [b"%d" % number for number in range(sent, sent + count)])
+        sent += count
+        deadline = time.monotonic() + PATIENCE_S
+        while len(copied) < sent:
+            copied.update(values(consumer.consume(count, timeout=0.2)))
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline, json.dumps(query.status)
+
+    with consumer_of(servers) as consumer, stopping(query):
+        consumer.subscribe([copy])
+        copy_more(300)
+        leader = admin_of(servers).list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions[0].leader
+        for victim in dict.fromkeys((leader, cluster.controller_id())):
+            cluster.kill(victim)
+            copy_more(300)
+            cluster.start_broker(victim)
+            cluster.wait_until_in_sync()
+        copy_more(300)
+        assert query.exception() is None
+    assert copied == {b"%d" % number for number in range(sent)}

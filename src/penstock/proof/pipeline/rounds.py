@@ -1,11 +1,12 @@
 """Pipelines under kill -9: the broker, Spark's workers and the driver are killed while records flow.
 
-    python -m penstock.proof pipeline --rounds 30 --seed 7 [--cluster] [--keep DIRECTORY]
+    python -m penstock.proof pipeline --rounds 30 --seed 7 [--brokers 3] [--cluster] [--keep DIRECTORY]
 
 A feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
 a Hive table and an SQL table, and the others to a topic of dead letters. Each round kills one of
 
-    broker    and starts it again on the same port and data, at once or after a second; the query has to wait for it
+    broker    and starts it again on the same port and data, at once or after a second; the query has to wait for it.
+              With --brokers 3 it is any one of a cluster, and the query goes on with the others
     worker    one of Spark's Python workers, or all of them with the process that makes them; with --cluster, where
               executors are processes of their own, the executor's JVM as well
     driver    Python and JVM together; started again it must finish what it had begun
@@ -24,8 +25,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -33,11 +33,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.patience import PATIENT
 from penstock.proof.pipeline import driver as pipeline_driver
+from penstock.proof.pipeline.brokers import Broker, make_penstock
 from penstock.proof.pipeline.check import PipelineReport, check_outputs, encode
 from penstock.proof.pipeline.driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
 from penstock.proof.pipeline.processes import DriverProcess, kill_process
 from penstock.proof.pipeline.spark_cluster import SparkCluster
-from penstock.testing.processes import BrokerProcess, ServerProcessError
+from penstock.testing.processes import ServerProcessError
 
 _DRIVERS_AMONG = 15
 # Between kills: from the middle of a batch to a few batches later.
@@ -53,11 +54,6 @@ _MOST_DRAINS = 3
 # A query that fails so often without having been killed is broken.
 _MOST_FAILURES = 10
 _PARTITIONS = {INPUT: 2, OUTPUT: 2, DEAD: 1}
-_BROKER_CONFIG = {
-    "offsets.topic.num.partitions": "2",
-    "transaction.state.log.num.partitions": "2",
-    "group.initial.rebalance.delay.ms": "0",
-}
 
 
 def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
@@ -69,27 +65,6 @@ def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
     return [*kills, "driver"]
 
 
-class Broker(Protocol):
-    """A broker that is killed and started again, or several brokers of which one is killed."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-    def kill(self) -> None: ...
-
-    def start(self) -> object: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-def make_penstock(directory: Path) -> Broker:
-    return BrokerProcess(directory, config=_BROKER_CONFIG)
-
-
 @dataclass
 class PipelineRounds:
     directory: Path
@@ -97,7 +72,8 @@ class PipelineRounds:
     seed: int
     uses_cluster: bool = False
     say: Say = say_nothing
-    make_broker: Callable[[Path], Broker] = make_penstock
+    brokers: int = 1
+    make_broker: Callable[[Path], Broker] | None = None  # another broker than ours
     _failures: list[str] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
     _killed: Counter[str] = field(default_factory=Counter, init=False)
@@ -108,7 +84,7 @@ class PipelineRounds:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._random = random.Random(self.seed)
         with ExitStack() as stack:
-            self._broker = stack.enter_context(self.make_broker(self.directory / "broker"))
+            self._broker = stack.enter_context(self._make_broker(self.directory / "broker"))
             servers = self._broker.bootstrap_servers
             _create_topics(servers)
             if self.uses_cluster:
@@ -127,6 +103,12 @@ class PipelineRounds:
         return PipelineReport(
             self.seed, self._killed, self._written, self._newest_batch() + 1, self._failures, self._problems
         )
+
+    def _make_broker(self, directory: Path) -> Broker:
+        if self.make_broker is not None:
+            return self.make_broker(directory)
+        # Numbers of its own: which broker is killed does not change when the others come.
+        return make_penstock(directory, self.brokers, random.Random(self.seed))
 
     # ---------------------------------------------------------------------------------------------------- killing
 
@@ -243,4 +225,6 @@ def _create_topics(servers: str) -> None:
 
 
 def run(task: Task) -> PipelineReport:
-    return PipelineRounds(task.scratch, task.rounds, task.seed, task.options["cluster"], task.say).run()
+    given = task.options
+    rounds = PipelineRounds(task.scratch, task.rounds, task.seed, given["cluster"], task.say, given["brokers"])
+    return rounds.run()
