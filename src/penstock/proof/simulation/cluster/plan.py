@@ -27,6 +27,8 @@ _OTHERS = (
 )
 _SHORT_MS = (50, 400, 1_200)
 _LONG_MS = (400, 1_500, 3_500, 8_000)
+# An episode is played to its end.
+_AFTER_THE_LAST_MS = 300
 # The controller's machine of the moment, as often as any other.
 _CONTROLLER: tuple[int, ...] = ()
 _DISK_FAULTS = (FaultKind.FULL_DISK, FaultKind.FAILING_WRITES, FaultKind.FAILING_SYNC, FaultKind.FAILING_READS)
@@ -48,6 +50,7 @@ def draw_cluster_plan(seed: int, brokers: int) -> Plan:
         draw = chance.choices(_DRAWS, _WEIGHTS)[0]
         faults += draw(faults[0].at_ms + chance.randrange(600), brokers, chance)
     faults.sort(key=lambda fault: fault.at_ms)
+    duration_ms = max(duration_ms, faults[-1].at_ms + _AFTER_THE_LAST_MS)
     return Plan(seed, Mode.REPLICATED, duration_ms, tuple(clients), tuple(faults), brokers)
 
 

@@ -28,9 +28,9 @@ _EVERYTHING = 1 << 30
 # A look at all partitions costs about as much as some events, a look for new images a tenth of one.
 _LOOK_EVERY = 16
 _LOOK_FOR_IMAGES_EVERY = 4
-# How long a replaced leader may believe that it leads: the lease, the time between two looks at it, and as much again
+# How long a replaced leader may believe that it leads: the lease, the time between two looks at it, and half a second
 # for an image that is late. A machine that stands still or has a slow disk has more time.
-STALE_LEADER_MS = 4_000
+STALE_LEADER_MS = 3_000
 
 _Where = tuple[TopicId, int]
 Told = Callable[[MetadataImage, MetadataImage], None]
