@@ -97,6 +97,8 @@ class Load:
     ) -> None:
         for client in self.clients:
             client.end()
+        if kind is not None:  # there is nothing to judge, and whoever interrupted the run waits
+            return
         deadline = time.monotonic() + _JOIN_DEADLINE_S
         for client in self.clients:
             client.join(max(0.0, deadline - time.monotonic()))
