@@ -22,17 +22,24 @@ from penstock.testing.history import Operation, Outcome, Send, Where
 # ---------------------------------------------------------------------------------------------------- batches
 
 
-class _Reports:
-    """What became of the records of a batch. It knows no producer: librdkafka keeps it as long as a record is under
-    way, and a producer that is given up would keep itself alive by it.
-    """
+class Batch:
+    """Records sent together, and what became of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client, producer: Producer) -> None:
+        self._client = client
+        self._producer = producer
         self.sends: list[Send] = []
         self.waiting = 0
         self.failed = 0
 
-    def note(self, index: int, error: KafkaError | None, message: Message) -> None:
+    def send(self, target: Where) -> None:
+        number = self._client.recorder.take_value()
+        report = partial(self._report, len(self.sends))
+        self._producer.produce(target[0], encode_value(number), partition=target[1], on_delivery=report)
+        self.sends.append(Send(*target, number))
+        self.waiting += 1
+
+    def _report(self, index: int, error: KafkaError | None, message: Message) -> None:
         self.waiting -= 1
         offset = message.offset()
         if error is not None:
@@ -40,33 +47,8 @@ class _Reports:
         elif offset is not None and offset >= 0:
             self.sends[index] = replace(self.sends[index], offset=offset)
 
-
-class Batch:
-    """Records sent together, and what became of each."""
-
-    def __init__(self, client: Client, producer: Producer) -> None:
-        self._client = client
-        self._producer = producer
-        self._reports = _Reports()
-
-    @property
-    def sends(self) -> list[Send]:
-        return self._reports.sends
-
-    @property
-    def failed(self) -> int:
-        return self._reports.failed
-
-    def send(self, target: Where) -> None:
-        number = self._client.recorder.take_value()
-        reports = self._reports
-        note = partial(reports.note, len(reports.sends))
-        self._producer.produce(target[0], encode_value(number), partition=target[1], on_delivery=note)
-        reports.sends.append(Send(*target, number))
-        reports.waiting += 1
-
     def wait(self) -> None:
-        while self._reports.waiting and not self._client.has_given_up:
+        while self.waiting and not self._client.has_given_up:
             self._producer.poll(0.1)
 
 
