@@ -17,7 +17,11 @@ TARGET = ("t", 0)
 
 
 def check(
-    stored: list[tuple[int, int, int]], served: list[int] | None = None, acknowledged: list[int] | None = None
+    stored: list[tuple[int, int, int]],
+    served: list[int] | None = None,
+    acknowledged: list[int] | None = None,
+    *,
+    has_other_leaders: bool = False,
 ) -> HistoryReport:
     """`stored`: (offset, writer, number). Each writer of these sent four records. All were acknowledged, at an unknown
     offset unless `acknowledged` has them.
@@ -26,7 +30,7 @@ def check(
     for index in {row[1] for row in stored}:
         writers[index].offsets = array("q", acknowledged or [StreamLog.ACKNOWLEDGED] * 4)
     records = [(offset, name_streamed(STREAM_KINDS[index], number)) for offset, index, number in stored]
-    return judge_stream([TARGET], TARGET, writers, served or [], records)
+    return judge_stream([TARGET], TARGET, writers, served or [], records, has_other_leaders=has_other_leaders)
 
 
 def report_of(judged: HistoryReport) -> CrashReport:
@@ -53,6 +57,14 @@ def test_record_is_lost_when_it_stands_elsewhere_than_it_was_acknowledged() -> N
     stored = [(number, IDEMPOTENT, number) for number in range(4)]
     assert check(stored, acknowledged=[0, 1, 2, 3]).is_sound
     assert check(stored, acknowledged=[0, 1, 2, 7]).count_kinds() == {"duplicate": 1}
+
+
+def test_order_is_promised_to_idempotent_writers_alone_when_leaders_change() -> None:
+    for writer, is_sound in ((IDEMPOTENT, False), (PLAIN, True)):
+        stored = [(0, writer, 1), (1, writer, 0), (2, writer, 2), (3, writer, 3)]
+        acknowledged = [1, 0, 2, 3]
+        assert not check(stored, acknowledged=acknowledged).is_sound
+        assert check(stored, acknowledged=acknowledged, has_other_leaders=True).is_sound == is_sound
 
 
 def test_record_may_be_missing_when_it_was_never_acknowledged() -> None:

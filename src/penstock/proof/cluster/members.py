@@ -43,6 +43,8 @@ _START = ("-m", "penstock.cli.main", "broker", "start")
 _START_SLOW = ("-m", "penstock.proof.cluster.slow_broker")
 _POLL_S = 0.05
 _STOP_TIMEOUT_S = 60.0
+# Seven processes start at once, perhaps on a machine that does something else.
+_START_TIMEOUT_S = 180.0
 
 
 class Broker(ServerProcess):
@@ -126,6 +128,8 @@ class FaultCluster:
             disk = make_disk(data_dir)
             properties = {**broker_properties(place, shared, wiring.connect(name)), **wiring.listeners(name)}
             self.brokers.append(Broker(place, properties, wiring.prefix(name), disk))
+        for server in (*self.zookeeper, *self.brokers):
+            server.start_timeout_s = _START_TIMEOUT_S
         self._clients = BrokerClients()
 
     @staticmethod
