@@ -64,6 +64,22 @@ def test_a_consumer_hears_where_the_leader_is_when_it_asks_a_follower(tmp_path: 
     asyncio.run(scenario())
 
 
+def test_a_consumer_is_sent_away_when_it_asks_a_suspended_leader(tmp_path: Path) -> None:
+    """Another may lead by now. A consumer that got an empty answer would stay for minutes."""
+
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            leader = cluster.nodes[1]
+            assert only(await consume(leader, epoch=0)).error_code == ErrorCode.NONE
+            leader.partition().allow_leading(False)
+            for epoch, rack in ((0, ""), (0, "a"), (-1, "a")):
+                assert (
+                    only(await consume(leader, epoch=epoch, rack=rack)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                )
+
+    asyncio.run(scenario())
+
+
 def test_a_partition_on_other_brokers_is_known_and_not_led_here(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with replicating(tmp_path, PartitionState(0, (1, 2), (1, 2), 1)) as cluster:

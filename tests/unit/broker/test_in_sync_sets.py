@@ -334,6 +334,45 @@ def test_a_suspended_leader_asks_no_follower_that_is_not_in_sync_but_one_that_ma
     asyncio.run(scenario(ALL, is_enough=False))
 
 
+@pytest.mark.parametrize("is_sure_again", [True, False])
+def test_a_member_that_was_asked_for_holds_acknowledgements_when_a_suspended_leader_leads_again(
+    tmp_path: Path, *, is_sure_again: bool
+) -> None:
+    """The controller may have made the change, and its answer came while nobody led: the member may be elected."""
+
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, (1, 2), 1))
+        leader = cluster.nodes[1]
+        look(leader)
+        leading = leader.partition().leading
+        assert leading is not None
+        leading.propose(ALL)
+        leader.session_is_sure = False
+        advance(leader, 3_000)
+        check_leases(leader)
+        assert not leads(leader)
+        leader.session_is_sure = is_sure_again
+        followers = Following(leader, 2), Following(leader, 3)
+        for _ in range(2):
+            for follower in followers:
+                await follower.fetch()
+        check_leases(leader)
+        assert leads(leader)
+        again = leader.partition().leading
+        assert again is not None
+        assert again.maximal_isr == set(ALL)
+        writing = asyncio.ensure_future(leader.produce(batch("a")))
+        await until(lambda: leader.partition().log.log_end_offset == 1)
+        assert await fetch(leader, 2, 0) == await fetch(leader, 2, 1) == ErrorCode.NONE
+        assert leader.partition().log.high_watermark == 0
+        assert await fetch(leader, 3, 0) == await fetch(leader, 3, 1) == ErrorCode.NONE
+        assert (await writing).error_code == ErrorCode.NONE
+        await until(lambda: leader.partition().state.isr == ALL)  # it was asked for once more
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
 def test_a_suspended_leader_is_none_when_the_image_names_another(tmp_path: Path) -> None:
     async def scenario() -> None:
         cluster, leader = await suspended_leader(tmp_path)

@@ -303,8 +303,8 @@ def _sends_elsewhere(
 def _read_partition(partition: Partition, target: FetchTarget, data: PartitionData, read: _Read) -> None:
     reader = read.reader
     partition.check_leader_epoch(target.current_leader_epoch)
-    if not partition.is_leader and not reader.may_read_follower(target.current_leader_epoch):
-        partition.check_leader()
+    if not partition.is_leader and (partition.suspension or not reader.may_read_follower(target.current_leader_epoch)):
+        partition.check_leader()  # a suspended leader is no follower: it may miss what its successor has
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if reader.is_read_committed:
         data.aborted_transactions = []

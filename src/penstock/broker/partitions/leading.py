@@ -83,16 +83,23 @@ class Leading:
     )
 
     def __init__(
-        self, log: PartitionLog, state: PartitionState, context: LeaderContext, wake_readers: Callable[[], None]
+        self,
+        log: PartitionLog,
+        state: PartitionState,
+        context: LeaderContext,
+        wake_readers: Callable[[], None],
+        pending_isr: tuple[int, ...] | None = None,
     ) -> None:
-        """`wake_readers` is called when the high watermark has risen."""
+        """`wake_readers` is called when the high watermark has risen. `pending_isr` was asked for in this same state,
+        before this broker was suspended, and may be in force.
+        """
         self._log = log
         self._context = context
         self._wake_readers = wake_readers
         self.state = state
         self.epoch_start = log.epoch_file.begin(state.leader_epoch, log.log_end_offset)
-        self.maximal_isr = frozenset(state.isr)
-        self.pending_isr: tuple[int, ...] | None = None  # asked of the controller, and not answered yet
+        self.maximal_isr = frozenset((*state.isr, *(pending_isr or ())))
+        self.pending_isr = pending_isr  # asked of the controller, and not answered yet
         self.refusal: Refusal | None = None  # of the last change that was asked for
         self.followers: dict[int, FollowerProgress] = {}
         self.watches: dict[FollowerWatch, None] = {}  # of the fetch sessions of followers
@@ -125,7 +132,7 @@ class Leading:
         now_ms = self._context.clock.monotonic_ms()
         for node_id in state.replicas:
             if node_id != self._context.node_id and node_id not in self.followers:
-                self.followers[node_id] = FollowerProgress(node_id in state.isr, now_ms)
+                self.followers[node_id] = FollowerProgress(node_id in self.maximal_isr, now_ms)
         for node_id in [each for each in self.followers if each not in state.replicas]:
             del self.followers[node_id]
 

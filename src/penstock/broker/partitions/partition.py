@@ -78,7 +78,7 @@ class Partition:
                 self.wake_all()  # consumers that read from a follower
 
     def _take_role(self) -> None:
-        state, self.suspension = self.state, None
+        state, suspension, self.suspension = self.state, self.suspension, None
         if state.leader != self._context.node_id:
             self._stop_leading()
         elif len(state.replicas) == 1:
@@ -92,7 +92,8 @@ class Partition:
         else:
             self.is_leader = True
             if self.leading is None:
-                self.leading = Leading(self.log, state, self._context, self.wake_all)
+                pending_isr = None if suspension is None else suspension.pending_isr(state)
+                self.leading = Leading(self.log, state, self._context, self.wake_all, pending_isr)
             else:
                 self.leading.follow(state)
 

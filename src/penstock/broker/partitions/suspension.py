@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.leading import Leading
+from penstock.cluster.image import PartitionState
 from penstock.replication.progress import NEVER_MS
 
 
@@ -30,6 +31,10 @@ class Suspension:
     @property
     def other_replicas(self) -> int:
         return len(self._former.followers)
+
+    def pending_isr(self, state: PartitionState) -> tuple[int, ...] | None:
+        """What was asked for in this state. The answer may have come while nobody led, so it is still open."""
+        return self._former.pending_isr if self._former.state == state else None
 
     def note_refusal(self, watch: FollowerWatch, broker_epoch: int, now_ms: int) -> None:
         """A follower has fetched at the leader's epoch, and is sent away."""

@@ -86,6 +86,12 @@ class InSyncSets:
             if lagging:
                 self._propose(partition, [each for each in partition.state.isr if each not in lagging])
 
+    def ask_again(self, partition: Partition) -> None:
+        """After a suspension: the answer to what was asked before may have come while nobody led."""
+        leading = partition.leading
+        if leading is not None and leading.pending_isr is not None:
+            self._propose(partition, list(leading.pending_isr))
+
     def _propose(self, partition: Partition, isr: list[int]) -> None:
         leading, state = partition.leading, partition.state
         if leading is None or tuple(isr) == state.isr or self._is_closed:

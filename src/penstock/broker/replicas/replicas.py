@@ -204,6 +204,7 @@ class Replicas:
             if self._suspended.get(topic_partition) is partition and (is_sure or self._may_lead_again(partition)):
                 del self._suspended[topic_partition]
                 partition.allow_leading(True)
+                self.in_sync_sets.ask_again(partition)
                 resumed.append(topic_partition)
             yield
         for topic_partition, partition in () if is_sure else list(self._led.items()):
