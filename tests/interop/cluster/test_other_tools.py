@@ -6,9 +6,12 @@ import json
 import re
 from pathlib import Path
 
+from confluent_kafka import TopicPartition
+
 import penstock
 from apache_kafka.commands import run_command
-from tests.clients.confluent import consumer_of, produce, producer_of, read
+from penstock.coordinators.partitioning import partition_for
+from tests.clients.confluent import admin_of, consumer_of, produce, producer_of, read
 from tests.interop.cluster.looking import PATIENCE_S, bystander, place
 from tests.interop.conftest import KafkaTool
 
@@ -55,6 +58,20 @@ def test_quorum_is_refused_clearly_when_the_cluster_has_none(tool: KafkaTool) ->
 # ------------------------------------------------------------------------------------------------ groups, transactions
 
 
+def one_group_for_each_broker(cluster: penstock.Cluster, prefix: str) -> list[str]:
+    """Names of groups, each with another coordinator."""
+    admin = admin_of(cluster.bootstrap_servers)
+    with consumer_of(cluster.bootstrap_servers, group_id=prefix) as consumer:
+        consumer.list_topics(timeout=PATIENCE_S)
+        consumer.committed([TopicPartition(prefix, 0)], timeout=PATIENCE_S)  # so that the coordinators' topic is there
+    partitions = admin.list_topics("__consumer_offsets", timeout=PATIENCE_S).topics["__consumer_offsets"].partitions
+    names: dict[int, str] = {}
+    for number in range(1_000):
+        group = f"{prefix}-{number}"
+        names.setdefault(partitions[partition_for(group, len(partitions))].leader, group)
+    return sorted(names.values())
+
+
 def test_group_is_shown_reset_and_deleted_when_its_coordinator_is_any_broker(
     tool: KafkaTool, cluster: penstock.Cluster, topic: str
 ) -> None:
@@ -62,7 +79,8 @@ def test_group_is_shown_reset_and_deleted_when_its_coordinator_is_any_broker(
     producer = producer_of(cluster.bootstrap_servers)
     for partition in range(3):
         produce(producer, topic, [b"a", b"b"], partition=partition)
-    groups = [f"{topic}-{number}" for number in range(4)]
+    tool("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
+    groups = one_group_for_each_broker(cluster, topic)
     for group in groups:
         with consumer_of(cluster.bootstrap_servers, group_id=group) as consumer:
             consumer.subscribe([topic])
@@ -70,8 +88,8 @@ def test_group_is_shown_reset_and_deleted_when_its_coordinator_is_any_broker(
             consumer.commit(asynchronous=False)
     assert set(groups) <= set(tool("kafka-consumer-groups", "--list").lines)
     states = tool("kafka-consumer-groups", "--describe", "--all-groups", "--state").lines
-    coordinators = {found.group(1) for line in states if (found := re.search(r"\(([123])\)\s.*Empty", line))}
-    assert len(coordinators) > 1
+    rows = [(line.split()[0], re.search(r"\(([123])\)\s.*Empty", line)) for line in states if line.strip()]
+    assert {found.group(1) for group, found in rows if found and group in groups} == NODES
     chosen = ("--group", groups[0])
     described = [line.split() for line in tool("kafka-consumer-groups", "--describe", *chosen).lines]
     assert {tuple(row[2:6]) for row in described if row[0] == groups[0]} == {(str(n), "2", "2", "0") for n in range(3)}

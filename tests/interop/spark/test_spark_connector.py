@@ -203,6 +203,7 @@ def stopping(query: StreamingQuery) -> Iterator[None]:
         query.stop()
 
 
+@pytest.mark.timeout(600)  # a query and a cluster on two cores, beside other tests
 def test_a_stream_goes_on_when_brokers_of_a_cluster_are_killed(
     spark: SparkSession, kafka_cluster: KafkaClusterFixture, tmp_path: Path
 ) -> None:
