@@ -106,7 +106,8 @@ class Watch:
         if partition.is_leader:
             self._look_at_leader(place, partition, history)
         if history.compared.get(place) != log.high_watermark and "compact" not in log.settings.cleanup_policy:
-            self._compare(place, log, history)
+            with self._machines[place].unseen():
+                self._compare(place, log, history)
 
     def _look_at_leader(self, place: int, partition: Partition, history: _History) -> None:
         epoch, log = partition.state.leader_epoch, partition.log
