@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processes.guardian import Guardian
+from penstock.processes.guardian import Guardian, read_start, watch_over
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests.clients.support import eventually
 from tests.integration.test_local_cluster import is_alive
@@ -70,3 +70,12 @@ def test_only_what_still_runs_is_ended_when_the_guardian_is_closed() -> None:
         assert process.poll() is None
         process.kill()
         process.wait()
+
+
+@pytest.mark.skipif(read_start(os.getpid()) == 0, reason="the system does not tell when a process was started")
+def test_another_process_is_left_alone_when_it_has_the_number_of_one_that_ended() -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], process_group=0)
+    watch_over([f"watch {other.pid} 0 {read_start(other.pid) - 1}"])
+    assert other.poll() is None
+    other.kill()
+    other.wait()

@@ -80,7 +80,13 @@ class Schedule:
         )
         response = await self.cluster.nodes[state.leader].ask(request, 18)
         answer = followed.take(response.responses[0].partitions[0], NOW)
-        assert answer in (Answer.TAKEN, Answer.LATER)
+        assert answer in (Answer.TAKEN, Answer.CUT, Answer.LATER)
+        if answer is Answer.CUT:
+            # As in the fetcher: something is gone, the next fetch asks from the new end, and the files that are out of
+            # use are removed while it is under way.
+            assert followed.sent != followed.position
+            node.directories.delayed_deletes.remove_due(NOW)
+            assert not list(node.path.glob(f"{TOPIC}-0/*.deleted"))
 
     async def learn(self, node: Node, _: int) -> None:
         node.apply(self.image)

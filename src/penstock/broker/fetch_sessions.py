@@ -12,7 +12,8 @@ a moved high watermark or log start. What was answered with records goes to the 
 starves behind a busy one.
 
 Followers have a place of their own, one session for each registered broker: however many sessions clients open, and
-however much they name, no follower's session goes for it, and nobody but the follower ends or continues it.
+however much they name, no follower's session goes for it. Only a fetch that names the follower ends or continues its
+session. Where no authorizer tells brokers from clients, any client can send such a fetch.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
-# Partitions of all sessions together: about 100 MB, or 160 MB where every name is as long as a topic's may be. A client
-# may name any number, existing or not. Without room a client gets no session and says everything in every request,
-# which works as well. The same goes for a client that names what no topic can be called.
+# Partitions of all sessions of clients together: about 100 MB, or 160 MB where every name is as long as a topic's may
+# be. A client may name any number, existing or not. Without room a client gets no session and says everything in every
+# request, which works as well. The same goes for a client that names what no topic can be called. The session of each
+# registered broker may have as many again, and without an authorizer a client can fetch in the name of one.
 MAX_PARTITIONS = 200_000
 
 # (topic id or name, partition): requests from version 13 on know topics by id alone.

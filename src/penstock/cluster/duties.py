@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from penstock.cluster.controller.known_losses import KnownLosses
 from penstock.cluster.controller.office import Decide
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
 from penstock.cluster.decisions.lost_replicas import decide_lost_replicas
@@ -15,6 +16,7 @@ from penstock.cluster.decisions.partitions import decide_alter_partition
 from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, decide_reassignments
 from penstock.cluster.decisions.shutdown import decide_shutdown
 from penstock.cluster.image import TopicImage
+from penstock.cluster.publishing import Publisher
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, Store, StoreError, StoreErrorKind
 from penstock.core.types import TopicPartition
@@ -29,8 +31,12 @@ class Change(Protocol):
 
 
 class Duties:
-    def __init__(self, store: Store, change: Change, may_be_unclean: Callable[[TopicImage], bool]) -> None:
+    def __init__(
+        self, store: Store, publisher: Publisher, change: Change, may_be_unclean: Callable[[TopicImage], bool]
+    ) -> None:
+        self.losses = KnownLosses()
         self._store = store
+        self._publisher = publisher
         self._change = change
         self._may_be_unclean = may_be_unclean
 
@@ -44,9 +50,11 @@ class Duties:
         self, asker: int, asker_epoch: int, lost: Sequence[LostReplica]
     ) -> tuple[LostReplicaResult, ...]:
         """A broker's disk has failed."""
-        return await self._change(
+        results = await self._change(
             lambda image: decide_lost_replicas(image, asker, asker_epoch, lost, self._may_be_unclean)
         )
+        self.losses.note(self._publisher.image, asker, asker_epoch, lost)
+        return results
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType

@@ -86,7 +86,7 @@ class Metadata:
         self.publisher = publisher
         self._choices = choices
         self._member: Member | None = None
-        self.duties = Duties(store, self._change, lambda topic: may_be_unclean(self.config, topic))
+        self.duties = Duties(store, publisher, self._change, lambda topic: may_be_unclean(self.config, topic))
         self._running: set[asyncio.Future[None]] = set()
 
     @classmethod
@@ -163,6 +163,7 @@ class Metadata:
         rules = Rules(
             lambda topic: may_be_unclean(self.config, topic),
             lambda: format_topic_id(self._choices.new_topic_id()),
+            self.duties.losses,
             self.levels,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)

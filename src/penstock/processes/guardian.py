@@ -7,8 +7,9 @@ themselves, one of which is Java's, and works wherever there are pipes.
 
 Rules:
 - The guardian has a process group of its own, so Ctrl-C at the terminal does not reach it.
-- Processes that it watches over lead groups of their own. One that does not, any more, is another process to which the
-  system has given the number: the guardian leaves that alone.
+- A process that has ended may have passed its number on to another one, which the guardian leaves alone. It knows one
+  by the time of its start, which Linux tells; and since those that it watches over lead groups of their own, by a
+  process that does not.
 
 This module runs in both: imported by the program, and as a script by the guardian, which therefore imports nothing of
 Penstock and starts in some milliseconds.
@@ -24,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 # For a broker to close its logs. Nobody waits, and what is killed instead checks its logs at the next start.
 _PATIENCE_S = 10.0
@@ -49,7 +51,8 @@ class Guardian:
 
     def watch(self, pid: int, stage: int) -> None:
         """The process must lead its own process group. Higher stages end first."""
-        self._tell(f"watch {pid} {stage}")
+        # Asked here and not by the guardian: until this process waits for its child, nobody else gets the number.
+        self._tell(f"watch {pid} {stage} {read_start(pid)}")
 
     def forget(self, pid: int) -> None:
         """The process has ended."""
@@ -69,37 +72,53 @@ class Guardian:
             self._process.stdin.flush()
 
 
+def read_start(pid: int) -> int:
+    """When the process was started, in ticks since the system was; 0 where the system does not tell."""
+    try:
+        # The second field, the name, is in parentheses and may contain anything. The start is the 22nd.
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 # ---------------------------------------------------------------------------------------- the guardian's own process
+
+
+class _Watched(NamedTuple):
+    pid: int
+    stage: int
+    start: int
 
 
 def watch_over(lines: Iterable[str]) -> None:
     """Returns when the lines have ended, and everything that was watched then."""
-    stages: dict[int, int] = {}
+    watched: dict[int, _Watched] = {}
     for line in lines:
         word, *numbers = line.split()
         if word == "watch":
-            stages[int(numbers[0])] = int(numbers[1])
+            process = _Watched(*map(int, numbers))
+            watched[process.pid] = process
         else:
-            stages.pop(int(numbers[0]), None)
-    for stage in sorted(set(stages.values()), reverse=True):
-        _end([pid for pid in stages if stages[pid] == stage])
+            watched.pop(int(numbers[0]), None)
+    for stage in sorted({each.stage for each in watched.values()}, reverse=True):
+        _end([each for each in watched.values() if each.stage == stage])
 
 
-def _end(pids: list[int]) -> None:
+def _end(processes: list[_Watched]) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in pids:
-            if _is_there(pid):
+        for each in processes:
+            if _is_there(each):
                 with contextlib.suppress(OSError):
-                    os.kill(pid, signal_number)
-                    os.kill(pid, signal.SIGCONT)  # a process that is paused does not hear of its end
+                    os.kill(each.pid, signal_number)
+                    os.kill(each.pid, signal.SIGCONT)  # a process that is paused does not hear of its end
         deadline = time.monotonic() + _PATIENCE_S
-        while any(map(_is_there, pids)) and time.monotonic() < deadline:
+        while any(map(_is_there, processes)) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
 
-def _is_there(pid: int) -> bool:
+def _is_there(process: _Watched) -> bool:
     try:
-        return os.getpgid(pid) == pid
+        return os.getpgid(process.pid) == process.pid and read_start(process.pid) == process.start
     except OSError:
         return False
 

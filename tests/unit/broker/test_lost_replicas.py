@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from penstock.broker.replicas.lost_replicas import LostReplicas
 from penstock.cluster.image import NO_LEADER, PartitionState
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.changes import LostReplica
 from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import replicating
 from tests.unit.log.support import batch
@@ -69,3 +74,26 @@ def test_a_partition_without_others_keeps_its_leader_when_the_disk_fails(tmp_pat
             assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     asyncio.run(scenario())
+
+
+def test_few_lines_are_logged_when_the_controller_cannot_be_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(lost: Sequence[LostReplica]) -> None:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            node = cluster.nodes[1]
+            lost_replicas = LostReplicas(1, node.partitions, refuse)
+            node.partition().log.go_offline("the disk is gone")
+            caplog.clear()
+            for _ in range(40):
+                for _ in lost_replicas.look():
+                    pass
+                await asyncio.sleep(0)
+            await lost_replicas.close()
+
+    asyncio.run(scenario())
+    told = [record.getMessage() for record in caplog.records if "told" in record.message or "telling" in record.message]
+    assert len(told) == 2

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cluster.decisions.brokers import decide_registered
+from penstock.cluster.decisions.brokers import are_counted, decide_registered
 from penstock.cluster.decisions.leadership import UncleanRule
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
+from penstock.cluster.levels import LevelRange
 from tests.unit.cluster.harness import broker, cluster
 
 NEW_EPOCH = 50
@@ -221,3 +222,21 @@ class TestDisksAreLost:
     def test_broker_leads_on_when_its_directory_has_another_id_and_still_its_logs(self) -> None:
         after = self.after(state(2, (2,)), ("new",), is_empty=False)
         assert after == state(2, (2,), epoch=5, partition_epoch=7)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (registered(1, 2), True),
+        (registered(1), False),
+        (registered(1, 2, 3), False),
+        (registered(1, b2=2), False),
+        ({**registered(1, 2), 3: broker(3)._replace(levels=LevelRange(5, 6))}, True),  # it will never be counted
+    ],
+)
+def test_brokers_are_counted_when_the_image_has_those_that_can_follow(
+    now: dict[int, BrokerRegistration], expected: bool
+) -> None:
+    image = cluster(1, 2)
+    assert are_counted(image, now) is expected
+    assert (decide_registered(image, now, never).image is image) is expected

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cluster.controller.known_losses import KnownLosses
+from penstock.cluster.decisions.brokers import decide_registered
+from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.decisions.elections import decide_balance
 from penstock.cluster.decisions.lost_replicas import decide_lost_replicas
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
+from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import LostReplica
-from tests.unit.cluster.harness import cluster
+from tests.unit.cluster.brokers import TestBroker, agreed, started, until
+from tests.unit.cluster.harness import broker, cluster, run
 
 TOPIC_ID = b"t" * 16
 
@@ -70,3 +76,72 @@ def test_report_is_refused_when_the_broker_was_gone_since() -> None:
     with pytest.raises(ApiError) as refused:
         decide_lost_replicas(image(state(1, (1, 2))), 1, 0, [LostReplica(TOPIC_ID, 0)], lambda _: False)
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+class TestElections:
+    """Broker 1 has lost the last in-sync replica, and goes on."""
+
+    before = image(state(NO_LEADER, (1,)), 1, 2)
+
+    def losses(self) -> KnownLosses:
+        losses = KnownLosses()
+        losses.note(self.before, 1, 1, [LostReplica(TOPIC_ID, 0)])
+        return losses
+
+    def elect(self, before: MetadataImage, *, is_unclean: bool = False, epoch: int = 1) -> PartitionState:
+        """Broker 3 comes."""
+        registered = {1: broker(1)._replace(epoch=epoch), 2: broker(2), 3: broker(3)}
+        after = decide_registered(before, registered, lambda _: is_unclean, self.losses().by_partition).image
+        assert after.brokers.keys() == {1, 2, 3}
+        return after.topics["t"].partitions[0]
+
+    def test_lost_replica_is_not_elected_when_another_broker_comes(self) -> None:
+        assert self.elect(self.before) == state(NO_LEADER, (1,))
+
+    def test_lost_replica_is_elected_when_its_broker_has_started_anew(self) -> None:
+        assert self.elect(self.before, epoch=9).leader == 1
+
+    def test_replica_is_elected_when_the_partition_has_changed_since_it_was_lost(self) -> None:
+        changed = state(NO_LEADER, (1,))._replace(partition_epoch=8)
+        assert self.elect(image(changed, 1, 2)).leader == 1
+
+    def test_replica_out_of_sync_is_elected_when_the_topic_allows_it(self) -> None:
+        after = self.elect(self.before, is_unclean=True)
+        assert (after.leader, after.isr) == (2, (2,))
+
+    def test_other_member_is_elected_when_it_comes_back(self) -> None:
+        self.before = image(state(NO_LEADER, (1, 3)), 1, 2)
+        after = self.elect(self.before)
+        assert (after.leader, after.isr) == (3, (3,))
+
+    def test_lost_replica_is_not_elected_when_leaders_are_balanced(self) -> None:
+        assert decide_balance(self.before, 0).image is self.before
+
+    def test_losses_are_forgotten_when_the_partition_has_changed(self) -> None:
+        losses = self.losses()
+        losses.note(image(state(1, (1,))), 2, 2, [])
+        assert not losses.by_partition
+
+
+def test_nothing_is_elected_when_brokers_come_and_go_after_the_last_replica_was_lost() -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        first, second = await started(tree, 1, 2)
+        await first.metadata.create_topics([NewTopic("t", 1, 2)])
+        await agreed(first, second)
+        topic = first.metadata.image.topics["t"]
+        lost = [LostReplica(topic.topic_id, 0)]
+        await second.stop()
+        await until(lambda: first.metadata.image.topics["t"].partitions[0].isr == (1,))
+        await first.metadata.duties.lose_replicas(1, first.metadata.broker_epoch, lost)
+        after = first.metadata.image.topics["t"].partitions[0]
+        assert (after.leader, after.isr) == (NO_LEADER, (1,))
+        third = await TestBroker(tree, 3).start()
+        await agreed(first, third)
+        assert first.metadata.image.topics["t"].partitions[0] == after
+        await third.stop()
+        await until(lambda: first.metadata.image.brokers.keys() == {1})
+        assert first.metadata.image.topics["t"].partitions[0] == after
+        await first.stop()
+
+    run(main())

@@ -51,6 +51,10 @@ class TestMoves:
         behind = STEADY._replace(isr=(1,))
         assert moved(behind, (2,)) == behind._replace(replicas=(2, 1), removing=(1,), partition_epoch=8)
 
+    def test_move_is_done_at_once_when_the_only_new_replica_leads_out_of_sync(self) -> None:
+        before = PartitionState(0, (2, 3), (3,), 3, 5, 7, adding=(3,))
+        assert moved(before, (1,), is_unclean=True) == PartitionState(0, (1,), (1,), 1, 6, 8)
+
     @pytest.mark.parametrize(("before", "target"), [(STEADY, (1, 2)), (MOVING, (3, 2))])
     def test_nothing_changes_when_the_target_is_the_present_one(
         self, before: PartitionState, target: tuple[int, ...]

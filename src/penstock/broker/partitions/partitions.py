@@ -64,7 +64,8 @@ class Partitions:
         self._tried_again: set[TopicPartition] = set()  # by `prepare`, among those whose log could not be created
         self._prepared_image: MetadataImage | None = None  # when all of its new partitions are prepared
         self._prepared_delta: ImageDelta | None = None
-        self._without_log: set[tuple[str, int]] = set()  # partitions whose log could not be created
+        # Partitions whose log could not be created, or may be in a directory that is offline.
+        self.without_log: set[tuple[str, int]] = set()
         # What is left to do for an image that has taken effect, a step at a time.
         self._retiring: Iterator[None] = iter(())  # takes partitions that are not found any more out of service
         self._configuring: Iterator[None] = iter(())  # gives logs their new settings
@@ -81,16 +82,11 @@ class Partitions:
 
     def why_missing(self, topic: str, partition: int) -> ErrorCode:
         """What to say of a partition that `find` does not find."""
-        if (topic, partition) in self._without_log:
+        if (topic, partition) in self.without_log:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self.state_of(topic, partition) is not None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is on other brokers (KAFKA-10223)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    @property
-    def without_log(self) -> Collection[tuple[str, int]]:
-        """Partitions whose log could not be created, or may be in a directory that is offline."""
-        return self._without_log
 
     def state_of(self, topic: str, partition: int) -> PartitionState | None:
         """Of any partition of the cluster: who leads it, as far as this broker knows."""
@@ -196,7 +192,7 @@ class Partitions:
         """Partitions whose log could not be created, of topics that stay and change: they are tried again. A log that
         is there and could not be opened is left to `apply`, because `abandon` removes what was prepared.
         """
-        missing = self._without_log.difference(self._directories.logs)
+        missing = self.without_log.difference(self._directories.logs)
         if not missing or self._directories.offline:  # a log may be in a directory that is offline
             return []
         refused = {topic for topic, _ in missing} - {topic.name for topic in delta.created}
@@ -236,13 +232,13 @@ class Partitions:
         # Lists and not sets: the order of the partitions must not depend on the hashes of this process.
         grown = [topic.name for topic in delta.created] + [topic_partition.topic for topic_partition in delta.added]
         changed = [topic_partition.topic for topic_partition in delta.changed]
-        if self._without_log:  # they are tried again
-            refused = {topic for topic, _ in self._without_log}
+        if self.without_log:  # they are tried again
+            refused = {topic for topic, _ in self.without_log}
             changed += [name for name in configured if name in refused]
         if self._prepared_image is new:
             self._take_over(delta.created)
             # What is left: topics made anew under their old names, and partitions that were refused, now or before.
-            left = {topic.name for topic in delta.deleted} | {topic for topic, _ in self._without_log}
+            left = {topic.name for topic in delta.deleted} | {topic for topic, _ in self.without_log}
             grown = [name for name in grown if name in left]
         for name in dict.fromkeys(changed + grown):
             topic = new.topics[name]
@@ -262,15 +258,15 @@ class Partitions:
             self._names[topic.topic_id] = topic.name
         self._settings.update(self._prepared_settings)
         self._partitions.update(self._prepared)
-        if self._without_log:
-            self._without_log.difference_update(self._prepared)
+        if self.without_log:
+            self.without_log.difference_update(self._prepared)
 
     def _remove_topic(self, topic: TopicImage) -> tuple[str, list[Partition | None]]:
         """Its partitions are not found any more: 10,000 partitions take 3 ms."""
         name, pop = topic.name, self._partitions.pop
         self._names.pop(topic.topic_id, None)
-        if self._without_log:
-            self._without_log.difference_update((name, index) for index in range(len(topic.partitions)))
+        if self.without_log:
+            self.without_log.difference_update((name, index) for index in range(len(topic.partitions)))
         return name, [pop((name, index), None) for index in range(len(topic.partitions))]
 
     def _retire(self, removed: Iterable[tuple[str, list[Partition | None]]]) -> Iterator[None]:
@@ -316,9 +312,9 @@ class Partitions:
                     continue  # in vain, in a thread
                 partition = self._open(topic, state, settings, is_fresh=state.partition >= first_fresh)
                 if partition is None:
-                    self._without_log.add(topic_partition)
+                    self.without_log.add(topic_partition)
                     continue
-                self._without_log.discard(topic_partition)
+                self.without_log.discard(topic_partition)
                 self._partitions[topic_partition] = partition
             partition.adopt(state)
             if partition.log.settings is not settings:

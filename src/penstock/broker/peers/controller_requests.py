@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from penstock.broker.peers.controller import Controller
 from penstock.broker.peers.duties import ControllerDuties
@@ -42,6 +43,8 @@ _IN_SYNC_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
 
+Answer = TypeVar("Answer", AlterPartitionResponse, AssignReplicasToDirsResponse, BrokerHeartbeatResponse)
+
 
 class ControllerRequests:
     def __init__(
@@ -66,8 +69,8 @@ class ControllerRequests:
         """One result for each change, in their order. When the request as a whole failed, each has its error:
         REQUEST_TIMED_OUT when no controller answered."""
         try:
-            answer = await self._controller.ask(
-                self._alteration(changes), _accept_alteration, timeout_s=_IN_SYNC_TIMEOUT_S
+            answer: AlterPartitionResponse | None = await self._controller.ask(
+                self._alteration(changes), _accept, timeout_s=_IN_SYNC_TIMEOUT_S
             )
             if answer is None:
                 return await self._duties.alter_partition(self._node_id, self._broker_epoch(), changes)
@@ -117,7 +120,9 @@ class ControllerRequests:
         request = AssignReplicasToDirsRequest(
             broker_id=self._node_id, broker_epoch=self._broker_epoch(), directories=[directory]
         )
-        answer = await self._controller.ask(request, _accept_assignment, timeout_s=_IN_SYNC_TIMEOUT_S)
+        answer: AssignReplicasToDirsResponse | None = await self._controller.ask(
+            request, _accept, timeout_s=_IN_SYNC_TIMEOUT_S
+        )
         if answer is None:
             await self._duties.lose_replicas(self._node_id, self._broker_epoch(), lost)
         elif answer.error_code != ErrorCode.NONE:
@@ -149,7 +154,7 @@ class ControllerRequests:
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id, broker_epoch=epoch, current_metadata_offset=applied, want_shut_down=True
         )
-        answer = await self._controller.ask(request, _accept_heartbeat, timeout_s=timeout_s)
+        answer: BrokerHeartbeatResponse | None = await self._controller.ask(request, _accept, timeout_s=timeout_s)
         if answer is None:
             try:
                 async with asyncio.timeout(timeout_s):  # the store may be away
@@ -184,13 +189,5 @@ def _refuse_all(changes: Sequence[InSyncChange], code: ErrorCode) -> Sequence[Al
     return [AlterPartitionResult(change.topic_id, change.partition, code, None) for change in changes]
 
 
-async def _accept_alteration(answer: AlterPartitionResponse) -> AlterPartitionResponse | None:
-    return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer
-
-
-async def _accept_assignment(answer: AssignReplicasToDirsResponse) -> AssignReplicasToDirsResponse | None:
-    return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer
-
-
-async def _accept_heartbeat(answer: BrokerHeartbeatResponse) -> BrokerHeartbeatResponse | None:
+async def _accept(answer: Answer) -> Answer | None:
     return None if answer.error_code == ErrorCode.NOT_CONTROLLER else answer

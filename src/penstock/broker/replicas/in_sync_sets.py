@@ -35,6 +35,7 @@ _LONGEST_RETRY_MS = 10_000
 _REFUSED_MS = 5_000
 # Changes in one request: some 100 KB.
 _MOST_AT_ONCE = 1_000
+_FAILED = "an in-sync set could not be changed, and is tried again"
 _GIVE_UP = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 # The image is behind the controller, and the next one will say more.
 _WAIT_FOR_IMAGE = frozenset(
@@ -159,8 +160,7 @@ class InSyncSets:
                 is_left = self._settle_one(partition, change, answers.get((change.topic_id, change.partition)))
             except Exception as error:  # noqa: BLE001  # the others go on, and the partition must not wait for ever
                 fields = {"partition": partition.topic_partition, "reason": str(error) or repr(error)}
-                message = "an in-sync set could not be changed, and is tried again"
-                self._limited_log.once_per("settle", logging.ERROR, message, fields, error)
+                self._limited_log.once_per("settle", logging.ERROR, _FAILED, fields, error)
                 is_left = has_failed = True
             if is_left and _is_wanted(partition, change):
                 self._queue.setdefault(partition.topic_partition, (partition, change))

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.cluster.image import PartitionState
+from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import TopicId
 from penstock.replication.changes import LostReplica
 
@@ -30,6 +31,8 @@ class LostReplicas:
         self._node_id = node_id
         self._partitions = partitions
         self._report = report
+        # A round comes four times a second, for as long as the controller cannot be told.
+        self._limited_log = RateLimitedLog(logger, Limiter(), partitions.context.clock.monotonic_ms)
         self._reporting: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -64,9 +67,15 @@ class LostReplicas:
         return len(state.replicas) > 1 and is_needed
 
     async def _tell(self, lost: list[LostReplica]) -> None:
-        logger.warning("telling the controller that the disk of %d replicas has failed", len(lost))
+        fields = {"replicas": len(lost)}
+        self._limited_log.once_per(
+            "telling", logging.WARNING, "telling the controller of replicas whose disk has failed", fields
+        )
         try:
             for start in range(0, len(lost), _MOST_AT_ONCE):
                 await self._report(lost[start : start + _MOST_AT_ONCE])
         except Exception as error:  # noqa: BLE001  # the next round tries again
-            logger.warning("the controller could not be told of lost replicas: %s", str(error) or repr(error))
+            reason = {"reason": str(error) or repr(error)}
+            self._limited_log.once_per(
+                "failure", logging.WARNING, "the controller could not be told of lost replicas", reason
+            )

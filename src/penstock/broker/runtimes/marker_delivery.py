@@ -38,6 +38,7 @@ SETTLE_TIMEOUT_MS = 30_000
 MARKERS_PER_TURN = 50
 # To decide on a transaction takes some 0.7 us for each of its partitions.
 _MANY_MARKERS = 1_000
+_FAILED = "markers of transactions could not be written, and are tried again"
 
 
 class MarkerDelivery:
@@ -101,10 +102,8 @@ class MarkerDelivery:
             self._retry_later(markers, retry_ms)
 
     def _note_failure(self, error: Exception) -> None:
-        message = "markers of transactions could not be written, and are tried again"
-        self.writer.limited_log.once_per(
-            "failure", logging.ERROR, message, {"reason": str(error) or repr(error)}, error
-        )
+        fields = {"reason": str(error) or repr(error)}
+        self.writer.limited_log.once_per("failure", logging.ERROR, _FAILED, fields, error)
 
     def _write_or_send(self, markers: Markers, retry_ms: int) -> None:
         leaders = self.writer.leaders

@@ -20,10 +20,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.balance import Balance
+from penstock.cluster.controller.known_losses import KnownLosses
 from penstock.cluster.controller.office import Office
 from penstock.cluster.controller.registration import Term, elect, register, term_of
 from penstock.cluster.controller.writer import Writer
-from penstock.cluster.decisions.brokers import decide_registered
+from penstock.cluster.decisions.brokers import are_counted, decide_registered
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.levels import SUPPORTED, LevelRange
@@ -50,6 +51,7 @@ class Rules(NamedTuple):
 
     may_be_unclean: Callable[[TopicImage], bool]
     new_id: Callable[[], str]
+    losses: KnownLosses
     levels: LevelRange = SUPPORTED
 
 
@@ -275,7 +277,7 @@ class Member:
 
             def decide(image: MetadataImage) -> Decision[None]:
                 image = replace(image, controller_id=self._broker.node_id, controller_epoch=term.epoch)
-                return decide_registered(image, registered, self._rules.may_be_unclean)
+                return decide_registered(image, registered, self._rules.may_be_unclean, self._rules.losses.by_partition)
 
             self._entering = office  # from here on an end of the session closes it
             if session_id != self._store.session_id or self.registration is None:
@@ -289,12 +291,11 @@ class Member:
 
     async def _count_brokers(self, office: Office) -> None:
         registered = await self._registered()
-        counted = self._publisher.image.brokers
-        if {each.node_id: each.epoch for each in registered.values()} != {
-            each.node_id: each.epoch for each in counted.values()
-        }:
+        if not are_counted(self._publisher.image, registered):
+            rules = self._rules
+            losses = rules.losses.by_partition
             await office.change(
-                lambda image: decide_registered(image, registered, self._rules.may_be_unclean), can_refuse=False
+                lambda image: decide_registered(image, registered, rules.may_be_unclean, losses), can_refuse=False
             )
 
     async def _registered(self) -> dict[int, BrokerRegistration]:

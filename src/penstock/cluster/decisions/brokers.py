@@ -17,6 +17,7 @@ may have lost records that it had acknowledged as a follower, and it knows nothi
    member of. Nobody is in sync then and nobody leads, until somebody allows an unclean election: what was acknowledged
    is gone, and that must not go unnoticed. Otherwise an empty disk that comes back first after a stop of the whole
    cluster would lead, and the others would cut off what it lacks.
+6. A replica that was lost with its disk counts as dead while its broker goes on (`lost_replicas`).
 
 The leader changes only where it has to.
 """
@@ -25,10 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.decisions.leadership import UncleanRule, advance, can_take_over, choose_leader, with_in_sync
+from penstock.cluster.decisions.lost_replicas import KnownLoss, Losses
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
 
 
@@ -43,20 +46,27 @@ class _Attendance(NamedTuple):
     lost: frozenset[int]
 
 
+def are_counted(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> bool:
+    """Whether the image has these brokers, as far as they count, in these epochs."""
+    epochs = {node_id: broker.epoch for node_id, broker in _able(image, registered).items()}
+    return epochs == {node_id: broker.epoch for node_id, broker in image.brokers.items()}
+
+
 def decide_registered(
-    image: MetadataImage, registered: Mapping[int, BrokerRegistration], may_be_unclean: UncleanRule
+    image: MetadataImage,
+    registered: Mapping[int, BrokerRegistration],
+    may_be_unclean: UncleanRule,
+    losses: Losses = MappingProxyType({}),
 ) -> Decision[None]:
     """`registered` is what stands in the store now. Elects also where no broker changed but a leader is missing.
 
     Topics that keep all their states remain the same objects: 10,000 partitions that nothing happened to take about
     5 ms, one whose state changes takes about 5 us.
     """
-    # A broker that does not know the level in force cannot follow, and stops by itself.
-    able = {node_id: broker for node_id, broker in registered.items() if broker.levels.has(image.metadata_level)}
-    attendance = _compare(image, able)
+    attendance = _compare(image, _able(image, registered))
     changed: dict[str, TopicImage] = {}
     for topic in image.topics.values():
-        states = _next_states(topic, attendance, may_be_unclean)
+        states = _next_states(topic, attendance, may_be_unclean, losses)
         if states is not None:
             changed[topic.name] = topic._replace(partitions=states)
     if not changed and attendance.brokers == image.brokers:
@@ -67,6 +77,11 @@ def decide_registered(
         (),
         replace(image, brokers=attendance.brokers, topics=topics, directories={**image.directories, **directories}),
     )
+
+
+def _able(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> dict[int, BrokerRegistration]:
+    """A broker that does not know the level in force cannot follow, and stops by itself."""
+    return {node_id: broker for node_id, broker in registered.items() if broker.levels.has(image.metadata_level)}
 
 
 def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> _Attendance:
@@ -92,7 +107,7 @@ def _are_all_new(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
 
 
 def _next_states(
-    topic: TopicImage, attendance: _Attendance, may_be_unclean: UncleanRule
+    topic: TopicImage, attendance: _Attendance, may_be_unclean: UncleanRule, losses: Losses
 ) -> tuple[PartitionState, ...] | None:
     """None where all stay the same."""
     steady = attendance.steady
@@ -102,18 +117,30 @@ def _next_states(
     is_unclean_allowed: bool | None = None
     changed: dict[int, PartitionState] = {}
     for state in affected:
-        after = _elect_in_sync(state, attendance)
-        if after.leader == NO_LEADER and not attendance.brokers.keys().isdisjoint(state.replicas):
+        present = _without_lost(attendance, state, losses.get((topic.topic_id, state.partition)))
+        after = _elect_in_sync(state, present)
+        if after.leader == NO_LEADER and not present.brokers.keys().isdisjoint(state.replicas):
             if is_unclean_allowed is None:
                 is_unclean_allowed = may_be_unclean(topic)
             if is_unclean_allowed:
-                leader = _choose_out_of_sync(state, attendance)
-                after = with_in_sync(state, (leader,), attendance.brokers)
+                leader = _choose_out_of_sync(state, present)
+                after = with_in_sync(state, (leader,), present.brokers)
         if after is not state:
             changed[state.partition] = after
     if not changed:
         return None
     return tuple(changed.get(state.partition, state) for state in topic.partitions)
+
+
+def _without_lost(attendance: _Attendance, state: PartitionState, loss: KnownLoss | None) -> _Attendance:
+    """For one partition: a replica of it that is known to be lost is not here."""
+    if loss is None or loss.state != state:
+        return attendance
+    broker = attendance.brokers.get(loss.node_id)
+    if broker is None or broker.epoch != loss.broker_epoch:
+        return attendance
+    brokers = {node_id: each for node_id, each in attendance.brokers.items() if node_id != loss.node_id}
+    return attendance._replace(brokers=brokers, steady=attendance.steady - {loss.node_id})
 
 
 def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionState:

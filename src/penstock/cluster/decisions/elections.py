@@ -65,7 +65,8 @@ def decide_offline(image: MetadataImage, may_be_unclean: UncleanRule) -> Decisio
 def decide_balance(image: MetadataImage, imbalance_percent: int) -> Decision[None]:
     """Preferred leaders lead again, for each live broker that lacks a larger share of its partitions than this.
 
-    `imbalance_percent` is leader.imbalance.per.broker.percentage.
+    `imbalance_percent` is leader.imbalance.per.broker.percentage. A partition that nobody leads has no live replica in
+    sync, or a lost one: there is nothing to balance.
     """
     preferred: Counter[int] = Counter()
     missing: Counter[int] = Counter()
@@ -77,7 +78,7 @@ def decide_balance(image: MetadataImage, imbalance_percent: int) -> Decision[Non
     states = ChangedStates(image)
     for topic in image.topics.values() if lacking else ():
         for state in topic.partitions:
-            if state.replicas[0] in lacking and _can_preferred_lead(state, image):
+            if state.replicas[0] in lacking and state.leader != NO_LEADER and _can_preferred_lead(state, image):
                 states.put(topic.name, advance(state, state._replace(leader=state.replicas[0])))
     return Decision((), states.image())
 

@@ -7,13 +7,14 @@ Such a replica counts as dead:
 3. A replica that is not in sync and does not lead is none of the controller's business.
 
 A lost replica cannot join again: it does not fetch. When its broker starts anew with the disk mended, it returns as any
-other does. Elections do not know which replicas are lost. One that elects a lost replica, because it is the last one of
-its set, is taken back by the broker's next report.
+other does. Elections after brokers came or went pass over a replica that the controller knows to be lost. Whoever else
+elects one, an operator or a controller that was just elected, is taken back by the broker's next report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.decisions.leadership import (
@@ -25,8 +26,20 @@ from penstock.cluster.decisions.leadership import (
 )
 from penstock.cluster.decisions.states import ChangedStates
 from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicImage
+from penstock.core.types import TopicId
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.changes import LostReplica, LostReplicaResult
+
+
+class KnownLoss(NamedTuple):
+    """The replica on `node_id` was lost in this epoch of the broker. Nobody has led since, in this state."""
+
+    state: PartitionState
+    node_id: int
+    broker_epoch: int
+
+
+Losses = Mapping[tuple[TopicId, int], KnownLoss]  # by topic id and partition
 
 
 def decide_lost_replicas(

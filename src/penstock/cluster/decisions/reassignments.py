@@ -19,7 +19,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
-from penstock.cluster.decisions.leadership import UncleanRule, advance, choose_leader, with_assignment
+from penstock.cluster.decisions.leadership import (
+    UncleanRule,
+    advance,
+    choose_leader,
+    complete_reassignment,
+    with_assignment,
+)
 from penstock.cluster.decisions.placement import check_assignment
 from penstock.cluster.decisions.states import ChangedStates
 from penstock.cluster.image import MetadataImage, PartitionState
@@ -112,4 +118,4 @@ def _reassign(
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     leader = choose_leader(after.replicas, after.replicas, brokers)
     isr = (leader,) if leader in after.replicas else after.replicas[:1]
-    return advance(state, after._replace(leader=leader, isr=isr))
+    return advance(state, complete_reassignment(after._replace(leader=leader, isr=isr)))
