@@ -29,6 +29,8 @@ from penstock.core.clock import Clock
 from penstock.core.listeners import Endpoint
 
 _REPLICATION = "replication"
+# In how many parts the time is cut after which brokers end idle connections: one late request does no harm.
+_KEEP_ALIVE_PARTS = 3
 
 
 class Wires(NamedTuple):
@@ -64,7 +66,11 @@ class Neighbours:
             lambda: metadata.image,
             lambda: metadata.broker_epoch,
         )
-        self._detector = FailureDetector(node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead)
+        max_idle_s = metadata.config.network.connections_max_idle_ms / 1000
+        keep_alive_s = max_idle_s / _KEEP_ALIVE_PARTS if max_idle_s > 0 else None
+        self._detector = FailureDetector(
+            node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead, keep_alive_s
+        )
         self.presence = Presence(node_id, self.peers, lambda: metadata.image, suspected)
         self._replicas: Replicas | None = None
         self._is_closed = False

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from penstock.broker import metadata_answers
+from penstock.broker.peers.connecting import connect_by_tcp
+from penstock.broker.peers.peers import Peers
+from penstock.broker.peers.presence import Presence
 from penstock.broker.session import Session
 from penstock.broker.topic_creation import delete_topic
 from penstock.protocol.errors import ErrorCode
@@ -119,5 +123,29 @@ def test_store_stays_within_its_bound_when_many_topics_are_asked_for(tmp_path: P
             for version in VERSIONS:
                 assert (await describe(served, name, version)).name == name
                 assert len(served.broker.metadata_answers) <= metadata_answers.MAX_ANSWERS
+
+    with_broker(tmp_path, use)
+
+
+class _PresenceKnownOnce(Presence):
+    """Known at the first look, and not at the next: a sign of life gets too old between two looks."""
+
+    looks = 0
+
+    @property
+    def is_known(self) -> bool:
+        self.looks += 1
+        return self.looks == 1
+
+
+def test_answer_is_prepared_at_once_when_the_signs_of_life_get_old_meanwhile(tmp_path: Path) -> None:
+    async def use(served: Served) -> None:
+        peers = Peers(1, lambda _: None, connect_by_tcp, Random(1))
+        presence = _PresenceKnownOnce(1, peers, lambda: served.broker.metadata.image, lambda: None)
+        served.broker.presence = presence
+        told = await served.ask(about("orders"), 12)
+        assert len(told.topics[0].partitions) == 2
+        assert presence.looks == 1
+        assert len(served.broker.metadata_answers) == 1
 
     with_broker(tmp_path, use)

@@ -111,12 +111,13 @@ def metadata(
     """
     if broker.presence is not None and not broker.presence.is_known:
         return _metadata_when_settled(broker, context, request)
-    return _metadata_now(broker, context, request)
+    return metadata_now(broker, context, request)
 
 
-def _metadata_now(
+def metadata_now(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Work[MetadataResponse] | Awaitable[MetadataResponse]:
+    """The same where it is known who is there."""
     topics = request.topics or ()
     if len(topics) > _MANY_TOPICS:
         return _metadata_of_many(broker, context, request)
@@ -133,7 +134,7 @@ async def _metadata_when_settled(broker: Broker, context: RequestContext, reques
     """Leaders may be dead, and others be elected within milliseconds."""
     assert broker.presence is not None
     await broker.presence.settle()
-    answer = _metadata_now(broker, context, request)
+    answer = metadata_now(broker, context, request)
     if isinstance(answer, MetadataResponse):
         return answer
     return await (broker.slices.finish(answer) if isinstance(answer, Generator) else answer)

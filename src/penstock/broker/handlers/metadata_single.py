@@ -9,7 +9,7 @@ import struct
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.handlers.metadata import metadata
+from penstock.broker.handlers.metadata import metadata_now
 from penstock.broker.metadata_answers import Key, ReadyAnswer
 from penstock.broker.session import RequestContext
 from penstock.cluster.image import MetadataImage
@@ -55,7 +55,7 @@ def _prepare(broker: Broker, context: RequestContext, image: MetadataImage, key:
     if topic is None:
         return None
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    response = metadata(broker, context, asked)
+    response = metadata_now(broker, context, asked)
     if not isinstance(response, MetadataResponse) or any(each.error_code for each in response.topics[0].partitions):
         return None
     here = (state.partition for state in topic.partitions if broker.node_id in state.replicas)

@@ -117,9 +117,8 @@ class Partitions:
         Where other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made
         anew while this broker was away, or was never made, because the controller died over it.
         """
-        strays = [
-            each for each, log in self._directories.logs.items() if _is_stray(self._node_id, each, log.topic_id, image)
-        ]
+        logs = self._directories.logs.items()
+        strays = [each for each, log in logs if _is_stray(self._node_id, each, log.topic_id, image)]
         for topic, count in Counter(each.topic for each in strays).items():
             logger.warning(
                 "deleting the logs of %s (partitions: %d): they are not this broker's any more", topic, count

@@ -9,6 +9,7 @@ process looks otherwise: nothing is reset, or nothing answers. Rules:
   fresh attempt to connect is refused afterwards.
 - An attempt that times out, finds no route or is accepted says nothing; the session in the store decides then.
 - A refusal without a former connection says nothing either: a broker that starts is registered before it listens.
+- The other broker ends connections that are idle for too long. So it is asked something on the connection in time.
 - The epoch is that of the registration which was watched. A broker that came back meanwhile has another one, so a
   wrong guess cannot hit it.
 """
@@ -22,6 +23,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 
+from penstock.broker.peers.peer import versions_request
 from penstock.broker.peers.peers import Peer, Peers, PeerUnavailableError
 from penstock.cluster.image import MetadataImage
 from penstock.core.listeners import Endpoint
@@ -37,6 +39,8 @@ _LONGEST_PAUSE_S = 0.5
 _LOOKS_S = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 # A port on a live machine refuses within a round trip; later answers say nothing.
 _PROBE_TIMEOUT_S = 1.0
+# Kafka's request.timeout.ms: a broker that is silent for longer is paused or cut off.
+_KEEP_ALIVE_TIMEOUT_S = 30.0
 _WATCH = "watch"
 
 
@@ -74,13 +78,16 @@ class FailureDetector:
         find: Callable[[int], Endpoint | None],
         probe: Callable[[Endpoint], Awaitable[Probe]],
         report_dead: Callable[[int, int], Awaitable[object]],
+        keep_alive_s: float | None = None,
     ) -> None:
-        """`report_dead(node_id, broker_epoch)` may raise ApiError; the broker is reported again after a pause."""
+        """`report_dead(node_id, broker_epoch)` may raise ApiError; the broker is reported again after a pause.
+        `keep_alive_s` is well below the time after which brokers end idle connections; None where they do not."""
         self._node_id = node_id
         self._peers = peers
         self._find = find
         self._probe = probe
         self._report_dead = report_dead
+        self._keep_alive_s = keep_alive_s
         self._watches: dict[int, _Watch] = {}
         peers.on_lost(self._lost)
         peers.on_connected(self._connected)
@@ -129,12 +136,29 @@ class FailureDetector:
                 else:
                     peer, pause_s = opened, _FIRST_PAUSE_S
                     if peer.is_open:  # else it was lost before anybody listened
-                        await watch.lost.wait()
+                        await self._wait_until_lost(peer, watch)
                 if peer is not None:
                     await self._look(node_id, watch.epoch)
         finally:
             if peer is not None:
                 await peer.close()
+
+    async def _wait_until_lost(self, peer: Peer, watch: _Watch) -> None:
+        keeping = asyncio.ensure_future(self._keep_alive(peer, watch))
+        try:
+            await watch.lost.wait()
+        finally:
+            keeping.cancel()
+
+    async def _keep_alive(self, peer: Peer, watch: _Watch) -> None:
+        while self._keep_alive_s is not None:
+            await asyncio.sleep(self._keep_alive_s)
+            try:
+                await peer.request(versions_request(), _KEEP_ALIVE_TIMEOUT_S)
+            except PeerUnavailableError as error:
+                logger.debug("broker %d gave no answer on the connection that watches it: %s", peer.node_id, error)
+                watch.lost.set()  # a connection that ends on this side is not told as lost
+                return
 
     async def _look(self, node_id: int, epoch: int) -> None:
         """Several times, before a new connection is tried: that may wait for others who try, and for an answer."""

@@ -49,7 +49,7 @@ KAFKA_BACK_OFF = BackOff()
 class _Node:
     """What is open to one broker, and when it may be tried again."""
 
-    __slots__ = ("opening", "own", "pause_s", "retry_at", "shared", "turn")
+    __slots__ = ("opening", "own", "pause_s", "retry_at", "shared", "turn", "was_connected")
 
     def __init__(self) -> None:
         self.shared: dict[str, Peer] = {}  # by channel, which are a few words of ours
@@ -58,6 +58,7 @@ class _Node:
         self.turn = asyncio.Lock()
         self.retry_at = 0.0
         self.pause_s = 0.0
+        self.was_connected = False
 
 
 class Peers:
@@ -116,7 +117,8 @@ class Peers:
 
     def on_lost(self, listener: Callable[[int], None]) -> None:
         """Calls `listener(node_id)` when an open connection to that broker was ended by the other side, or a new
-        connection was refused. Whether the broker is dead is not said by that."""
+        connection was refused after there had been one. Whether the broker is dead is not said by that. A refusal alone
+        is not told: a broker that starts is registered before it listens."""
         self._listeners.append(listener)
 
     def on_connected(self, listener: Callable[[int], None]) -> None:
@@ -192,11 +194,11 @@ class Peers:
             if loop.time() < node.retry_at:
                 raise PeerUnavailableError(f"broker {node_id} could not be reached a moment ago")
             try:
-                peer = await self._connect_to(node_id, endpoint, name)
+                peer = await self._connect_to(node_id, node, endpoint, name)
             except (TimeoutError, OSError) as error:
                 self._count_failure(node, loop.time())
-                if isinstance(error, ConnectionRefusedError):
-                    self._tell_lost(node_id)
+                if node.was_connected and isinstance(error, ConnectionRefusedError):
+                    self._tell_lost(node_id, node)
                 raise PeerUnavailableError(f"broker {node_id} cannot be reached at {endpoint}: {error}") from error
             node.pause_s, node.retry_at = 0.0, 0.0
         if self._is_closed or self._nodes.get(node_id) is not node:  # dropped meanwhile
@@ -213,10 +215,11 @@ class Peers:
             raise PeerUnavailableError(f"broker {node_id} is not registered with the inter-broker listener")
         return endpoint
 
-    async def _connect_to(self, node_id: int, endpoint: Endpoint, name: str) -> Peer:
+    async def _connect_to(self, node_id: int, node: _Node, endpoint: Endpoint, name: str) -> Peer:
         async with asyncio.timeout(_OPENING_TIMEOUT_S):
             link = await self._connect(endpoint, f"broker-{self._node_id}-{name}")
-            link.on_lost(lambda: self._tell_lost(node_id))
+            node.was_connected = True
+            link.on_lost(lambda: self._tell_lost(node_id, node))
             try:
                 served = await ask_versions(link, _OPENING_TIMEOUT_S)
             except BaseException:
@@ -229,8 +232,9 @@ class Peers:
         node.pause_s = min(back_off.longest_s, max(back_off.first_s, node.pause_s * 2))
         node.retry_at = now + node.pause_s * (1 + back_off.spread * self._chance.uniform(-1, 1))
 
-    def _tell_lost(self, node_id: int) -> None:
-        _tell(self._listeners, node_id)
+    def _tell_lost(self, node_id: int, node: _Node) -> None:
+        if self._nodes.get(node_id) is node:  # else it was lost by a former self of the broker
+            _tell(self._listeners, node_id)
 
 
 def _tell(listeners: list[Callable[[int], None]], node_id: int) -> None:

@@ -18,7 +18,7 @@ class Presence:
         """`changed` is called when answers that were given before are not true any more."""
         self.suspects = Suspects(peers, image, changed)
         self.departed = Departed(changed)
-        self._pulse = Pulse(peers.ask, lambda: _others(image(), node_id))
+        self._pulse = Pulse(peers.ask, lambda: _others(image(), node_id), self.suspects)
 
     @property
     def is_known(self) -> bool:
@@ -30,7 +30,7 @@ class Presence:
         await self._pulse.take()
         while self.suspects.is_worth_waiting:  # another may come under suspicion meanwhile
             await self.suspects.settle()
-            await self._pulse.take()  # a connection that can be opened ends a suspicion
+            await self._pulse.take()  # a sign of life ends a suspicion
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         self.suspects.follow(old, new)

@@ -7,30 +7,41 @@ after the question came, or when a connection has ended (`suspects` says what ha
 
 - Questions that come while signs are being asked for share the next round of them.
 - Signs that were asked for just now are good enough: however many questions come, there are few rounds.
+- A broker that gave no sign is not asked again for a while, so that answers do not wait for it one by one, and requests
+  do not pile up at a paused broker. A suspected broker is asked in every round: its sign ends the suspicion, and the
+  suspicion ends by itself soon.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 
 from penstock.broker.peers.asking import Ask
 from penstock.broker.peers.peer import PeerUnavailableError, versions_request
+from penstock.broker.peers.suspects import Suspects
+
+logger = logging.getLogger(__name__)
 
 # A broker that does not answer within this may be busy, paused or cut off. Nobody can tell which, and the store's
 # session decides.
 _MOMENT_S = 0.05
 _FRESH_S = 0.002
-# How long a broker that did not answer is not asked: answers must not wait for it one by one.
+# How long a broker that did not answer is not asked.
 _SILENCE_S = 1.0
 _CHANNEL = "pulse"
 
 
 class Pulse:
-    def __init__(self, ask: Ask, others: Callable[[], Collection[int]]) -> None:
+    def __init__(
+        self, ask: Ask, others: Callable[[], Collection[int]], suspects: Suspects, silence_s: float = _SILENCE_S
+    ) -> None:
         """`others` are the brokers that may lead, in the image of the moment."""
         self._ask = ask
         self._others = others
+        self._suspects = suspects
+        self._silence_s = silence_s
         self._taken_at = float("-inf")  # when the last round began that is complete
         self._silent_until: dict[int, float] = {}  # by broker
         self._round: asyncio.Task[None] | None = None
@@ -58,14 +69,23 @@ class Pulse:
     async def _ask_all(self) -> None:
         began = asyncio.get_running_loop().time()
         self._silent_until = {each: until for each, until in self._silent_until.items() if until > began}
+        asked = [each for each in self._others() if each in self._suspects or each not in self._silent_until]
         try:
-            await asyncio.gather(*(self._ask_one(each) for each in self._others() if each not in self._silent_until))
+            failures = await asyncio.gather(*map(self._ask_one, asked), return_exceptions=True)
+            for node_id, failure in zip(asked, failures, strict=True):
+                if failure is not None:
+                    self._hear_nothing(node_id, failure)
         finally:
             self._taken_at = began
             self._round = None
 
     async def _ask_one(self, node_id: int) -> None:
-        try:
-            await self._ask(node_id, versions_request(), timeout_s=_MOMENT_S, channel=_CHANNEL)
-        except PeerUnavailableError:
-            self._silent_until[node_id] = asyncio.get_running_loop().time() + _SILENCE_S
+        losses = self._suspects.losses
+        await self._ask(node_id, versions_request(), timeout_s=_MOMENT_S, channel=_CHANNEL)
+        self._suspects.hear_sign(node_id, after=losses)
+
+    def _hear_nothing(self, node_id: int, failure: BaseException) -> None:
+        if not isinstance(failure, PeerUnavailableError):  # the signs of the others count even so
+            logger.error("asking broker %d for a sign of life failed", node_id, exc_info=failure)
+        if node_id not in self._suspects:
+            self._silent_until[node_id] = asyncio.get_running_loop().time() + self._silence_s

@@ -7,13 +7,17 @@ them to a closed port, and a client that has got an answer does not ask again so
   takes longer, and whoever gives up too early makes the client wait for its next question on top of that.
 - After that time a suspected leader is not named: LEADER_NOT_AVAILABLE.
 
-A suspicion ends with a connection that works, with an image in which the broker is gone or another one, or by itself.
+A suspicion ends with a sign of life that was asked for after the loss, with a new connection, with an image in which
+the broker is gone or another one, or by itself. So a broker that merely closed a connection which was idle for too long
+is cleared by the next question.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.broker.peers.peers import Peers
 from penstock.cluster.decisions.leadership import can_take_over
@@ -21,10 +25,15 @@ from penstock.cluster.image import MetadataImage
 
 # How long answers wait. Other answers on the same connection wait behind them, so it is not for ever.
 _PATIENCE_S = 2.0
-# Between attempts to find out by a new connection that the broker lives.
+# Between attempts to find out that the broker lives.
 _RETRY_S = 0.1
 # By then a dead broker is out of the image; one that is cut off is left to the store's session.
 _LONGEST_S = 3.0
+
+
+class _Suspicion(NamedTuple):
+    end: asyncio.TimerHandle
+    loss: int  # the number of the last loss
 
 
 class Suspects:
@@ -32,56 +41,67 @@ class Suspects:
         """`changed` is called when a broker comes under suspicion."""
         self._image = image
         self._changed = changed
-        self._ends: dict[int, asyncio.TimerHandle] = {}
+        self.losses = 0  # that were told so far, of all brokers
+        self._suspicions: dict[int, _Suspicion] = {}
         self._patience_ends = 0.0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._settled = asyncio.Event()  # whether nobody is suspected
+        self._settled.set()
         peers.on_lost(self._suspect)
         peers.on_connected(self._clear)
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._suspicions)
 
     def __contains__(self, node_id: object) -> bool:
-        return node_id in self._ends
+        return node_id in self._suspicions
 
     @property
     def is_worth_waiting(self) -> bool:
-        return bool(self._ends) and asyncio.get_running_loop().time() < self._patience_ends
+        return bool(self._suspicions) and asyncio.get_running_loop().time() < self._patience_ends
 
     async def settle(self) -> None:
-        """Returns when nobody is suspected, the time to wait is over, or it is time to try another connection."""
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
+        """Returns when nobody is suspected, the time to wait is over, or it is time to ask for another sign of life."""
         left_s = self._patience_ends - asyncio.get_running_loop().time()
-        await asyncio.wait([waiting], timeout=min(left_s, _RETRY_S))
-        if not waiting.done():
-            self._waiting.remove(waiting)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(left_s, _RETRY_S)):
+                await self._settled.wait()
+
+    def hear_sign(self, node_id: int, *, after: int) -> None:
+        """The broker has answered a request that was sent when there had been `after` losses. A loss since then may be
+        its death. Losses are counted because a clock may stand still between a request and a loss.
+        """
+        suspicion = self._suspicions.get(node_id)
+        if suspicion is not None and suspicion.loss <= after:
+            self._clear(node_id)
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
-        for node_id in list(self._ends):
+        for node_id in list(self._suspicions):
             before, after = old.brokers.get(node_id), new.brokers.get(node_id)
             if before is None or after is None or before.epoch != after.epoch:
                 self._clear(node_id)
 
     def close(self) -> None:
-        for node_id in list(self._ends):
+        for node_id in list(self._suspicions):
             self._clear(node_id)
 
     def _suspect(self, node_id: int) -> None:
+        self.losses += 1
+        suspicion = self._suspicions.get(node_id)
+        if suspicion is not None:
+            self._suspicions[node_id] = suspicion._replace(loss=self.losses)
         # Nothing is left to wait for where the image has told of the broker's death before an attempt to reach it
         # failed, or where the broker stops: it has handed over what it led, and closes its port by itself.
-        if node_id not in self._ends and can_take_over(node_id, self._image().brokers):
+        elif can_take_over(node_id, self._image().brokers):
             loop = asyncio.get_running_loop()
-            self._ends[node_id] = loop.call_later(_LONGEST_S, self._clear, node_id)
+            end = loop.call_later(_LONGEST_S, self._clear, node_id)
+            self._suspicions[node_id] = _Suspicion(end, self.losses)
             self._patience_ends = loop.time() + _PATIENCE_S
+            self._settled.clear()
             self._changed()
 
     def _clear(self, node_id: int) -> None:
-        end = self._ends.pop(node_id, None)
-        if end is not None:
-            end.cancel()
-        if not self._ends:
-            waiting, self._waiting = self._waiting, []
-            for each in waiting:
-                if not each.done():
-                    each.set_result(None)
+        suspicion = self._suspicions.pop(node_id, None)
+        if suspicion is not None:
+            suspicion.end.cancel()
+        if not self._suspicions:
+            self._settled.set()

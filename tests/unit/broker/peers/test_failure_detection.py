@@ -15,7 +15,7 @@ from tests.unit.broker.peers.links import FakeBroker, Network, image_of, registr
 
 
 class Rig:
-    def __init__(self) -> None:
+    def __init__(self, keep_alive_s: float | None = None) -> None:
         self.network = Network()
         self.network.add(1)
         self.peers = Peers(1, self.network.find, self.network.connect, Random(1), BackOff(0.0, 0.0))
@@ -23,7 +23,7 @@ class Rig:
         self.probed: list[int] = []
         self.dead: list[tuple[int, int]] = []
         self.error: ApiError | None = None
-        self.detector = FailureDetector(1, self.peers, self.network.find, self._probe, self._report)
+        self.detector = FailureDetector(1, self.peers, self.network.find, self._probe, self._report, keep_alive_s)
 
     def follow(self) -> None:
         self.detector.follow(self.network.image)
@@ -39,9 +39,9 @@ class Rig:
             raise self.error
 
 
-def run(scene: Callable[[Rig], Awaitable[None]]) -> None:
+def run(scene: Callable[[Rig], Awaitable[None]], keep_alive_s: float | None = None) -> None:
     async def whole() -> None:
-        rig = Rig()
+        rig = Rig(keep_alive_s)
         try:
             async with asyncio.timeout(20):
                 await scene(rig)
@@ -170,3 +170,28 @@ def test_broker_is_not_watched_any_more_when_a_third_one_is_the_controller() -> 
         assert rig.dead == []
 
     run(scene)
+
+
+def test_watched_broker_hears_something_when_its_idle_limit_draws_near() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        rig.follow()
+        await connected(broker)
+        await until(lambda: len(broker.links[0].sent) > 3)
+        assert rig.probed == []
+        broker.kill()
+        await until(lambda: rig.dead != [])
+
+    run(scene, keep_alive_s=0.001)
+
+
+def test_broker_is_watched_anew_when_it_does_not_answer_on_the_idle_connection() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        rig.follow()
+        await connected(broker)
+        await broker.links[0].close()  # as after a request that timed out: nobody is told of a loss
+        await until(lambda: len(broker.links) == 2)
+        assert rig.dead == []
+
+    run(scene, keep_alive_s=0.001)

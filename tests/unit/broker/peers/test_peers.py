@@ -209,14 +209,27 @@ class TestLosing:
 
         run(scene)
 
-    def test_listeners_hear_of_it_when_a_connection_is_refused(self) -> None:
+    def test_listeners_hear_of_it_when_a_connection_is_refused_after_another_was_open(self) -> None:
+        async def scene(network: Network, peers: Peers) -> None:
+            lost: list[int] = []
+            peers.on_lost(lost.append)
+            broker = network.add(2)
+            await (await peers.open(2, "former")).close()
+            broker.is_away = True
+            with pytest.raises(PeerUnavailableError):
+                await peers.ask(2, ASKED, timeout_s=5)
+            assert lost == [2]
+
+        run(scene)
+
+    def test_nothing_is_told_when_a_broker_refuses_before_it_ever_listened(self) -> None:
         async def scene(network: Network, peers: Peers) -> None:
             lost: list[int] = []
             peers.on_lost(lost.append)
             network.add(2).is_away = True
             with pytest.raises(PeerUnavailableError):
                 await peers.ask(2, ASKED, timeout_s=5)
-            assert lost == [2]
+            assert lost == []
 
         run(scene)
 

@@ -121,8 +121,70 @@ def test_suspicion_ends_when_a_broker_that_was_cut_off_can_be_reached() -> None:
     run(scene)
 
 
+def test_suspicion_ends_when_a_broker_that_lost_one_connection_of_several_answers() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        await rig.presence.settle()
+        await rig.peers.open(2, "idle")
+        broker.links[1].cut()
+        assert 2 in rig.presence.suspects
+        await asyncio.sleep(0.01)  # a sign of before is too old
+        await rig.presence.settle()
+        assert 2 not in rig.presence.suspects
+        assert len(broker.links) == 2  # the sign came by a connection that was open
+
+    run(scene)
+
+
+def test_suspicion_stays_when_the_sign_of_life_was_asked_for_before_the_loss() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        for name in ("first", "second"):
+            await rig.peers.open(2, name)
+        suspects = rig.presence.suspects
+        before = suspects.losses
+        broker.links[0].cut()
+        between = suspects.losses
+        broker.links[1].cut()
+        suspects.hear_sign(2, after=before)
+        suspects.hear_sign(2, after=between)
+        assert 2 in suspects
+        suspects.hear_sign(2, after=suspects.losses)
+        assert 2 not in suspects
+
+    run(scene)
+
+
+def test_nobody_is_suspected_when_a_broker_that_starts_does_not_listen_yet() -> None:
+    async def scene(rig: Rig) -> None:
+        broker = rig.network.add(2)
+        broker.is_away = True
+        await rig.presence.settle()
+        assert broker.attempts == 1
+        assert not rig.presence.suspects
+
+    run(scene)
+
+
+def test_nobody_is_suspected_when_a_broker_that_is_back_with_another_epoch_does_not_listen_yet() -> None:
+    async def scene(rig: Rig) -> None:
+        rig.network.add(2)
+        await rig.presence.settle()
+        before = rig.network.image
+        broker = rig.network.add(2, epoch=5)
+        broker.is_away = True
+        rig.peers.follow(before, rig.network.image)
+        rig.presence.follow(before, rig.network.image)
+        await asyncio.sleep(0.01)  # a sign of before is too old
+        await rig.presence.settle()
+        assert broker.attempts == 1
+        assert not rig.presence.suspects
+
+    run(scene)
+
+
 def test_questions_share_the_next_round_when_signs_are_asked_for_already() -> None:
-    async def scene() -> None:
+    async def scene(rig: Rig) -> None:
         asked: list[int] = []
         answering = asyncio.Event()
 
@@ -130,7 +192,7 @@ def test_questions_share_the_next_round_when_signs_are_asked_for_already() -> No
             asked.append(node_id)
             await answering.wait()
 
-        pulse = Pulse(ask, lambda: [2])
+        pulse = Pulse(ask, lambda: [2], rig.presence.suspects)
         first = asyncio.ensure_future(pulse.take())
         await until(lambda: asked == [2])
         await asyncio.sleep(0.01)  # what comes now must not be content with a sign that was asked for before
@@ -141,11 +203,11 @@ def test_questions_share_the_next_round_when_signs_are_asked_for_already() -> No
         assert asked == [2, 2]
         await pulse.close()
 
-    asyncio.run(scene())
+    run(scene)
 
 
 def test_silent_broker_is_not_waited_for_by_every_answer_when_it_did_not_answer_before() -> None:
-    async def scene() -> None:
+    async def scene(rig: Rig) -> None:
         asked: list[int] = []
 
         async def ask(node_id: int, request: Message, *, timeout_s: float, channel: str) -> None:
@@ -153,14 +215,59 @@ def test_silent_broker_is_not_waited_for_by_every_answer_when_it_did_not_answer_
             if node_id == 2:
                 raise PeerUnavailableError("no answer")
 
-        pulse = Pulse(ask, lambda: [2, 3])
+        pulse = Pulse(ask, lambda: [2, 3], rig.presence.suspects, silence_s=3600)
         await pulse.take()
         await asyncio.sleep(0.01)  # a sign of then is too old
         await pulse.take()
         assert asked == [2, 3, 3]
         await pulse.close()
 
-    asyncio.run(scene())
+    run(scene)
+
+
+def test_silent_broker_is_asked_again_when_it_comes_under_suspicion() -> None:
+    async def scene(rig: Rig) -> None:
+        asked: list[int] = []
+
+        async def ask(node_id: int, request: Message, *, timeout_s: float, channel: str) -> None:
+            asked.append(node_id)
+            raise PeerUnavailableError("no answer")
+
+        broker = rig.network.add(2)
+        await rig.peers.open(2, "watch")
+        pulse = Pulse(ask, lambda: [2], rig.presence.suspects, silence_s=3600)
+        await pulse.take()
+        broker.kill()
+        for _ in range(2):
+            await asyncio.sleep(0.01)  # a sign of then is too old
+            await pulse.take()
+        assert asked == [2, 2, 2]
+        await pulse.close()
+
+    run(scene)
+
+
+def test_round_waits_for_all_signs_when_an_answer_cannot_be_read() -> None:
+    async def scene(rig: Rig) -> None:
+        answering = asyncio.Event()
+        answered: list[int] = []
+
+        async def ask(node_id: int, request: Message, *, timeout_s: float, channel: str) -> None:
+            if node_id == 2:
+                raise ValueError("no such answer")
+            await answering.wait()
+            answered.append(node_id)
+
+        pulse = Pulse(ask, lambda: [2, 3], rig.presence.suspects)
+        taking = asyncio.ensure_future(pulse.take())
+        await asyncio.sleep(0.01)
+        assert not taking.done()
+        answering.set()
+        await taking
+        assert answered == [3]
+        await pulse.close()
+
+    run(scene)
 
 
 def test_broker_that_left_is_not_named_as_such_when_it_is_back() -> None:
