@@ -248,6 +248,7 @@ class Machine:
             self.notebook.fail(f"{len(left)} tasks are left after a clean stop: {left}")
         self.files.check = None
         files = self.files.after_kill()
+        self._place.store.abandon()  # what it could not close, because the store was away
         self._end_life()
         self.files = files
         self._place.told_of_end(False)
@@ -360,6 +361,8 @@ class Machine:
             except ProcessGone:
                 return
             if self._remains is not None:
+                if isinstance(reply, Coroutine):
+                    reply.close()  # nobody is left to await it
                 return
             if reply is None or isinstance(reply, list):
                 answer(reply)

@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from penstock.cluster.store.interface import Node, Operation, Result, SessionState, Watcher
+from penstock.cluster.store.interface import Node, Operation, Result, Watcher
 from penstock.cluster.store.memory import LostAnswer, MemoryStore, MemoryTree
 from penstock.proof.simulation.store_link import SlowStore
 from penstock.proof.simulation.world import World
@@ -100,7 +100,7 @@ class SharedStoreLink:
 
     def abandon(self) -> None:
         store, self._store = self._store, None
-        if store is not None and store.session_state is not SessionState.ENDED:
+        if store is not None and self._tree.has_session(store.session_id):
             self._expire_later(store.session_id, lambda: True)
 
     # ---- what goes wrong
