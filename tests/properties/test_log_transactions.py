@@ -198,15 +198,21 @@ class TransactionModel(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def lose_unsynced_files(self, data: st.DataObject) -> None:
-        """Power is lost: small files that were not synced may be anything."""
+        """Power is lost: small files that were not synced may be anything.
+
+        Not the snapshot at the first segment after older segments were deleted, because the rest of the log does not
+        tell what it says. Nothing syncs it before they go, so this relies on the kernel, which writes a file within
+        half a minute of its making. Without it no record is lost, but producers are known only by what is left.
+        """
         self.disk.log_start_offset, self.disk.recovery_point = self.log.log_start_offset, self.log.recovery_point
         recovery_point = self.log.recovery_point
         bases = [int(path.stem) for path in self.directory.glob("*.log") if int(path.stem) <= recovery_point]
+        first = min(int(path.stem) for path in self.directory.glob("*.log"))
         self.log.close(clean=False)
         for path in sorted(self.directory.iterdir()):
             is_small = path.suffix in (".txnindex", ".index", ".timeindex")
             is_unsynced = is_small and int(path.stem) >= max(bases, default=0)
-            is_unsynced |= path.suffix == ".snapshot" and int(path.stem) > recovery_point
+            is_unsynced |= path.suffix == ".snapshot" and int(path.stem) > max(recovery_point, first)
             if is_unsynced and data.draw(st.booleans()):
                 path.write_bytes(data.draw(st.binary(max_size=70)))
         self.log = self.disk.open(is_clean=False)
