@@ -8,7 +8,7 @@ import errno
 import os
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -353,6 +353,8 @@ class Machine:
                 answer(done)
 
         def begin() -> None:
+            if self.is_gone():
+                return
             try:
                 reply = server.dispatcher.handle(session, frame)
             except UnanswerableError:
@@ -360,9 +362,9 @@ class Machine:
                 return
             except ProcessGone:
                 return
-            if self._remains is not None:
+            if self.is_gone():
                 if isinstance(reply, Coroutine):
-                    reply.close()  # nobody is left to await it
+                    _let_go(reply)
                 return
             if reply is None or isinstance(reply, list):
                 answer(reply)
@@ -411,3 +413,12 @@ def _stepping(chance: random.Random) -> Callable[[], float]:
         return seconds
 
     return look
+
+
+def _let_go(reply: Coroutine[Any, Any, Reply]) -> None:
+    """Nobody is left to await it, since the process ended while it was made. It takes its first step all the same:
+    Python complains of coroutines that never began.
+    """
+    with suppress(Exception, ProcessGone):
+        reply.send(None)
+    reply.close()
