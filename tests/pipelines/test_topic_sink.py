@@ -76,7 +76,7 @@ def test_a_write_fails_and_says_which_row_when_a_record_cannot_be_placed(spark: 
         ),
         ("SELECT 'x' AS value", "option guarantee is 'twice'", {"topic": topic, "guarantee": "twice"}),
         ("SELECT 'x' AS value", "also needs queryId, batchId, sinkName", {"topic": topic, "guarantee": "exactly-once"}),
-        ("SELECT 'x' AS value", "names a topic whose name is not valid", {"topic": "no such/topic"}),
+        ("SELECT 'x' AS value", "whose name is not valid", {"topic": "no such/topic"}),
     ]
     for query, message, options in cases:
         with pytest.raises(PySparkException) as failure:

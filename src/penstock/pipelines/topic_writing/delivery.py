@@ -159,7 +159,8 @@ _REASONS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "is too large ({size} bytes); see kafka.max.request.size and max.message.bytes",
     KafkaError.INVALID_MSG_SIZE: "is too large ({size} bytes); see max.message.bytes of the topic",
     KafkaError._UNKNOWN_PARTITION: "names a partition that the topic does not have",
-    KafkaError._UNKNOWN_TOPIC: "names a topic that does not exist",
+    # librdkafka says this of a name that is not valid as well, if it asked before.
+    KafkaError._UNKNOWN_TOPIC: "names a topic that does not exist, or whose name is not valid",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "names a topic or partition that does not exist",
     KafkaError.TOPIC_EXCEPTION: "names a topic whose name is not valid",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "names a topic that this user may not write to",
