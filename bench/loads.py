@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -203,11 +203,13 @@ def measure_throughput(server: ServerProcess, label: str, value_bytes: int, mega
         with consuming.running(server):
             consume_seconds = consume(server, topic, count)
     return {
-        f"produce-{label}": sent_megabytes / produce_seconds,
-        f"produce-{label}.cpu": producing.seconds,
-        f"consume-{label}": sent_megabytes / consume_seconds,
-        f"consume-{label}.cpu": consuming.seconds,
+        **throughput_figures(f"produce-{label}", sent_megabytes / produce_seconds, producing),
+        **throughput_figures(f"consume-{label}", sent_megabytes / consume_seconds, consuming),
     }
+
+
+def throughput_figures(name: str, megabytes_a_second: float, meter: CpuMeter) -> Figures:
+    return {name: megabytes_a_second, f"{name}.cpu": meter.seconds}
 
 
 def measure_large(server: ServerProcess, scale: Scale) -> Figures:
@@ -225,10 +227,13 @@ def measure_latency(server: ServerProcess, scale: Scale) -> Figures:
         latencies_of_single_records(server, topic, scale.single_records // 10)
         with meter.running(server):
             latencies = latencies_of_single_records(server, topic, scale.single_records)
-    return {
-        "latency-p50": percentile(latencies, 50) / 1000,
-        "latency-p99": percentile(latencies, 99) / 1000,
-        "latency.cpu": meter.seconds,
+    return latency_figures("latency", latencies, (50, 99), meter)
+
+
+def latency_figures(name: str, latencies: list[int], percents: Sequence[float], meter: CpuMeter) -> Figures:
+    """A thousandth of what was measured, the unit of the rows."""
+    return {f"{name}-p{percent}": percentile(latencies, percent) / 1000 for percent in percents} | {
+        f"{name}.cpu": meter.seconds
     }
 
 

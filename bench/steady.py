@@ -10,12 +10,13 @@ import confluent_kafka
 
 from bench.contenders import CpuMeter, Served
 from bench.errors import BenchError
-from bench.loads import PATIENCE_S, Figures, Scale, client_settings, percentile, topic_of
+from bench.loads import PATIENCE_S, Figures, Scale, client_settings, latency_figures, topic_of
 from penstock.testing.processes import ServerProcess
 
 RECORDS_PER_SECOND = 1000
 VALUE_BYTES = 1024
 WARM_UP_SECONDS = 2
+STEADY_PERCENTS = (50, 99, 99.9)
 # What a value begins with: when the record was sent, by the clock that the consumer reads too.
 SENT_NS = struct.Struct(">q")
 _PADDING = bytes(VALUE_BYTES - SENT_NS.size)
@@ -34,12 +35,7 @@ def measure_steady(server: ServerProcess, scale: Scale) -> Figures:
     meter = CpuMeter()
     with topic_of(server) as topic, meter.running(server):
         latencies = latencies_end_to_end(server, topic, scale.steady_seconds, WARM_UP_SECONDS)
-    return {
-        "steady-p50": percentile(latencies, 50) / 1000,
-        "steady-p99": percentile(latencies, 99) / 1000,
-        "steady-p99.9": percentile(latencies, 99.9) / 1000,
-        "steady.cpu": meter.seconds,
-    }
+    return latency_figures("steady", latencies, STEADY_PERCENTS, meter)
 
 
 def latencies_end_to_end(server: Served, topic: str, seconds: int, warm_up_seconds: int) -> list[int]:

@@ -16,12 +16,13 @@ from bench.loads import (
     Scale,
     consume,
     latencies_of_single_records,
+    latency_figures,
     now_ms,
-    percentile,
     produce,
+    throughput_figures,
 )
 from bench.preload import preload_uniformly
-from bench.steady import WARM_UP_SECONDS, latencies_end_to_end
+from bench.steady import STEADY_PERCENTS, WARM_UP_SECONDS, latencies_end_to_end
 
 LEADER = NODE_IDS[0]
 
@@ -40,10 +41,8 @@ def measure_throughput(cluster: BrokerCluster, label: str, value_bytes: int, meg
         with consuming.running(*cluster.servers):
             consume_seconds = consume(cluster, topic, count, partitions)
     return {
-        f"produce-{label}": sent_megabytes / produce_seconds,
-        f"produce-{label}.cpu": producing.seconds,
-        f"consume-{label}": sent_megabytes / consume_seconds,
-        f"consume-{label}.cpu": consuming.seconds,
+        **throughput_figures(f"produce-{label}", sent_megabytes / produce_seconds, producing),
+        **throughput_figures(f"consume-{label}", sent_megabytes / consume_seconds, consuming),
     }
 
 
@@ -63,23 +62,14 @@ def measure_latency(cluster: BrokerCluster, scale: Scale) -> Figures:
         latencies_of_single_records(leader, topic, scale.single_records // 10)
         with meter.running(*cluster.servers):
             latencies = latencies_of_single_records(leader, topic, scale.single_records)
-    return {
-        "latency-p50": percentile(latencies, 50) / 1000,
-        "latency-p99": percentile(latencies, 99) / 1000,
-        "latency.cpu": meter.seconds,
-    }
+    return latency_figures("latency", latencies, (50, 99), meter)
 
 
 def measure_steady(cluster: BrokerCluster, scale: Scale) -> Figures:
     meter = CpuMeter()
     with topic_of(cluster, [LEADER]) as topic, meter.running(*cluster.servers):
         latencies = latencies_end_to_end(cluster, topic, scale.steady_seconds, WARM_UP_SECONDS)
-    return {
-        "steady-p50": percentile(latencies, 50) / 1000,
-        "steady-p99": percentile(latencies, 99) / 1000,
-        "steady-p99.9": percentile(latencies, 99.9) / 1000,
-        "steady.cpu": meter.seconds,
-    }
+    return latency_figures("steady", latencies, STEADY_PERCENTS, meter)
 
 
 def memory_of(cluster: BrokerCluster, label: str) -> Figures:

@@ -18,7 +18,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.proof.simulation.checks import check_all
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Mode
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import BatchHeader, iterate_batches
 from penstock.protocol.records import Record, iterate_records
 
 _EVERYTHING = 1 << 30
@@ -100,7 +100,10 @@ def _compare_replicas(one: Partition, other: Partition, notebook: Notebook) -> N
             offset for offset in records[0].keys() & records[1].keys() if records[0][offset] != records[1][offset]
         ]
     else:
-        contents = [dict(_batches(replica.log, start, end)) for replica in (one, other)]
+        contents = [
+            {header.base_offset: batch for header, batch in read_batches(replica.log, start, end)}
+            for replica in (one, other)
+        ]
         differing = [
             offset
             for offset in contents[0].keys() | contents[1].keys()
@@ -110,20 +113,18 @@ def _compare_replicas(one: Partition, other: Partition, notebook: Notebook) -> N
         notebook.fail(f"{one.topic_partition}: replicas differ from offset {min(differing)} on, below {end}")
 
 
-def _batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def read_batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
     offset = start
     while offset < end:
         slice_read = log.reader.read(offset, _EVERYTHING, end, at_least_one=True)
         if slice_read is None or not len(slice_read):
             return
-        content, at = slice_read.read(0, len(slice_read)), 0
-        while at < len(content):
-            header = read_header(content, at)
-            yield header.base_offset, content[at : at + header.size]
-            at += header.size
+        content = slice_read.read(0, len(slice_read))
+        for at, header in iterate_batches(content):
+            yield header, content[at : at + header.size]
             offset = header.next_offset
 
 
 def _records(log: PartitionLog, start: int, end: int) -> Iterator[Record]:
-    for _, batch in _batches(log, start, end):
+    for _, batch in read_batches(log, start, end):
         yield from iterate_records(batch)

@@ -19,12 +19,11 @@ from penstock.broker.partitions.partition import Partition
 from penstock.cluster.image import NO_LEADER, MetadataImage
 from penstock.core.types import TopicId
 from penstock.log.partition_log import PartitionLog
+from penstock.proof.simulation.cluster.checks import read_batches
 from penstock.proof.simulation.machine import Machine
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.world import World
-from penstock.protocol.batch import read_header
 
-_EVERYTHING = 1 << 30
 # A look at all partitions costs about as much as some events, a look for new images a tenth of one.
 _LOOK_EVERY = 16
 _LOOK_FOR_IMAGES_EVERY = 4
@@ -148,21 +147,13 @@ class Watch:
         end = log.high_watermark
         offset = max(min(history.compared.get(place, 0), end), log.log_start_offset)
         history.compared[place] = end
-        while offset < end:
-            found = log.reader.read(offset, _EVERYTHING, end, at_least_one=True)
-            if found is None or not len(found):
-                return
-            content, at = found.read(0, len(found)), 0
-            while at < len(content):
-                header = read_header(content, at)
-                facts = header.size, header.crc
-                if history.batches.setdefault(header.base_offset, facts) != facts:
-                    self._notebook.fail(
-                        f"{log.topic_partition}: {place} has other records at {header.base_offset} than were committed"
-                    )
-                    history.batches[header.base_offset] = facts
-                at += header.size
-                offset = header.next_offset
+        for header, _ in read_batches(log, offset, end):
+            facts = header.size, header.crc
+            if history.batches.setdefault(header.base_offset, facts) != facts:
+                self._notebook.fail(
+                    f"{log.topic_partition}: {place} has other records at {header.base_offset} than were committed"
+                )
+                history.batches[header.base_offset] = facts
 
     # ---- the in-sync sets
 
