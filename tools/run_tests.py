@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 PIPELINES = "tests/pipelines"
-# Where tests start brokers and wait for them.
+# Where tests start brokers and wait for them; those with clusters wait longest.
 WITH_SERVERS = ("tests/clients", "tests/integration")
+WITH_CLUSTERS = "tests/integration/cluster"
 # Where every test starts Spark anew. The others of the pipelines share one session.
 OWN_SPARK = (
     f"{PIPELINES}/test_cluster.py",
@@ -33,7 +34,8 @@ INTEROP_OPTIONS = (
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "test": {
         "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_SERVERS)),
-        "brokers that run": WITH_SERVERS,
+        "brokers that run": (*WITH_SERVERS, f"--ignore={WITH_CLUSTERS}"),
+        "clusters that run": (WITH_CLUSTERS,),
         "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in OWN_SPARK)),
         "pipelines with a Spark of their own": OWN_SPARK,
     },

@@ -14,7 +14,7 @@ import pytest
 from penstock.processes.guardian import Guardian, read_start, watch_over
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests.clients.support import eventually
-from tests.integration.test_local_cluster import is_alive
+from tests.integration.cluster.test_local_cluster import is_alive
 
 _PROGRAM = """
 import sys, time

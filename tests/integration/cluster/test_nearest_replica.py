@@ -11,7 +11,7 @@ from penstock.core.config.keys.coordination import RACK_AWARE_SELECTOR
 from penstock.testing.processes import ZooKeeperProcess
 from tests.clients.confluent import consumer_of, produce, producer_of, read, values
 from tests.clients.support import PATIENCE_S
-from tests.integration.racks import RackedBrokers, racked_brokers
+from tests.integration.cluster.racks import RackedBrokers, racked_brokers
 
 LEADER, NEAR = 1, 3
 RACKS = {1: "a", 2: "b", 3: "c"}

@@ -24,7 +24,7 @@ from penstock.proof.cluster.network import Namespaces, can_make_namespaces
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.servers import give_up_without
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "clusters.md"
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "clusters.md"
 MACHINES = ("kafka1", "kafka2", "kafka3")
 PATIENCE_S = 60
 # A machine of its own for names, too: the hosts file is seen by this process and its children alone.

@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.testing.processes import ZooKeeperProcess
 from tests.clients.confluent import produce, producer_of, read_topic, values
 from tests.clients.support import eventually
-from tests.integration.racks import racked_brokers
+from tests.integration.cluster.racks import racked_brokers
 from tests.integration.test_failing_disks import fill_to_the_last_byte, small_disk
 
 __all__ = ["small_disk"]  # a fixture
