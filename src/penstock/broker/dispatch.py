@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from penstock.broker.broker import Broker
 from penstock.broker.served_versions import ServedVersions, api_versions_response
-from penstock.broker.session import Reply, RequestContext, Session, UnanswerableError, shorten
+from penstock.broker.session import Reply, RequestContext, Session, Settling, UnanswerableError, shorten
 from penstock.broker.slices import Slices, Work
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import ApiMetrics, RequestMetrics
@@ -144,6 +144,8 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001  # counted, logged, answered
             call = call or _new_tuple(_Call, (api, header, context, metrics, size, started))
             return self._reply(call, self._error_response(call, error))
+        if isinstance(answer, Settling):
+            return Settling(self._wait(call, answer.reply))
         return self._wait(call, answer)
 
     def handle_forwarded(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:

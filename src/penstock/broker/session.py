@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.protocol.message import Chunk
 
 # What goes back: chunks beginning with the frame's size, or nothing (acks=0).
 Reply = list[Chunk] | None
+
+Waited = TypeVar("Waited")
+
+
+class Settling(Generic[Waited]):
+    """What was asked for has been done, and the answer waits for others to know of it: replicas, the disk. Further
+    writes of the same client need not wait for the answer.
+    """
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: Awaitable[Waited]) -> None:
+        self.reply = reply
+
+    def __await__(self) -> Generator[Any, Any, Waited]:
+        return self.reply.__await__()
 
 
 # Clients name themselves, in up to 32,767 characters; a log line needs a few.

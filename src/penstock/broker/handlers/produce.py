@@ -8,7 +8,7 @@ from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.session import RequestContext, UnanswerableError
+from penstock.broker.session import RequestContext, Settling, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.metrics.counters import TopicMetrics
@@ -135,7 +135,7 @@ def _append_all(job: _Job, request: ProduceRequest) -> ProduceResponse | Awaitab
             raise UnanswerableError("produce without acks", "a produce request with acks=0 failed")
         return None
     if job.to_flush or job.to_replicate:
-        return _respond_when_safe(job, response)
+        return Settling(_respond_when_safe(job, response))
     return name_leaders(job.broker, job.context, response) if job.failed else response
 
 

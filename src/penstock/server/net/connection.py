@@ -1,7 +1,8 @@
 """One client's connection: bytes to frames, frames to replies, replies to the socket, in order and within bounds.
 
 A connection serves one request at a time, as Kafka's does: that alone keeps replies in order and bounds what a client
-can have in flight. Requests that arrive meanwhile wait in a short queue; when it is full, in number or in bytes,
+can have in flight. Writes that wait for replicas or the disk are the exception: others are appended behind them
+(`PendingReplies`). Requests that arrive meanwhile wait in a short queue; when it is full, in number or in bytes,
 reading stops and TCP pushes back. A reply that the client is slow to take stays mostly in its files: only about two
 pieces of it are in memory at any time. A client that sends many requests at once is served some of them in each turn
 of the loop, so that others get theirs.
@@ -20,6 +21,7 @@ from penstock.protocol.message import Buffer, Chunk
 from penstock.server.net import limits
 from penstock.server.net.frames import FrameAssembler
 from penstock.server.net.outgoing import Outgoing
+from penstock.server.net.pending import PendingReplies
 
 
 class Listener(Protocol):
@@ -51,11 +53,11 @@ class Connection(asyncio.BufferedProtocol):
         "_closing",
         "_listener",
         "_outgoing",
+        "_pending",
         "_socket_fd",
         "_transport",
         "_writing_paused",
         "_yielded",
-        "awaited",
         "idle_rounds",
         "is_reading_paused",
         "session",
@@ -69,8 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self._assembler = FrameAssembler()  # its whole frames are the requests that wait
         self.is_reading_paused = False  # meanwhile not even the end of the client is noticed
         self._yielded = False  # there is more to serve, in a later turn of the loop
-        # The request that waits inside the broker. While there is one, the client has a reason to be silent.
-        self.awaited: asyncio.Future[Reply] | None = None
+        self._pending = PendingReplies()
         self._outgoing = Outgoing()
         self._writing_paused = False
         self._socket_fd = -1  # for sendfile; -1 where bytes must pass through TLS
@@ -90,12 +91,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        if self.awaited is not None:
+        for waiting in self.awaited():
             # A turn later: a request that was begun in this one has not run yet, and would end as a warning.
-            asyncio.get_running_loop().call_soon(self.awaited.cancel)
+            asyncio.get_running_loop().call_soon(waiting.cancel)
         self._assembler.discard()
         self._outgoing.chunks.clear()
         self._listener.closed(self)
+
+    def awaited(self) -> list[asyncio.Future[Reply]]:
+        """What waits inside the broker. While there is something, the client has a reason to be silent."""
+        return self._pending.futures()
 
     def close(self) -> None:
         """Closes once what was already handed to the transport is out."""
@@ -123,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         listener = self._listener
         listener.metrics.bytes_in += nbytes
         frame = self._assembler.take_alone(listener.receive_buffer, nbytes, listener.max_frame_size)
-        if frame is not None and self._can_serve():
+        if frame is not None and not self._pending.replies and self._can_serve():
             self._serve_alone(frame)
             return
         bad_size = self._assembler.received(listener.receive_buffer, nbytes, listener.max_frame_size)
@@ -151,8 +156,8 @@ class Connection(asyncio.BufferedProtocol):
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
         size, is_in_memory = 0, True
-        metrics = self._listener.metrics
-        while requests and left:
+        metrics, pending = self._listener.metrics, self._pending
+        while requests and left and pending.may_serve(requests[0]):
             left -= 1
             metrics.requests += 1
             try:
@@ -164,21 +169,28 @@ class Connection(asyncio.BufferedProtocol):
             except BaseException:  # a bug; going on would answer the next request in place of this one
                 self.abort()
                 raise
-            if isinstance(reply, list):
+            if reply is not None and pending.replies:
+                self._wait_behind(reply)
+            elif isinstance(reply, list):
                 replies += reply
                 size += len(reply[0])
                 if len(reply) > 1 or size > limits.WRITE_PIECE_SIZE:
                     left = 0
                     is_in_memory = len(reply) == 1
             elif reply is not None:
-                self._wait_for(reply)
-                left = 0
+                pending.wait_for(reply, self._on_reply)
         if not is_in_memory:
             self._send(replies)
         elif replies and not self._closing:
             self._write(b"".join(cast("list[Buffer]", replies)))
-        if requests and self._can_serve():
+        if requests and self._can_serve() and pending.may_serve(requests[0]):
             self._yield()
+
+    def _wait_behind(self, reply: list[Chunk] | Awaitable[Reply]) -> None:
+        if isinstance(reply, list):
+            self._pending.put(reply)
+        else:
+            self._pending.wait_for(reply, self._on_reply)
 
     def _serve_alone(self, frame: Buffer) -> None:
         """What `_serve` does, where nothing waits and the reply mostly goes straight to the socket. Costs 1.5 us;
@@ -197,16 +209,12 @@ class Connection(asyncio.BufferedProtocol):
             raise
         if type(reply) is not list:
             if reply is not None:
-                self._wait_for(cast("Awaitable[Reply]", reply))
+                self._pending.wait_for(cast("Awaitable[Reply]", reply), self._on_reply)
         elif len(reply) == 1 and type(reply[0]) is bytearray:
             self._write(reply[0])
         else:
             self._send(reply)
             self._throttle()
-
-    def _wait_for(self, reply: Awaitable[Reply]) -> None:
-        self.awaited = asyncio.ensure_future(reply)
-        self.awaited.add_done_callback(self._on_reply)
 
     def _yield(self) -> None:
         self._yielded = True
@@ -220,8 +228,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _can_serve(self) -> bool:
         return (
-            self.awaited is None
-            and not self._outgoing.chunks
+            not self._outgoing.chunks
             and not self._writing_paused
             and not self._yielded
             and not self._closing
@@ -253,28 +260,34 @@ class Connection(asyncio.BufferedProtocol):
         if self._yielded or len(assembler.whole) >= limits.QUEUED_REQUESTS:
             return True
         is_large = assembler.waiting_size() >= limits.QUEUED_BYTES
-        return is_large and not (assembler.assembled_size and self._can_serve())
+        return is_large and not (assembler.assembled_size and not self._pending.replies and self._can_serve())
 
     def _on_reply(self, future: asyncio.Future[Reply]) -> None:
-        self.awaited = None
         if self._closing:
             if not future.cancelled():
                 future.exception()  # nobody is left to hear of it
             return
-        if future.cancelled():
-            self.abort()  # the client would wait for ever
-            return
-        error = future.exception()
+        replies: list[Chunk] = []
+        for ready in self._pending.ready():
+            if not isinstance(ready, asyncio.Future):
+                replies += ready or ()
+            elif not ready.cancelled() and ready.exception() is None:
+                replies += ready.result() or ()
+            else:
+                self._send(replies)
+                self._fail(ready)
+                return
+        self._send(replies)
+        self._serve()
+
+    def _fail(self, future: asyncio.Future[Reply]) -> None:
+        error = None if future.cancelled() else future.exception()
         if isinstance(error, UnanswerableError):
             self._refuse(error.kind, str(error))
             return
+        self.abort()  # the client would wait for ever
         if error is not None:  # a bug: dispatch turns every failure into a reply or an UnanswerableError
-            self.abort()
             raise error
-        reply = future.result()
-        if reply is not None:
-            self._send(reply)
-        self._serve()
 
     # -------------------------------------------------------------------------------------------- sending
 

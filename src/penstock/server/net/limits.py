@@ -23,6 +23,9 @@ QUEUED_REQUESTS = 16
 # The same in bytes. Requests wait only behind one that waits itself, so this costs no throughput; without it sixteen
 # frames of socket.request.max.bytes could wait.
 QUEUED_BYTES = 1024 * 1024
+# Writes of one connection that may wait at once for their replicas or for the disk. Their records are in the log
+# already; what waits takes some 3 KB each. Java's producers send 5 at once, librdkafka's any number.
+PENDING_REPLIES = 32
 
 # A receive buffer holds some 20,000 of the smallest requests, which take a second to serve. Other connections get
 # their turn after this many, a few milliseconds.

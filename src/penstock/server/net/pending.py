@@ -1,0 +1,56 @@
+"""Replies of one connection that wait for others, in the order of their requests.
+
+A write that is in the log and waits for its replicas or for the disk (`Settling`) lets further writes be served behind
+it; nothing else is, so that a client that writes and then asks is told of what it wrote. A reply goes out when all
+before it have gone out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+from penstock.broker.session import Reply, Settling
+from penstock.protocol.message import Buffer
+from penstock.protocol.messages.produce import ProduceRequest
+from penstock.server.net import limits
+
+_WRITE_KEY = ProduceRequest.API_KEY.to_bytes(2, "big")
+
+Future = asyncio.Future[Reply]
+
+
+class PendingReplies:
+    __slots__ = ("_barrier", "replies")
+
+    def __init__(self) -> None:
+        self.replies: list[Future | Reply] = []  # a deque would cost an idle connection 600 bytes
+        self._barrier: Future | None = None  # nothing is served behind this one
+
+    def may_serve(self, frame: Buffer) -> bool:
+        """Whether a request may be served now."""
+        return not self.replies or (
+            self._barrier is None and len(self.replies) < limits.PENDING_REPLIES and frame[:2] == _WRITE_KEY
+        )
+
+    def wait_for(self, reply: Awaitable[Reply], on_done: Callable[[Future], object]) -> None:
+        future = asyncio.ensure_future(reply.reply if isinstance(reply, Settling) else reply)
+        if not isinstance(reply, Settling):
+            self._barrier = future
+        self.replies.append(future)
+        future.add_done_callback(on_done)
+
+    def put(self, reply: Reply) -> None:
+        """A reply that is ready, behind those that are not."""
+        self.replies.append(reply)
+
+    def ready(self) -> Iterator[Future | Reply]:
+        """Takes out the replies whose turn has come."""
+        replies = self.replies
+        while replies and not (isinstance(replies[0], asyncio.Future) and not replies[0].done()):
+            if replies[0] is self._barrier:
+                self._barrier = None
+            yield replies.pop(0)
+
+    def futures(self) -> list[Future]:
+        return [reply for reply in self.replies if isinstance(reply, asyncio.Future)]
