@@ -1,4 +1,5 @@
-"""Who fetches, and from which replica a consumer should read (KIP-392).
+"""Who fetches, what one pass over the partitions of a fetch has found, and from which replica a consumer should read
+(KIP-392).
 
 Rules:
 - A follower says its node id. It counts as a follower once it may act for the cluster and is registered; only then does
@@ -15,12 +16,19 @@ from typing import NamedTuple
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.fetch_sessions import FetchTarget, PartitionKey
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.throttling import Allowance
+from penstock.broker.partitions.waiting import Watched
 from penstock.broker.session import RequestContext
 from penstock.cluster.image import BrokerRegistration
 from penstock.core.config.keys.coordination import RACK_AWARE_SELECTOR
-from penstock.protocol.messages.fetch import FetchRequest
+from penstock.log.storage.files import FileSlice
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 from penstock.replication.read_replica import ReadCandidate, choose_read_replica
+from penstock.replication.truncation import EpochEnd, is_diverging
 
 _FIRST_VERSION_WITH_RACKS = 11
 _FIRST_VERSION_WITH_REPLICA_STATE = 15
@@ -47,6 +55,80 @@ _CONSUMERS = {
     for is_read_committed in (False, True)
     for knows_replicas in (False, True)
 }
+
+
+class FollowerRead:
+    """What a pass over the partitions of a follower's fetch has left behind."""
+
+    __slots__ = ("allowance", "held", "reassigned_size", "unread")
+
+    def __init__(self) -> None:
+        self.unread: list[PartitionKey] = []  # what the follower does not have yet, and for which there was no room
+        self.held: list[PartitionKey] = []  # the same, where the leader's throttle is the reason
+        self.allowance: Allowance | None = None  # where a throttled partition was met
+        self.reassigned_size = 0  # bytes for replicas that are being added
+
+
+class Read:
+    """One pass over the partitions of a fetch: what was found, and which partitions it came from."""
+
+    __slots__ = (
+        "answers",
+        "at_once",
+        "followed",
+        "is_behind",
+        "is_first",
+        "leaders",
+        "reader",
+        "room",
+        "size",
+        "watch",
+    )
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, reader: Reader, watch: FollowerWatch | None, is_first: bool
+    ) -> None:
+        self.reader = reader
+        self.watch = watch
+        self.followed = None if reader.follower is None else FollowerRead()
+        if watch is not None and is_first:
+            watch.last_fetch_ms = broker.clock.monotonic_ms()
+        self.is_first = is_first  # a fetch that waited is read again, and still counts once
+        self.answers: list[tuple[FetchTarget, Watched | None, PartitionData]] = []
+        # Bytes that the response may still take.
+        self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
+        self.size = 0
+        self.at_once = False  # an error or a divergence is told without waiting
+        self.is_behind = False  # a high watermark that the follower does not know is told soon
+        self.leaders: list[int] = []  # of partitions that are led elsewhere
+
+
+def read_records(
+    partition: Partition, target: FetchTarget, data: PartitionData, read: Read, end: int, *, must_give: bool = False
+) -> FileSlice | None:
+    """The first batch found is always whole, so that a batch larger than the limits still gets through."""
+    limit = min(target.max_bytes, read.room)
+    records = partition.read(target.fetch_offset, max(limit, 0), end, at_least_one=must_give or read.size == 0)
+    if records is None:
+        return None
+    size = len(records)
+    if not size:
+        return None
+    data.records = records
+    read.size += size
+    read.room -= size
+    return records
+
+
+def diverges(partition: Partition, target: FetchTarget, data: PartitionData) -> bool:
+    """The reader's last epoch ended earlier here than the reader believes (KIP-595): it must cut back first."""
+    ours = EpochEnd(*partition.end_offset_for_epoch(target.last_fetched_epoch))
+    if ours.epoch == -1:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if is_diverging(ours, target.last_fetched_epoch, target.fetch_offset):
+        data.diverging_epoch = EpochEndOffset(epoch=ours.epoch, end_offset=ours.end_offset)
+        return True
+    return False
 
 
 def identify(broker: Broker, context: RequestContext, request: FetchRequest) -> Reader:

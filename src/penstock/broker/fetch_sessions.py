@@ -106,14 +106,13 @@ class FetchSession:
         for target in changed:
             self.targets[target.key] = target
             if self.watch is not None:
-                self.watch.ready[target.key] = None
+                self.watch.name(target.key)
 
     def due(self) -> list[FetchTarget]:
         """What the next answer may be about: all partitions, or those with news where the leader tells of it."""
         if self.watch is None:
             return list(self.targets.values())
-        ready, self.watch.ready = self.watch.ready, {}
-        return [self.targets[key] for key in ready if key in self.targets]
+        return [self.targets[key] for key in self.watch.take_news() if key in self.targets]
 
     def must_answer(
         self,

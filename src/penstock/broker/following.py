@@ -47,7 +47,7 @@ class Following:
         broker.partitions.remove_strays(image)
         self.apply(MetadataImage(image.cluster_id), image)
         if self._neighbours is not None:
-            self._neighbours.start(broker.partitions, broker.flusher, broker.clock)
+            self._neighbours.start(broker.partitions, broker.flusher, broker.clock, broker.metrics.replicas)
         partitions = broker.partitions
         broker.metadata.subscribe(self.apply, partitions.prepare, partitions.settle, partitions.abandon)
 

@@ -27,6 +27,7 @@ from penstock.cluster.image import ImageDelta, MetadataImage
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.listeners import Endpoint
+from penstock.core.metrics.cluster_counters import ReplicaMetrics
 
 _REPLICATION = "replication"
 # In how many parts the time is cut after which brokers end idle connections: one late request does no harm.
@@ -72,10 +73,10 @@ class Neighbours:
             node_id, self.peers, self._find, wires.probe, metadata.duties.report_dead, keep_alive_s
         )
         self.presence = Presence(node_id, self.peers, lambda: metadata.image, suspected)
-        self._replicas: Replicas | None = None
+        self.replicas: Replicas | None = None  # from `start` on
         self._is_closed = False
 
-    def start(self, partitions: Partitions, flusher: Flusher, clock: Clock) -> None:
+    def start(self, partitions: Partitions, flusher: Flusher, clock: Clock, metrics: ReplicaMetrics) -> None:
         """The image of the moment is applied: followers fetch from here on."""
         metadata = self._metadata
         config = metadata.config
@@ -86,22 +87,26 @@ class Neighbours:
             flusher,
             config.replication,
             self._open_for_replication,
+            metrics,
         )
         requests = self._requests
-        self._replicas = Replicas(
+        self.replicas = Replicas(
             partitions, follower, requests.alter_partition, metadata.is_session_sure, requests.report_lost
         )
+        self.replicas.limit(config.throttles)
         nothing = MetadataImage(metadata.image.cluster_id)
         self.follow(nothing, metadata.image, ImageDelta.between(nothing, metadata.image))
-        self._replicas.start()
+        self.replicas.start()
 
     def follow(self, old: MetadataImage, new: MetadataImage, delta: ImageDelta) -> None:
         if self._is_closed:
             return
         self.peers.follow(old, new)
         self.presence.follow(old, new)
-        if self._replicas is not None:
-            self._replicas.apply(old, new, delta)
+        if self.replicas is not None:
+            if delta.broker_configs_changed:
+                self.replicas.limit(self._metadata.config.throttles)
+            self.replicas.apply(old, new, delta)
             self._detector.follow(new)
 
     async def request_shutdown(self, deadline_s: float) -> bool:
@@ -111,8 +116,8 @@ class Neighbours:
     async def close(self) -> None:
         self._is_closed = True
         await self._detector.close()
-        if self._replicas is not None:
-            await self._replicas.close()
+        if self.replicas is not None:
+            await self.replicas.close()
         await self.presence.close()
         await self.peers.close()
 

@@ -54,6 +54,7 @@ from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
 from penstock.core.listeners import Endpoint
 from penstock.core.log_settings import LogSettings
+from penstock.core.metrics.cluster_counters import ControllerMetrics
 from penstock.core.types import TopicPartition, format_topic_id, new_topic_id
 from penstock.protocol.errors import ApiError, ErrorCode
 
@@ -79,9 +80,17 @@ NO_DISKS = Disks((), are_empty=False)
 
 
 class Metadata:
-    def __init__(self, store: Store, publisher: Publisher, choices: Choices, levels: LevelRange = SUPPORTED) -> None:
+    def __init__(
+        self,
+        store: Store,
+        publisher: Publisher,
+        choices: Choices,
+        levels: LevelRange = SUPPORTED,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
         """Use `open`, or `load` and `join`."""
         self.levels = levels
+        self._metrics = metrics or ControllerMetrics()
         self._store = store
         self.publisher = publisher
         self._choices = choices
@@ -115,6 +124,7 @@ class Metadata:
         cluster_id: str | None = None,
         choices: Choices | None = None,
         levels: LevelRange = SUPPORTED,
+        metrics: ControllerMetrics | None = None,
     ) -> Metadata:
         """The metadata as it stands in the store. A new cluster is made if there is none, with `cluster_id` if one is
         given. Raises StoreError, also where the level of the metadata is none of `levels`.
@@ -130,7 +140,7 @@ class Metadata:
             return await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
 
         image = await _patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
-        return cls(store, Publisher(config, image), choices, levels)
+        return cls(store, Publisher(config, image), choices, levels, metrics)
 
     async def join(
         self,
@@ -164,6 +174,7 @@ class Metadata:
             lambda topic: may_be_unclean(self.config, topic),
             lambda: format_topic_id(self._choices.new_topic_id()),
             self.duties.losses,
+            self._metrics,
             self.levels,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)

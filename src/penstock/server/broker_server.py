@@ -98,7 +98,7 @@ class BrokerServer:
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
         listeners = await _bind(config, metrics, surroundings.clock)
         try:
-            store = store or await open_store(config, is_temporary)
+            store = store or await open_store(config, is_temporary, metrics.store)
             server = await cls.compose(config, store, surroundings, metrics, listeners)
         except BaseException:
             await _abandon(listeners, store)
@@ -122,7 +122,9 @@ class BrokerServer:
         other brokers, where not by the wires.
         """
         choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
-        metadata = await Metadata.load(store, config, choices=choices, levels=surroundings.levels)
+        metadata = await Metadata.load(
+            store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
+        )
         closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
         try:
@@ -159,6 +161,10 @@ class BrokerServer:
         for listener in self._listeners:
             listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
+        if self._neighbours is not None:
+            from penstock.server.monitoring.cluster_gauges import register_cluster_gauges
+
+            register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
         Following(broker, self._limit_connections, self._neighbours).start()
 

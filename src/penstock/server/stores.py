@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Store
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 
 METADATA_FILE = "penstock-metadata.db"
@@ -19,14 +20,14 @@ METADATA_FILE = "penstock-metadata.db"
 ADOPTED_FILE = f"{METADATA_FILE}.adopted"
 
 
-async def open_store(config: BrokerConfig, is_temporary: bool) -> Store:
+async def open_store(config: BrokerConfig, is_temporary: bool, metrics: StoreMetrics) -> Store:
     """Raises StoreError, and LogDirectoryError for a directory that belongs elsewhere."""
     if config.zookeeper.zookeeper_connect:
         from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
         from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 
         _check_adopted(config)
-        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
+        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper), metrics)
     if is_temporary:
         from penstock.cluster.store.memory import MemoryStore
 

@@ -16,6 +16,7 @@ def shown(tool: KafkaTool, *entity: str) -> str:
 
 
 def alter(tool: KafkaTool, change: str, *entity: str) -> None:
+    """Sets, or takes away where there are no values."""
     option = "--add-config" if "=" in change else "--delete-config"
     tool("kafka-configs", "--alter", *entity, option, change)
 
@@ -56,7 +57,28 @@ def test_all_brokers_have_a_setting_when_it_was_set_as_the_default(tool: KafkaTo
     assert "log.retention.ms" not in shown(tool, *default)
 
 
-@pytest.mark.parametrize("change", ["log.retention.ms=soon", "broker.id=9"])
+THROTTLES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_throttles_are_shown_and_go_when_they_were_set_for_one_broker_or_for_all(
+    tool: KafkaTool, cluster: penstock.Cluster, is_default: bool
+) -> None:
+    chosen = ("--entity-default",) if is_default else ("--entity-name", str(bystander(cluster).node_id))
+    entity = ("--entity-type", "brokers", *chosen)
+    alter(tool, ",".join(f"{name}=1000000" for name in THROTTLES), *entity)
+    described = shown(tool, *entity)
+    for name in THROTTLES:
+        assert f"  {name}=1000000 sensitive=false" in described
+    alter(tool, ",".join(THROTTLES), *entity)
+    assert not any(name in shown(tool, *entity) for name in THROTTLES)
+
+
+@pytest.mark.parametrize("change", ["log.retention.ms=soon", "broker.id=9", "leader.replication.throttled.rate=-1"])
 def test_setting_is_refused_when_it_is_wrong_or_fixed(tool: KafkaTool, cluster: penstock.Cluster, change: str) -> None:
     entity = ("--entity-type", "brokers", "--entity-name", str(bystander(cluster).node_id))
     refused = tool("kafka-configs", "--alter", *entity, "--add-config", change, must_succeed=False)

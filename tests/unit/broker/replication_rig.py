@@ -65,7 +65,7 @@ class Node:
         self.cluster = cluster
         self.node_id = node_id
         self.path = path
-        self.clock: Clock = ManualClock() if cluster.is_driven else SystemClock()
+        self.clock: Clock = ManualClock() if cluster.is_driven else cluster.clock
         self.files = files or Files()
         self.image = MetadataImage("cluster")
         self.is_up = False
@@ -119,6 +119,7 @@ class Node:
             flusher,
             config.replication,
             self._open_link,
+            metrics.replicas,
         )
         self.session_is_sure = True
         self.replicas = Replicas(
@@ -223,9 +224,12 @@ class ReplicaCluster:
         settings: LogSettings | None = None,
         is_driven: bool = False,
         properties: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """A driven cluster does nothing by itself: the test says who fetches, and who learns of an image."""
         self.is_driven = is_driven
+        self.clock = clock or SystemClock()
+        self.topic_settings: dict[str, str] = {}  # in the images to come
         self.properties = {**SETTINGS, **(properties or {})}
         self.settings = settings or LogSettings()
         self.cuts: set[frozenset[int]] = set()
@@ -266,7 +270,19 @@ class ReplicaCluster:
                 node.apply(image)
 
     def set_states(self, *states: PartitionState) -> None:
-        self.publish(self.image.with_topics({TOPIC: TopicImage(TOPIC, TOPIC_ID, states)}))
+        self.publish(self.image.with_topics({TOPIC: TopicImage(TOPIC, TOPIC_ID, states, dict(self.topic_settings))}))
+
+    def configure(self, **settings: str) -> None:
+        """Other settings of the topic, with underscores for the dots in their names."""
+        self.topic_settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.set_states(*self.image.topics[TOPIC].partitions)
+
+    def limit(self, *, leader: int | None = None, follower: int | None = None) -> None:
+        """The rates of throttled replication, on all brokers. None for no limit."""
+        rates = {"leader.replication.throttled.rate": leader, "follower.replication.throttled.rate": follower}
+        given = {name: str(rate) for name, rate in rates.items() if rate is not None}
+        for node in self.nodes.values():
+            node.replicas.limit(BrokerConfig.parse(given).throttles)
 
     def state(self, index: int = 0) -> PartitionState:
         state = self.image.partition(TOPIC, index)
@@ -324,8 +340,9 @@ async def replicating(
     count: int = 3,
     settings: LogSettings | None = None,
     properties: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[ReplicaCluster]:
-    cluster = ReplicaCluster(path, count, settings, properties=properties)
+    cluster = ReplicaCluster(path, count, settings, properties=properties, clock=clock)
     all_nodes = tuple(cluster.nodes)
     cluster.start()
     cluster.set_states(*(states or (PartitionState(0, all_nodes, all_nodes, 1),)))

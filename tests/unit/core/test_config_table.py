@@ -42,6 +42,23 @@ FACTS["broker"] |= {
     for name, (kind, importance, default, limits) in ZOOKEEPER_FACTS.items()
 }
 
+# From QuotaConfig of Kafka 4.3, which its broker has beside its ConfigDef because they are dynamic alone. All three are
+# alike.
+FACTS["broker"] |= {
+    name: {
+        "kind": "LONG",
+        "importance": "medium",
+        "default": str(2**63 - 1),
+        "range": "[0,...]",
+        "mode": "cluster-wide",
+    }
+    for name in (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+}
+
 # Where we differ, and why.
 DIFFERENT_RANGE = {
     "zookeeper.session.timeout.ms": "Kafka takes 0, which means nothing",

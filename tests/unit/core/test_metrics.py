@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.metrics.counters import BrokerMetrics, Histogram, RequestMetrics, Sample, Survey, TopicCounters
-from penstock.core.metrics.table import METRICS, PROCESS_SOURCE, Metric, MetricKind
+from penstock.core.metrics.counters import BrokerMetrics, RequestMetrics, Survey, TopicCounters
+from penstock.core.metrics.metric import Metric, MetricKind
+from penstock.core.metrics.samples import Histogram, Sample
+from penstock.core.metrics.table import METRICS, PROCESS_SOURCE
 from penstock.core.steps import finish
 
 COUNTED = [metric for metric in METRICS if metric.source and metric.source != PROCESS_SOURCE]
@@ -183,6 +185,7 @@ class TestTable:
 
 def filled_metrics() -> BrokerMetrics:
     metrics = BrokerMetrics()
+    metrics.store.is_remote = True
     api = metrics.requests.register("Produce", 13)
     api.requests[3] += 1
     api.count_answer(0, 1)

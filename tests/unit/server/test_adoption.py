@@ -18,6 +18,7 @@ from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import decode_meta_properties
@@ -240,6 +241,6 @@ def test_broker_of_a_cluster_does_not_start_when_the_directory_is_a_single_nodes
         await scene.live_alone()
         settings = {**scene.properties(), "zookeeper.connect": "127.0.0.1:1"}
         with pytest.raises(LogDirectoryError, match="penstock cluster adopt --data"):
-            await open_store(BrokerConfig.parse(settings), False)
+            await open_store(BrokerConfig.parse(settings), False, StoreMetrics())
 
     played(test, tmp_path)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from penstock.cluster.decisions.decision import TopicSelector
-from penstock.core.metrics.counters import Sample
+from penstock.core.metrics.samples import Sample
 from penstock.testing.clock import ManualClock
 from penstock.testing.disks.memory import MemoryFiles
 from tests.unit.broker.served import Served, serving

@@ -15,8 +15,9 @@ from itertools import islice
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.fetch_readers import Reader, find_nearest, identify
+from penstock.broker.fetch_readers import Read, Reader, diverges, find_nearest, identify, read_records
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
+from penstock.broker.handlers.brokers.follower_reads import is_behind, note_sent, read_for_follower, set_aside
 from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
 from penstock.broker.partitions.follower_watch import HIGH_WATERMARK_DELAY_MS, FollowerWatch
 from penstock.broker.partitions.partition import Partition
@@ -24,12 +25,10 @@ from penstock.broker.partitions.waiting import Waiter, Watched
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work
 from penstock.core.types import TopicId
-from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -37,35 +36,11 @@ from penstock.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from penstock.replication.truncation import EpochEnd, is_diverging
 
 _FIRST_VERSION_WITH_SESSIONS = 7
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 # Partitions that are read in one turn of the loop: some 2 ms where all of them have data.
 _MANY = 200
-
-
-class _Read:
-    """One pass over the partitions of a fetch: what was found, and which partitions it came from."""
-
-    __slots__ = ("answers", "at_once", "is_behind", "is_first", "leaders", "reader", "room", "size", "unread", "watch")
-
-    def __init__(
-        self, broker: Broker, request: FetchRequest, reader: Reader, watch: FollowerWatch | None, is_first: bool
-    ) -> None:
-        self.reader = reader
-        self.watch = watch
-        self.unread: list[PartitionKey] = []  # what a follower does not have yet, and for which there was no room
-        if watch is not None and is_first:
-            watch.last_fetch_ms = broker.clock.monotonic_ms()
-        self.is_first = is_first  # a fetch that waited is read again, and still counts once
-        self.answers: list[tuple[FetchTarget, Watched | None, PartitionData]] = []
-        # Bytes that the response may still take.
-        self.room = min(request.max_bytes, broker.config.requests.fetch_max_bytes)
-        self.size = 0
-        self.at_once = False  # an error or a divergence is told without waiting
-        self.is_behind = False  # a high watermark that the follower does not know is told soon
-        self.leaders: list[int] = []  # of partitions that are led elsewhere
 
 
 def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -211,15 +186,17 @@ def _read_in_slices(
     waiter: Waiter,
     *,
     is_first: bool,
-) -> Work[_Read]:
-    read = _Read(broker, request, identify(broker, context, request), plan.watch, is_first)
+) -> Work[Read]:
+    read = Read(broker, request, identify(broker, context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read, waiter)
         yield
+    if read.followed is not None and read.followed.held:
+        set_aside(broker, plan, read.followed.held)
     return read
 
 
-def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan, read: _Read) -> Work[FetchResponse]:
+def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read) -> Work[FetchResponse]:
     topics: _Topics = {}
     for target, watched, data in read.answers:
         _add_answer(plan, topics, target, watched, data)
@@ -230,18 +207,20 @@ def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan,
 # ---------------------------------------------------------------------------- reading
 
 
-def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, *, is_first: bool) -> _Read:
+def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, *, is_first: bool) -> Read:
     """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
-    read = _Read(broker, request, identify(broker, context, request), plan.watch, is_first)
+    read = Read(broker, request, identify(broker, context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read)
+    if read.followed is not None and read.followed.held:
+        set_aside(broker, plan, read.followed.held)
     return read
 
 
 def _read_target(
-    broker: Broker, context: RequestContext, target: FetchTarget, read: _Read, waiter: Waiter | None = None
+    broker: Broker, context: RequestContext, target: FetchTarget, read: Read, waiter: Waiter | None = None
 ) -> None:
     data = PartitionData(partition_index=target.partition, high_watermark=-1, records=b"")
     watched: Watched | None = None
@@ -254,7 +233,7 @@ def _read_target(
             if not read.reader.rack or not _sends_elsewhere(broker, context, partition, target, data, read):
                 _read_partition(partition, target, data, read)
         else:
-            _read_for_follower(partition, target, data, read, read.reader.follower)
+            read_for_follower(broker, partition, target, data, read)
     except ApiError as error:
         data = PartitionData(partition_index=target.partition, error_code=error.code, high_watermark=-1, records=b"")
         read.at_once = True
@@ -287,7 +266,7 @@ def _topic_name(broker: Broker, target: FetchTarget) -> str | None:
 
 
 def _sends_elsewhere(
-    broker: Broker, context: RequestContext, partition: Partition, target: FetchTarget, data: PartitionData, read: _Read
+    broker: Broker, context: RequestContext, partition: Partition, target: FetchTarget, data: PartitionData, read: Read
 ) -> bool:
     """Whether another replica is nearer to the consumer: it is named instead of records (KIP-392)."""
     nearest = find_nearest(broker, context, partition, read.reader.rack, target.fetch_offset)
@@ -300,7 +279,7 @@ def _sends_elsewhere(
     return True
 
 
-def _read_partition(partition: Partition, target: FetchTarget, data: PartitionData, read: _Read) -> None:
+def _read_partition(partition: Partition, target: FetchTarget, data: PartitionData, read: Read) -> None:
     reader = read.reader
     partition.check_leader_epoch(target.current_leader_epoch)
     if not partition.is_leader and (partition.suspension or not reader.may_read_follower(target.current_leader_epoch)):
@@ -308,13 +287,13 @@ def _read_partition(partition: Partition, target: FetchTarget, data: PartitionDa
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if reader.is_read_committed:
         data.aborted_transactions = []
-    if target.last_fetched_epoch >= 0 and _diverges(partition, target, data):
+    if target.last_fetched_epoch >= 0 and diverges(partition, target, data):
         read.at_once = True
         return
     end = data.last_stable_offset if reader.is_read_committed else data.high_watermark
     if target.fetch_offset == end and end >= data.log_start_offset:
         return
-    records = _read_records(partition, target, data, read, end)
+    records = read_records(partition, target, data, read, end)
     if records is not None and reader.is_read_committed:
         data.aborted_transactions = [
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
@@ -322,81 +301,18 @@ def _read_partition(partition: Partition, target: FetchTarget, data: PartitionDa
         ]
 
 
-def _read_for_follower(
-    partition: Partition, target: FetchTarget, data: PartitionData, read: _Read, follower: int
-) -> None:
-    """The follower's progress counts once it is known that its log agrees with this one."""
-    partition.check_leader_epoch(target.current_leader_epoch)
-    leading, log, epoch = partition.leading, partition.log, read.reader.broker_epoch
-    partition.check_leader_of(read.watch, target.current_leader_epoch, epoch)
-    is_epoch_known = target.current_leader_epoch >= 0
-    if leading is None:  # no followers by our image; a newer one may say otherwise
-        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    progress = leading.progress_of(follower, epoch, is_epoch_known)
-    if read.watch is not None:
-        read.watch.attach(target.key, leading)
-    if target.fetch_offset < log.log_start_offset:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)  # also where the logs diverge (KAFKA-12996)
-    if target.last_fetched_epoch >= 0 and _diverges(partition, target, data):
-        read.at_once = True
-    else:
-        records = _read_records(partition, target, data, read, log.log_end_offset)
-        if records is None and target.fetch_offset < log.log_end_offset:
-            read.unread.append(target.key)
-        if read.is_first:
-            leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
-    data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
-    if _is_behind(target, data):
-        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after it has waited a little
-
-
-def _is_behind(target: FetchTarget, data: PartitionData) -> bool:
-    """Whether a follower could raise its high watermark, or must delete records. Consumers say neither, and are never
-    behind.
-    """
-    return (
-        min(data.high_watermark, target.fetch_offset) > target.high_watermark
-        or 0 <= target.log_start_offset < data.log_start_offset
-    )
-
-
-def _read_records(
-    partition: Partition, target: FetchTarget, data: PartitionData, read: _Read, end: int
-) -> FileSlice | None:
-    limit = min(target.max_bytes, read.room)
-    records = partition.read(target.fetch_offset, max(limit, 0), end, at_least_one=read.size == 0)
-    if records is None:
-        return None
-    size = len(records)
-    if not size:
-        return None
-    data.records = records
-    read.size += size
-    read.room -= size
-    return records
-
-
-def _diverges(partition: Partition, target: FetchTarget, data: PartitionData) -> bool:
-    """The reader's last epoch ended earlier here than the reader believes (KIP-595): it must cut back first."""
-    ours = EpochEnd(*partition.end_offset_for_epoch(target.last_fetched_epoch))
-    if ours.epoch == -1:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if is_diverging(ours, target.last_fetched_epoch, target.fetch_offset):
-        data.diverging_epoch = EpochEndOffset(epoch=ours.epoch, end_offset=ours.end_offset)
-        return True
-    return False
-
-
-def _is_complete(request: FetchRequest, read: _Read, plan: FetchPlan) -> bool:
+def _is_complete(request: FetchRequest, read: Read, plan: FetchPlan) -> bool:
     has_nothing_to_wait_for = not plan.targets and plan.watch is None
     return request.max_wait_ms <= 0 or read.size >= request.min_bytes or read.at_once or has_nothing_to_wait_for
 
 
-def _patience_ms(read: _Read, left_ms: int) -> int:
+def _patience_ms(read: Read, left_ms: int) -> int:
+    if read.watch is not None and (room_in_ms := read.watch.room_in_ms()) is not None:
+        left_ms = min(left_ms, room_in_ms)
     return min(left_ms, HIGH_WATERMARK_DELAY_MS) if read.is_behind else left_ms
 
 
-def _watch(request: FetchRequest, plan: FetchPlan, read: _Read, timeout_ms: int) -> asyncio.Future[None]:
+def _watch(request: FetchRequest, plan: FetchPlan, read: Read, timeout_ms: int) -> asyncio.Future[None]:
     watched: list[Watched] = [plan.watch] if plan.watch is not None else []
     watched += [each for _, each, _ in read.answers if each is not None]
     return Waiter(request.min_bytes - read.size).wait(watched, timeout_ms)
@@ -417,7 +333,7 @@ async def _wait(
         if left_ms <= 0:
             broker.metrics.purgatory.count_expired("Fetch")
             break
-        woken = _watch(request, plan, read, left_ms)
+        woken = _watch(request, plan, read, _patience_ms(read, left_ms))
     return _respond(broker, context, plan, read)
 
 
@@ -426,22 +342,23 @@ async def _wait(
 _Topics = dict[TopicId | str, FetchableTopicResponse]
 
 
-def _respond(broker: Broker, context: RequestContext, plan: FetchPlan, read: _Read) -> FetchResponse:
+def _respond(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read) -> FetchResponse:
     topics: _Topics = {}
     for target, watched, data in read.answers:
         _add_answer(plan, topics, target, watched, data)
     return _response(broker, context, plan, read, topics)
 
 
-def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: _Read, topics: _Topics) -> FetchResponse:
+def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read, topics: _Topics) -> FetchResponse:
     response = FetchResponse(
         session_id=plan.session.id if plan.session else NO_SESSION, responses=list(topics.values())
     )
-    if plan.watch is not None:
+    if plan.watch is not None and read.followed is not None:
+        note_sent(broker, read.size, read.followed)
         if plan.session is None:
             plan.watch.close()
         else:
-            plan.watch.ready = {**dict.fromkeys(read.unread), **plan.watch.ready}
+            plan.watch.ready = {**dict.fromkeys(read.followed.unread), **plan.watch.ready}
     if read.leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -450,7 +367,7 @@ def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: _R
     return response
 
 
-def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read: _Read) -> None:
+def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read: Read) -> None:
     leader = current_leader(broker, _topic_name(broker, target) or "", target.partition)
     if leader is not None:
         data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
@@ -473,7 +390,7 @@ def _add_answer(
             data.high_watermark,
             data.log_start_offset,
             size,
-            data.diverging_epoch is not None or data.preferred_read_replica >= 0 or _is_behind(target, data),
+            data.diverging_epoch is not None or data.preferred_read_replica >= 0 or is_behind(target, data),
         )
         if plan.is_incremental and not is_told:
             return

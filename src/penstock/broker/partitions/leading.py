@@ -20,8 +20,10 @@ from typing import NamedTuple
 from penstock.broker.partitions.acknowledgements import Acknowledgements
 from penstock.broker.partitions.deletions import Deletions
 from penstock.broker.partitions.follower_watch import FollowerWatch
+from penstock.broker.partitions.throttling import Throttle
 from penstock.cluster.image import BrokerRegistration, PartitionState
 from penstock.core.clock import Clock
+from penstock.core.metrics.cluster_counters import ReplicaMetrics
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -38,7 +40,7 @@ def _take_no_notice(_: TopicPartition) -> None:
 class LeaderContext:
     """What all partitions of a broker share: who the broker is, the time, and which brokers are registered."""
 
-    __slots__ = ("brokers", "clock", "lag_max_ms", "node_id", "noticed")
+    __slots__ = ("brokers", "clock", "lag_max_ms", "metrics", "node_id", "noticed", "throttle")
 
     def __init__(self, node_id: int, clock: Clock, lag_max_ms: int) -> None:
         self.node_id = node_id
@@ -47,6 +49,9 @@ class LeaderContext:
         self.brokers: Mapping[int, BrokerRegistration] = {}  # of the newest image
         # Hears of a follower that may join an in-sync set.
         self.noticed: Callable[[TopicPartition], None] = _take_no_notice
+        self.metrics = ReplicaMetrics()
+        # Of what leaders send; None as long as no topic names a replica of this broker.
+        self.throttle: Throttle | None = None
 
     def is_eligible(self, node_id: int, broker_epoch: int) -> bool:
         """Whether the broker that fetches is the registered one and goes on: only then it may join an in-sync set."""
@@ -121,12 +126,21 @@ class Leading:
         for node_id, progress in self.followers.items():
             if node_id in self.state.isr and node_id not in state.isr:
                 progress.leave()
+        if self.pending_isr is not None:
+            self._count_change(self.state.isr, self.pending_isr, state.isr)
         self.state = state
         self.maximal_isr = frozenset(state.isr)
         self.pending_isr = None
         self._meet(state)
         self.raise_high_watermark()
         self.tell_followers()  # epoch or replicas may be others
+
+    def _count_change(self, before: tuple[int, ...], asked: tuple[int, ...], after: tuple[int, ...]) -> None:
+        """What the controller does by itself does not count here, as in Kafka."""
+        wanted = set(before) ^ set(asked)
+        if not wanted & (set(asked) ^ set(after)):
+            self._context.metrics.isr_expands += len(asked) > len(before)
+            self._context.metrics.isr_shrinks += len(asked) < len(before)
 
     def _meet(self, state: PartitionState) -> None:
         now_ms = self._context.clock.monotonic_ms()
@@ -201,6 +215,10 @@ class Leading:
         if self.acknowledgements:
             self._acknowledge()
 
+    def is_waited_for(self, node_id: int, progress: FollowerProgress) -> bool:
+        """Whether the high watermark may wait for the follower: such a one is never throttled."""
+        return node_id in self.maximal_isr or self._is_joining(node_id, progress, self._log.log_end_offset)
+
     def _is_joining(self, node_id: int, progress: FollowerProgress, end: int) -> bool:
         """A follower outside of the set that keeps up: the watermark waits, so that it can join."""
         context = self._context
@@ -236,6 +254,8 @@ class Leading:
         """The controller is asked for this set. It may be in force from now on."""
         self.pending_isr = isr
         self.maximal_isr = frozenset((*self.state.isr, *isr))
+        if self._context.throttle is not None:
+            self.tell_followers()  # who is asked for is not throttled any more
 
     def withdraw(self) -> None:
         """The controller has refused: the committed set is in force."""

@@ -4,6 +4,7 @@ The first request of a session names all partitions. Each later one names those 
 came, and those that went. A request costs as much as has changed, however many partitions are followed.
 
 A partition that failed is left out for a while, so that the leader does not answer the same error at once for ever.
+So is a throttled partition that has no leave to be fetched; see `throttled_fetches`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from penstock.broker.replicas.followed import Followed, FollowedKey
+from penstock.broker.replicas.throttled_fetches import ThrottledFetches
 from penstock.core.types import TopicId
 from penstock.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 
@@ -21,8 +23,8 @@ _LAST_EPOCH = 2**31 - 1
 
 
 class FetchRequests:
-    def __init__(self, max_partition_bytes: int) -> None:
-        self._max_partition_bytes = max_partition_bytes
+    def __init__(self, throttled: ThrottledFetches) -> None:
+        self._throttled = throttled
         self._followed: dict[FollowedKey, Followed] = {}
         self._changed: dict[FollowedKey, None] = {}  # to be looked at for the next request
         self._told: dict[FollowedKey, Followed] = {}  # what the leader's session knows
@@ -43,6 +45,7 @@ class FetchRequests:
         self.remove(followed.key)
         self._followed[followed.key] = followed
         self._changed[followed.key] = None
+        self._throttled.look_at(followed)
 
     def remove(self, key: FollowedKey) -> None:
         gone = self._followed.pop(key, None)
@@ -50,14 +53,25 @@ class FetchRequests:
             self._delayed_count -= gone.is_delayed
             gone.is_delayed = False
             self._changed[key] = None
+            self._throttled.remove(key)
 
     def find_asked(self, key: FollowedKey) -> Followed | None:
         """What the answer to the last request is about; None where the partition went, or its epoch is over."""
         followed = self._followed.get(key)
         return followed if followed is not None and self._told.get(key) is followed else None
 
-    def note_taken(self, followed: Followed) -> None:
+    def note_taken(self, followed: Followed, size: int = 0) -> None:
+        """`size` is of the records that came."""
         self._changed[followed.key] = None
+        if self._throttled.throttle.topics:
+            self._throttled.note_taken(followed, size)
+
+    def look_again(self, key: FollowedKey) -> None:
+        """The throttle is another, or the partition is in sync now, or no more."""
+        followed = self._followed.get(key)
+        if followed is not None and not followed.is_delayed:
+            self._changed[key] = None
+            self._throttled.look_at(followed)
 
     def delay(self, followed: Followed, due_ms: int) -> None:
         if self._followed.get(followed.key) is followed and not followed.is_delayed:
@@ -67,13 +81,28 @@ class FetchRequests:
             self._number += 1
             heappush(self._delayed, (due_ms, self._number, followed))
             self._changed[followed.key] = None
+            self._throttled.remove(followed.key)
+
+    def has_something_to_ask(self) -> bool:
+        return len(self._followed) > self._delayed_count + len(self._throttled) or self._throttled.may_grant()
 
     @property
-    def has_something_to_ask(self) -> bool:
-        return len(self._followed) > self._delayed_count
+    def is_empty(self) -> bool:
+        """Whether the request that was built asks for nothing."""
+        return not self._told
 
-    def next_due_ms(self) -> int | None:
-        return self._delayed[0][0] if self._delayed else None
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When a partition that is left out may be asked for again."""
+        free_in_ms = self._throttled.free_in_ms()
+        due_ms = self._delayed[0][0] if self._delayed else None
+        if free_in_ms is None:
+            return due_ms
+        return now_ms + free_in_ms if due_ms is None else min(due_ms, now_ms + free_in_ms)
+
+    def wait_ms(self, longest_ms: int) -> int:
+        """How long the leader may keep a request that has nothing to say, if not because of partitions left out."""
+        patience_ms = self._throttled.patience_ms()
+        return longest_ms if patience_ms is None else min(longest_ms, patience_ms)
 
     def build(self, now_ms: int) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         while self._delayed and self._delayed[0][0] <= now_ms:
@@ -82,6 +111,10 @@ class FetchRequests:
                 followed.is_delayed = False
                 self._delayed_count -= 1
                 self._changed[followed.key] = None
+                self._throttled.look_at(followed)
+        throttled = self._throttled if self._throttled.is_any else None
+        if throttled is not None:
+            self._changed.update(dict.fromkeys(throttled.grant()))
         is_first = self.session_epoch == _FIRST_EPOCH
         if is_first:
             self._told.clear()
@@ -89,7 +122,7 @@ class FetchRequests:
         forgotten: list[FollowedKey] = []
         for key in list(self._followed) if is_first else self._changed:
             followed_now = self._followed.get(key)
-            if followed_now is None or followed_now.is_delayed:
+            if followed_now is None or followed_now.is_delayed or (throttled is not None and throttled.is_waiting(key)):
                 if self._told.pop(key, None) is not None:
                     forgotten.append(key)
             elif self._told.get(key) is not followed_now or followed_now.sent != followed_now.position:
@@ -104,11 +137,14 @@ class FetchRequests:
     def _topics(self, named: Iterable[Followed]) -> list[FetchTopic]:
         topics: dict[TopicId, list[FetchPartition]] = {}
         for followed in named:
-            topics.setdefault(followed.partition.topic_id, []).append(followed.ask(self._max_partition_bytes))
+            topics.setdefault(followed.partition.topic_id, []).append(
+                followed.ask(self._throttled.max_bytes_of(followed.key))
+            )
         return [FetchTopic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()]
 
     def note_session(self, session_id: int) -> None:
         """The leader has answered. Without a session the next request names everything again."""
+        self._throttled.end()
         if session_id == _NO_SESSION:
             self.reset()
         else:
@@ -116,6 +152,7 @@ class FetchRequests:
             self.session_epoch = 1 if self.session_epoch == _LAST_EPOCH else self.session_epoch + 1
 
     def reset(self) -> None:
+        self._throttled.end()
         self.session_id, self.session_epoch = _NO_SESSION, _FIRST_EPOCH
 
 

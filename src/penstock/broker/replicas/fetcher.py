@@ -7,22 +7,26 @@ Rules:
   answer says so, all of them where the connection is gone. A new image wakes the loop earlier.
 - What flush.messages asks for is on the disk before the next fetch tells the leader that it is there.
 - Large answers are taken in steps, so that others get their turns.
+- Throttled partitions are left out while the rate is exceeded. The others do not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.throttling import Throttle
 from penstock.broker.replicas.fetch_requests import FetchRequests
 from penstock.broker.replicas.followed import Answer, Followed
+from penstock.broker.replicas.throttled_fetches import ThrottledFetches
 from penstock.core.clock import Clock
 from penstock.core.config.sections import ReplicationSection
 from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.core.metrics.cluster_counters import ReplicaMetrics
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -67,16 +71,19 @@ class Follower(NamedTuple):
     flusher: Flusher
     settings: ReplicationSection
     open_link: Callable[[int], Awaitable[LeaderLink]]
+    metrics: ReplicaMetrics
 
 
 class LeaderFetcher:
     """Starts with the first partition that is added. End it with `close`."""
 
-    def __init__(self, leader: int, follower: Follower) -> None:
+    def __init__(self, leader: int, follower: Follower, throttle: Throttle) -> None:
+        """`throttle` is that of everything this broker fetches, from whomever."""
         self.leader = leader
         self._follower = follower
         self._settings = follower.settings
-        self._requests = FetchRequests(follower.settings.replica_fetch_max_bytes)
+        max_bytes = follower.settings.replica_fetch_max_bytes
+        self._requests = FetchRequests(ThrottledFetches(throttle, follower.node_id, max_bytes))
         self._link: LeaderLink | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -98,6 +105,18 @@ class LeaderFetcher:
         self._requests.remove((partition.topic_id, partition.topic_partition.partition))
         self._news.set()
 
+    def look_again(self, partitions: Iterable[Partition] | None = None) -> None:
+        """The throttle is another, or these are in sync now, or no more. None for all."""
+        if partitions is None:
+            partitions = [followed.partition for followed in self._requests]
+        for partition in partitions:
+            self._requests.look_again((partition.topic_id, partition.topic_partition.partition))
+        self._news.set()
+
+    def lags(self) -> Iterator[tuple[Partition, int]]:
+        """How far each partition is behind, by the last answer."""
+        return ((followed.partition, followed.lag) for followed in self._requests)
+
     async def close(self) -> None:
         self._is_closed = True
         if self._task is not None:
@@ -110,7 +129,7 @@ class LeaderFetcher:
     async def _run(self) -> None:
         while not self._is_closed:
             self._news.clear()
-            if not self._requests.has_something_to_ask:
+            if not self._requests.has_something_to_ask():
                 await self._wait_for_news()
             try:
                 await self._fetch_once()
@@ -122,8 +141,9 @@ class LeaderFetcher:
 
     async def _wait_for_news(self) -> None:
         """Until a partition comes, or the first of those that failed is due."""
-        due_ms = self._requests.next_due_ms()
-        left_ms = None if due_ms is None else max(due_ms - self._follower.clock.monotonic_ms(), 0)
+        now_ms = self._follower.clock.monotonic_ms()
+        due_ms = self._requests.next_due_ms(now_ms)
+        left_ms = None if due_ms is None else max(due_ms - now_ms, 0)
         await _wait(self._news, left_ms)
 
     async def _pause(self) -> None:
@@ -151,11 +171,11 @@ class LeaderFetcher:
             self._broker_epoch = broker_epoch
             requests.reset()
         topics, forgotten = requests.build(follower.clock.monotonic_ms())
-        if not requests.has_something_to_ask and not forgotten:
+        if requests.is_empty and not forgotten:
             return
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=follower.node_id, replica_epoch=broker_epoch),
-            max_wait_ms=settings.replica_fetch_wait_max_ms,
+            max_wait_ms=requests.wait_ms(settings.replica_fetch_wait_max_ms),
             min_bytes=settings.replica_fetch_min_bytes,
             max_bytes=settings.replica_fetch_response_max_bytes,
             session_id=requests.session_id,
@@ -191,7 +211,8 @@ class LeaderFetcher:
                 followed = requests.find_asked((topic.topic_id, data.partition_index))
                 if followed is None:
                     continue
-                taken_bytes += len(data.records or b"")
+                size = len(data.records or b"")
+                taken_bytes += size
                 count += 1
                 answer = self._take_one(followed, data, clock.now_ms())
                 if answer is Answer.TO_FLUSH:
@@ -199,7 +220,7 @@ class LeaderFetcher:
                 elif answer is Answer.OUT_OF_RANGE:
                     out_of_range.append(followed)
                 cut_count += answer is Answer.CUT
-                self._follow_up(followed, answer)
+                self._follow_up(followed, answer, size)
         self._note_cuts(cut_count)
         if to_flush:
             for partition in await self._follower.flusher.flush(to_flush):
@@ -215,7 +236,7 @@ class LeaderFetcher:
             self._limited_log.once_per("take", logging.ERROR, "a fetched partition cannot be taken", fields, error)
             return Answer.LATER
 
-    def _follow_up(self, followed: Followed, answer: Answer) -> None:
+    def _follow_up(self, followed: Followed, answer: Answer, size: int = 0) -> None:
         if answer is Answer.LOST:
             self._requests.remove(followed.key)
         elif answer is Answer.LATER:
@@ -224,7 +245,15 @@ class LeaderFetcher:
             self._requests.delay(followed, due_ms)
         else:
             followed.failure_count = 0
-            self._requests.note_taken(followed)
+            self._requests.note_taken(followed, size)
+            if size:
+                self._count(followed, size)
+
+    def _count(self, followed: Followed, size: int) -> None:
+        metrics = self._follower.metrics
+        metrics.bytes_in += size
+        if self._follower.node_id in followed.partition.state.adding:
+            metrics.reassigned_bytes_in += size
 
     async def _find_bounds(self, followed: list[Followed]) -> None:
         """Asks the leader where its logs begin and end. What the leader does not tell is tried again later."""

@@ -39,13 +39,15 @@ class Answer(enum.Enum):
 
 
 class Followed:
-    __slots__ = ("failure_count", "is_delayed", "leader_epoch", "partition", "sent")
+    __slots__ = ("failure_count", "is_behind", "is_delayed", "lag", "leader_epoch", "partition", "sent")
 
     def __init__(self, partition: Partition, leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.failure_count = 0  # since the last answer that was taken
         self.is_delayed = False  # not fetched until its time has come
+        self.is_behind = True  # the leader's high watermark was not reached by the last answer, or is not known yet
+        self.lag = 0  # offsets to the leader's high watermark, at the last answer
         # What the leader was told last: see `position`.
         self.sent: tuple[int, int, int, int] | None = None
 
@@ -90,6 +92,8 @@ class Followed:
         if records is not None and len(records):
             assert isinstance(records, bytes | bytearray | memoryview)
             must_flush = log.append_as_follower(records, now_ms).must_flush
+        self.lag = max(data.high_watermark - log.log_end_offset, 0)
+        self.is_behind = self.lag > 0
         before = log.high_watermark
         log.advance_high_watermark(data.high_watermark)
         self._follow_log_start(data.log_start_offset)

@@ -170,6 +170,7 @@ class InSyncSets:
 
     def _settle_one(self, partition: Partition, change: InSyncChange, result: AlterPartitionResult | None) -> bool:
         leading, context = partition.leading, self._context
+        context.metrics.failed_isr_updates += result is None or result.code is not ErrorCode.NONE
         code = ErrorCode.REQUEST_TIMED_OUT if result is None else result.code
         if result is not None and code is ErrorCode.NONE and result.state is not None:
             partition.adopt(result.state)

@@ -16,7 +16,9 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.replicas.fetcher import Follower, LeaderFetcher
 from penstock.broker.replicas.in_sync_sets import AskController, InSyncSets
 from penstock.broker.replicas.lost_replicas import ROUND_MS, LostReplicas, ReportLost
+from penstock.broker.replicas.throttles import Throttles
 from penstock.cluster.image import NO_LEADER, ImageDelta, MetadataImage
+from penstock.core.config.sections import ThrottleSection
 from penstock.core.types import TopicPartition
 from penstock.replication.lease import may_lead
 
@@ -46,6 +48,8 @@ class Replicas:
         self._follower = follower
         self._session_is_sure = session_is_sure
         self._lease_ms = lease_ms
+        partitions.context.metrics = follower.metrics
+        self.throttles = Throttles(partitions.context)
         self.in_sync_sets = InSyncSets(partitions, ask_controller)
         self.lost_replicas = LostReplicas(follower.node_id, partitions, report_lost)
         self._fetchers: dict[int, LeaderFetcher] = {}
@@ -79,8 +83,19 @@ class Replicas:
 
     # -------------------------------------------------------------------------------------------- the image
 
+    def limit(self, settings: ThrottleSection) -> None:
+        """The rates of throttled replication are others, perhaps."""
+        self.throttles.limit(settings)
+        self._look_at_throttle()
+
+    def _look_at_throttle(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.look_again()
+
     def apply(self, old: MetadataImage, new: MetadataImage, delta: ImageDelta) -> None:
         """Costs 0.3 us for each partition that came or changed, and more only for those with several replicas."""
+        if self.throttles.follow(delta):
+            self._look_at_throttle()
         for topic in delta.deleted:
             for index in range(len(topic.partitions)):
                 self._forget(TopicPartition(topic.name, index))
@@ -140,6 +155,8 @@ class Replicas:
         self._led.pop(topic_partition, None)
         wanted = partition, state.leader, state.leader_epoch
         if self._following.get(topic_partition) == wanted:
+            if self.throttles.follower.topics:
+                self._fetchers[state.leader].look_again([partition])  # it may be in sync now, or no more
             return
         self._stop_following(topic_partition)
         if state.leader != NO_LEADER and partition.is_online and not self._is_closed:
@@ -149,7 +166,7 @@ class Replicas:
     def _fetcher(self, leader: int) -> LeaderFetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = self._fetchers[leader] = LeaderFetcher(leader, self._follower)
+            fetcher = self._fetchers[leader] = LeaderFetcher(leader, self._follower, self.throttles.follower)
         return fetcher
 
     def _stop_following(self, topic_partition: TopicPartition) -> None:
@@ -162,6 +179,12 @@ class Replicas:
         self._stop_following(topic_partition)
         self._led.pop(topic_partition, None)
         self._suspended.pop(topic_partition, None)
+
+    def lags(self) -> Iterator[tuple[int, TopicPartition, int]]:
+        """(leader, partition, offsets to the leader's high watermark) of all that this broker follows."""
+        for leader, fetcher in list(self._fetchers.items()):
+            for partition, lag in fetcher.lags():
+                yield leader, partition.topic_partition, lag
 
     # -------------------------------------------------------------------------------------------- rounds
 

@@ -33,6 +33,7 @@ from penstock.cluster.publishing import Publisher
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.core.clock import Clock
+from penstock.core.metrics.cluster_counters import ControllerMetrics
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -47,11 +48,12 @@ _SESSIONS_REMEMBERED = 10
 
 
 class Rules(NamedTuple):
-    """What the member needs to know to decide and to write."""
+    """What the member needs to know to decide, to write and to count."""
 
     may_be_unclean: Callable[[TopicImage], bool]
     new_id: Callable[[], str]
     losses: KnownLosses
+    metrics: ControllerMetrics
     levels: LevelRange = SUPPORTED
 
 
@@ -272,7 +274,7 @@ class Member:
         async with self._publisher.turn:
             stored = await self._catch_up()
             writer = Writer(self._store, term.fence, stored, self._rules.new_id, self._rules.levels.highest)
-            office = Office(term, writer, self._publisher, self._fenced)
+            office = Office(term, writer, self._publisher, self._rules.metrics, self._fenced)
             registered = await self._registered()
 
             def decide(image: MetadataImage) -> Decision[None]:

@@ -7,16 +7,19 @@ else is decided until it is known, and other changes are refused at once, with a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple, TypeVar
 
+from penstock.cluster.controller.elections_held import ElectionsHeld, count_elections
 from penstock.cluster.controller.registration import Term
 from penstock.cluster.controller.writer import Change, Writer
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.publishing import Publisher
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
+from penstock.core.metrics.cluster_counters import ControllerMetrics
 from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -28,15 +31,28 @@ Decide = Callable[[MetadataImage], Decision[Item]]
 _ASK_AGAIN_S = 0.2
 
 
+class _Planned(NamedTuple):
+    change: Change
+    elections: ElectionsHeld
+
+
 class Office:
     """Open from the election until the resignation."""
 
-    def __init__(self, term: Term, writer: Writer, publisher: Publisher, fenced: Callable[[Office], None]) -> None:
+    def __init__(
+        self,
+        term: Term,
+        writer: Writer,
+        publisher: Publisher,
+        metrics: ControllerMetrics,
+        fenced: Callable[[Office], None],
+    ) -> None:
         """`fenced` is told that another controller writes."""
         self.term = term
         self.is_open = True
         self._writer = writer
         self._publisher = publisher
+        self._metrics = metrics
         self._fenced = fenced
         self._is_outcome_unknown = False
 
@@ -44,22 +60,43 @@ class Office:
         """`can_refuse`: a change that this broker's disk does not allow is not made. Raises ApiError and StoreError."""
         if self._is_outcome_unknown:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "it is not known yet whether the change before was made")
-        async with self._publisher.turn:
+        async with self._in_turn():
             return await self.change_in_turn(decide, can_refuse=can_refuse)
+
+    @contextlib.asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        metrics, now, turn = self._metrics, asyncio.get_running_loop().time, self._publisher.turn
+        asked_at = now()
+        metrics.waiting += 1
+        try:
+            await turn.acquire()
+        finally:
+            metrics.waiting -= 1
+        began_at = now()
+        metrics.queue_time_ms.observe((began_at - asked_at) * 1000)
+        try:
+            yield
+        finally:
+            turn.release()
+            metrics.processing_time_ms.observe((now() - began_at) * 1000)
 
     async def change_in_turn(self, decide: Decide[Item], *, can_refuse: bool = True) -> tuple[Item, ...]:
         """With the turn of the publisher held."""
         if not self.is_open:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        before = self._publisher.image
+        before, now = self._publisher.image, asyncio.get_running_loop().time
+        began_at = now()
         # In a thread: a request may name 10,000 partitions, and a change takes some 30 us for each.
-        decision, change = await asyncio.to_thread(self._plan, before, decide)
-        if change is None:
+        decision, planned = await asyncio.to_thread(self._plan, before, decide)
+        if planned is None:
             return decision.results
-        planned = change
+        change, elections = planned
         await self._finish(before)
         publish = self._publisher.change if can_refuse else self._publisher.follow
-        await publish(change.image, lambda: self._write(planned))
+        await publish(change.image, lambda: self._write(change))
+        if elections.total:
+            self._metrics.leader_election_time_ms.observe((now() - began_at) * 1000)
+            self._metrics.unclean_elections += elections.unclean
         return decision.results
 
     async def finish(self) -> None:
@@ -71,9 +108,10 @@ class Office:
     def close(self) -> None:
         self.is_open = False
 
-    def _plan(self, image: MetadataImage, decide: Decide[Item]) -> tuple[Decision[Item], Change | None]:
+    def _plan(self, image: MetadataImage, decide: Decide[Item]) -> tuple[Decision[Item], _Planned | None]:
         decision = decide(image)
-        return decision, None if decision.image is image else self._writer.plan(image, decision.image)
+        change = None if decision.image is image else self._writer.plan(image, decision.image)
+        return decision, None if change is None else _Planned(change, count_elections(image, change.image))
 
     async def _write(self, change: Change) -> None:
         try:

@@ -25,6 +25,7 @@ from penstock.core.config.sections import (
     ReplicationSection,
     RequestSection,
     ShutdownSection,
+    ThrottleSection,
     TopicSection,
     TransactionSection,
     TransactionTopicSection,
@@ -62,6 +63,7 @@ class BrokerConfig:
     transactions: TransactionSection
     upkeep: UpkeepSection
     replication: ReplicationSection
+    throttles: ThrottleSection
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
     static: Mapping[str, str]
@@ -108,6 +110,7 @@ class BrokerConfig:
             transactions=read_section(TransactionSection, values),
             upkeep=read_section(UpkeepSection, values),
             replication=read_section(ReplicationSection, values),
+            throttles=read_section(ThrottleSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             static=MappingProxyType(dict(static)),

@@ -148,6 +148,18 @@ class ReplicationSection(NamedTuple):
     replica_selector_class: str | None
 
 
+class ThrottleSection(NamedTuple):
+    """How fast replicas that are not in sync, and moves between data directories, may be."""
+
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
+
+
 class CleanerSection(NamedTuple):
     """How compaction runs."""
 
@@ -196,6 +208,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     TransactionSection,
     UpkeepSection,
     ReplicationSection,
+    ThrottleSection,
     CleanerSection,
     ZooKeeperSection,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, TRANSACTION_KEYS
+from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
@@ -29,6 +29,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Groups and offsets", GROUP_KEYS),
     ("Transactions", TRANSACTION_KEYS),
     ("Replication", REPLICATION_KEYS),
+    ("Throttles", THROTTLE_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
 )
 
@@ -138,8 +139,6 @@ IGNORED: tuple[Ignored, ...] = (
             "follower.fetch.last.tiered.offset.enable",
             "max.connection.creation.rate",
             "quota.",
-            "replication.quota.",
-            "alter.log.dirs.replication.quota.",
             "client.quota.callback.class",
             "create.topic.policy.class.name",
             "alter.config.policy.class.name",

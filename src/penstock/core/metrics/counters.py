@@ -12,65 +12,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from operator import add, attrgetter
 
+from penstock.core.metrics.cluster_counters import ControllerMetrics, ReplicaMetrics, StoreMetrics
+from penstock.core.metrics.samples import BYTES, MILLISECONDS, CounterSet, Histogram, Labels, Number, Sample
 from penstock.core.steps import finish
 
-Labels = tuple[str, ...]
-Number = int | float
 # What a gauge's callable answers: one number, or one number for each tuple of label values.
 Reading = Number | Iterable[tuple[Labels, Number]]
 # One pass over many things for several gauges, by their names. Each `yield` means that something else may have a turn.
 Survey = Generator[None, None, Mapping[str, Reading]]
 
-# A histogram of milliseconds from half a millisecond (a small produce) to half a minute (the longest common poll).
-MILLISECONDS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
-# Request sizes from a heartbeat to the default socket.request.max.bytes.
-BYTES = (256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 104_857_600)
-
 # Ten times the topics a single node is meant for; above it a scrape would be tens of megabytes. Topics past the limit
 # share one object, so the totals stay right.
 MAX_TOPICS = 10_000
-
-
-class Histogram:
-    """Counts per fixed bucket. An observation costs a bisection of a 15-element tuple and two additions."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...] = MILLISECONDS) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total: Number = 0
-
-    def observe(self, value: Number) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def copy(self) -> Histogram:
-        """A scrape is rendered in later slices: it needs numbers that no longer move."""
-        copied = Histogram(self.bounds)
-        copied.counts = self.counts.copy()
-        copied.total = self.total
-        return copied
-
-
-Value = int | float | Histogram
-Sample = tuple[Labels, Value]
-
-
-class CounterSet:
-    """Attributes that are integers, dictionaries by label, or histograms; `samples` reads one of them by name."""
-
-    __slots__ = ()
-
-    def samples(self, attribute: str) -> Iterator[Sample]:
-        value = getattr(self, attribute)
-        if isinstance(value, dict):
-            for label, number in value.items():
-                yield (label,), number
-        elif isinstance(value, Histogram):
-            yield (), value.copy()
-        else:
-            yield (), value
 
 
 class TopicMetrics:
@@ -329,15 +282,6 @@ class CleanerMetrics(CounterSet):
         self.slice_time_ms.observe(seconds * 1000)
 
 
-class ReplicaMetrics(CounterSet):
-    __slots__ = ("failed_isr_updates", "isr_expands", "isr_shrinks")
-
-    def __init__(self) -> None:
-        self.isr_shrinks = 0
-        self.isr_expands = 0
-        self.failed_isr_updates = 0
-
-
 class PurgatoryMetrics(CounterSet):
     """Requests that waited for data, acknowledgements or members until their time was up."""
 
@@ -377,6 +321,7 @@ class BrokerMetrics:
         "_gauges",
         "_surveys",
         "cleaner",
+        "controller",
         "gauge_names",
         "groups",
         "logs",
@@ -385,6 +330,7 @@ class BrokerMetrics:
         "replicas",
         "requests",
         "sockets",
+        "store",
         "topics",
     )
 
@@ -396,6 +342,8 @@ class BrokerMetrics:
         self.loop = LoopMetrics()
         self.cleaner = CleanerMetrics()
         self.replicas = ReplicaMetrics()
+        self.controller = ControllerMetrics()
+        self.store = StoreMetrics()
         self.purgatory = PurgatoryMetrics()
         self.groups = GroupMetrics()
         self.gauge_names: set[str] = set()

@@ -6,40 +6,15 @@ counters as `_total`), so that dashboards made for Kafka work. What Kafka does n
 
 from __future__ import annotations
 
-import enum
-from typing import NamedTuple
-
-
-class MetricKind(enum.StrEnum):
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-class Metric(NamedTuple):
-    name: str
-    kind: MetricKind
-    labels: tuple[str, ...]
-    unit: str
-    source: str  # "<counter set of BrokerMetrics>.<attribute>"; empty for a gauge, whose source is registered by name
-    doc: str
-
-
-_C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
-_Row = tuple[str, MetricKind, str, str, str]  # name with its labels in braces, kind, unit, source, doc
-
-
-def _section(prefix: str, *rows: _Row) -> list[Metric]:
-    metrics = []
-    for name, kind, unit, source, doc in rows:
-        stem, _, labels = name.rstrip("}").partition("{")
-        metrics.append(Metric(f"{prefix}_{stem}", kind, tuple(filter(None, labels.split(","))), unit, source, doc))
-    return metrics
-
+from penstock.core.metrics.cluster_table import CLUSTER_METRICS
+from penstock.core.metrics.metric import COUNTER as _C
+from penstock.core.metrics.metric import GAUGE as _G
+from penstock.core.metrics.metric import HISTOGRAM as _H
+from penstock.core.metrics.metric import Metric, section
 
 METRICS: tuple[Metric, ...] = (
     # Traffic by topic. The sample with an empty topic is the sum over all topics, deleted ones included.
-    *_section(
+    *section(
         "kafka_server_brokertopicmetrics",
         ("messagesin_total{topic}", _C, "records", "topics.messages_in", "Records appended by producers."),
         ("bytesin_total{topic}", _C, "bytes", "topics.bytes_in", "Bytes of record batches appended by producers."),
@@ -109,7 +84,7 @@ METRICS: tuple[Metric, ...] = (
         ),
     ),
     # Requests.
-    *_section(
+    *section(
         "kafka_network_requestmetrics",
         ("requests_total{request,version}", _C, "requests", "requests.requests", "Requests by API and version."),
         (
@@ -129,7 +104,7 @@ METRICS: tuple[Metric, ...] = (
         ("requestbytes{request}", _H, "bytes", "requests.request_bytes", "Size of requests."),
     ),
     # Connections.
-    *_section(
+    *section(
         "kafka_server_socket_server_metrics",
         ("connection_count{listener}", _G, "connections", "", "Connections that are open now."),
         ("connection_creation_total", _C, "connections", "sockets.created", "Connections accepted."),
@@ -138,7 +113,7 @@ METRICS: tuple[Metric, ...] = (
         ("incoming_byte_total", _C, "bytes", "sockets.bytes_in", "Bytes received."),
         ("outgoing_byte_total", _C, "bytes", "sockets.bytes_out", "Bytes sent."),
     ),
-    *_section(
+    *section(
         "kafka_network_socketserver",
         (
             "expiredconnectionskilledcount_total",
@@ -149,7 +124,7 @@ METRICS: tuple[Metric, ...] = (
         ),
     ),
     # Requests that wait, and fetch sessions (KIP-227).
-    *_section(
+    *section(
         "kafka_server_delayedoperationpurgatory",
         (
             "purgatorysize{delayedOperation}",
@@ -166,7 +141,7 @@ METRICS: tuple[Metric, ...] = (
             "Requests whose waiting time ended before their condition was met.",
         ),
     ),
-    *_section(
+    *section(
         "kafka_server_fetchsessioncache",
         ("numincrementalfetchsessions", _G, "sessions", "", "Incremental fetch sessions held."),
         ("numincrementalfetchpartitionscached", _G, "partitions", "", "Partitions in incremental fetch sessions."),
@@ -178,8 +153,7 @@ METRICS: tuple[Metric, ...] = (
             "Fetch sessions dropped to make room for others.",
         ),
     ),
-    # Replicas of this broker.
-    *_section(
+    *section(
         "kafka_server_kafkaserver",
         (
             "brokerstate",
@@ -189,61 +163,25 @@ METRICS: tuple[Metric, ...] = (
             "State of the broker: 1 starting, 2 recovering its logs, 3 running, 6 shutting down.",
         ),
     ),
-    *_section(
-        "kafka_server_replicamanager",
-        ("partitioncount", _G, "partitions", "", "Partitions with a replica on this broker."),
-        ("leadercount", _G, "partitions", "", "Partitions this broker leads."),
-        (
-            "offlinereplicacount",
-            _G,
-            "partitions",
-            "",
-            "Partitions that are offline here because their files failed. Alert above 0.",
-        ),
-        (
-            "underreplicatedpartitions",
-            _G,
-            "partitions",
-            "",
-            "Partitions led here whose in-sync set is smaller than their replica set. Alert above 0.",
-        ),
-        (
-            "underminisrpartitioncount",
-            _G,
-            "partitions",
-            "",
-            "Partitions led here with fewer in-sync replicas than min.insync.replicas.",
-        ),
-        ("produceridcount", _G, "producers", "", "Idempotent producers remembered by all partitions together."),
-        ("isrshrinks_total", _C, "changes", "replicas.isr_shrinks", "Replicas that left an in-sync set."),
-        ("isrexpands_total", _C, "changes", "replicas.isr_expands", "Replicas that joined an in-sync set."),
-        (
-            "failedisrupdates_total",
-            _C,
-            "changes",
-            "replicas.failed_isr_updates",
-            "In-sync set changes that could not be stored.",
-        ),
-    ),
     # The log.
-    *_section(
+    *section(
         "kafka_log_log",
         ("size{topic,partition}", _G, "bytes", "", "Bytes of a partition's segments."),
         ("logstartoffset{topic,partition}", _G, "", "", "First offset of a partition."),
         ("logendoffset{topic,partition}", _G, "", "", "Offset that the next record of a partition will get."),
         ("numlogsegments{topic,partition}", _G, "segments", "", "Segments of a partition."),
     ),
-    *_section(
+    *section(
         "kafka_log_logflushstats",
         ("logflushrateandtimems", _H, "milliseconds", "logs.flush_time_ms", "Time of fsync calls."),
     ),
-    *_section(
+    *section(
         "kafka_log_logmanager",
         ("offlinelogdirectorycount", _G, "directories", "", "Log directories that failed. Alert above 0."),
         ("logdirectoryoffline{logDirectory}", _G, "", "", "1 where the log directory failed, 0 where it works."),
     ),
     # Compaction.
-    *_section(
+    *section(
         "kafka_log_logcleaner",
         ("cleaner_recopy_percent", _G, "percent", "", "Of the last cleaning: bytes written, of those read."),
         ("max_buffer_utilization_percent", _G, "percent", "", "How full the map of keys was in the last cleaning."),
@@ -251,7 +189,7 @@ METRICS: tuple[Metric, ...] = (
         ("max_compaction_delay_secs", _G, "seconds", "", "By how much max.compaction.lag.ms is exceeded at most."),
         ("deadthreadcount", _G, "threads", "", "Always 0: a cleaning that fails does not end the cleaner."),
     ),
-    *_section(
+    *section(
         "kafka_log_logcleanermanager",
         ("max_dirty_percent", _G, "percent", "", "Dirty part of the dirtiest log."),
         ("time_since_last_run_ms", _G, "milliseconds", "", "Since the cleaner last looked for work."),
@@ -264,31 +202,17 @@ METRICS: tuple[Metric, ...] = (
         ),
         ("uncleanable_bytes{logDirectory}", _G, "bytes", "", "Dirty bytes of those partitions."),
     ),
-    # The controller.
-    *_section(
-        "kafka_controller_kafkacontroller",
-        (
-            "activecontrollercount",
-            _G,
-            "",
-            "",
-            "1 on the active controller, 0 elsewhere. The sum over a cluster must be 1.",
-        ),
-        ("activebrokercount", _G, "brokers", "", "Brokers that are registered and alive."),
-        ("globaltopiccount", _G, "topics", "", "Topics of the cluster."),
-        ("globalpartitioncount", _G, "partitions", "", "Partitions of the cluster."),
-        ("offlinepartitionscount", _G, "partitions", "", "Partitions without a leader. Alert above 0."),
-    ),
+    *CLUSTER_METRICS,
     # Transactions.
-    *_section(
+    *section(
         "kafka_coordinator_transaction_transactionmarkerchannelmanager",
         ("logappendretryqueuesize", _G, "markers", "", "Markers that their partitions have not taken yet."),
     ),
-    *_section(
+    *section(
         "penstock", ("transactional_ids{state}", _G, "ids", "", "Transactional ids by the state of their transaction.")
     ),
     # Consumer groups.
-    *_section(
+    *section(
         "kafka_coordinator_group_groupmetadatamanager",
         ("numgroups", _G, "groups", "", "Groups coordinated here."),
         ("numgroupsempty", _G, "groups", "", "Groups that have offsets but no members."),
@@ -298,7 +222,7 @@ METRICS: tuple[Metric, ...] = (
         ("numgroupsdead", _G, "groups", "", "Groups that are being removed."),
         ("numoffsets", _G, "offsets", "", "Committed offsets held."),
     ),
-    *_section(
+    *section(
         "kafka_server_group_coordinator_metrics",
         ("offset_commit_total", _C, "offsets", "groups.offset_commits", "Offsets committed."),
         (
@@ -333,7 +257,7 @@ METRICS: tuple[Metric, ...] = (
         ("consumer_group_count{state}", _G, "groups", "", "KIP-848 groups by their state."),
     ),
     # What Kafka has no metric for.
-    *_section(
+    *section(
         "penstock",
         (
             "connections_refused_total",
@@ -409,7 +333,7 @@ METRICS: tuple[Metric, ...] = (
         ("build_info{version,python,platform}", _G, "", "", "Always 1; its labels say what runs."),
     ),
     # The process: these come from prometheus_client itself, on Linux.
-    *_section(
+    *section(
         "process",
         ("cpu_seconds_total", _C, "seconds", "process", "User and system CPU time."),
         ("virtual_memory_bytes", _G, "bytes", "process", "Virtual memory."),

@@ -19,8 +19,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.broker.slices import Slices, Work
-from penstock.core.metrics.counters import BrokerMetrics, Histogram, Labels, Sample
-from penstock.core.metrics.table import BY_NAME, METRICS, PROCESS_SOURCE, Metric
+from penstock.core.metrics.counters import BrokerMetrics
+from penstock.core.metrics.metric import Metric
+from penstock.core.metrics.samples import Histogram, Labels, Sample
+from penstock.core.metrics.table import BY_NAME, METRICS, PROCESS_SOURCE
 
 # Lines written between two looks at the time: 30 us.
 _LINES_PER_STEP = 64

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.waiting import Waiter
 from penstock.broker.upkeep.compaction import Compaction
-from penstock.core.metrics.counters import Labels, Number, Survey
+from penstock.cluster.image import NO_LEADER, PartitionState, TopicImage
+from penstock.core.metrics.counters import Survey
+from penstock.core.metrics.samples import Labels, Number
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.server.net.listener import TcpListener
@@ -49,7 +51,7 @@ def register_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> None:
     metrics.register_gauge(_GROUPS + "numoffsets", broker.groups.coordinator.offset_count)
     metrics.register_survey(_PARTITION_GAUGES, lambda: _survey_partitions(broker))
     metrics.register_survey([_REPLICAS + "offlinereplicacount"], lambda: _survey_logs(broker))
-    metrics.register_survey([_CONTROLLER + "offlinepartitionscount"], lambda: _survey_image(broker))
+    metrics.register_survey(_IMAGE_GAUGES, lambda: _survey_image(broker))
     metrics.register_survey(_GROUP_GAUGES, lambda: _survey_groups(broker))
     metrics.register_survey(["penstock_transactional_ids"], lambda: _survey_transactions(broker))
 
@@ -81,13 +83,17 @@ def _directory_gauges(broker: Broker) -> Gauges:
 
 
 def _controller_gauges(broker: Broker) -> Gauges:
+    """The controller tells them, others tell 0, so that their sum over the brokers is right."""
+    metadata, controller = broker.metadata, broker.metrics.controller
+
+    def if_active(count: Callable[[], int]) -> Callable[[], int]:
+        return lambda: count() if metadata.is_controller else 0
+
     return {
-        _CONTROLLER + "activecontrollercount": lambda: int(broker.metadata.is_controller),
-        _CONTROLLER + "activebrokercount": lambda: len(broker.metadata.image.brokers),
-        _CONTROLLER + "globaltopiccount": lambda: len(broker.metadata.image.topics),
-        _CONTROLLER + "globalpartitioncount": lambda: sum(
-            len(topic.partitions) for topic in broker.metadata.image.topics.values()
-        ),
+        _CONTROLLER + "activecontrollercount": if_active(lambda: 1),
+        _CONTROLLER + "activebrokercount": if_active(lambda: len(metadata.image.brokers)),
+        _CONTROLLER + "globaltopiccount": if_active(lambda: len(metadata.image.topics)),
+        "kafka_controller_controllereventmanager_eventqueuesize": lambda: controller.waiting,
     }
 
 
@@ -102,6 +108,8 @@ _PARTITION_GAUGES = (
     _REPLICAS + "leadercount",
     _REPLICAS + "underreplicatedpartitions",
     _REPLICAS + "underminisrpartitioncount",
+    _REPLICAS + "atminisrpartitioncount",
+    _REPLICAS + "reassigningpartitions",
     _REPLICAS + "produceridcount",
     _PURGATORY + "purgatorysize",
 )
@@ -113,7 +121,7 @@ def _survey_partitions(broker: Broker) -> Survey:
     start_offsets: Samples = []
     end_offsets: Samples = []
     segment_counts: Samples = []
-    leading = under_replicated = under_min_isr = producers = 0
+    leading = under_replicated = under_min_isr = at_min_isr = reassigning = producers = 0
     waiters: set[Waiter] = set()
     for partition in broker.partitions:
         log, state = partition.log, partition.state
@@ -122,14 +130,19 @@ def _survey_partitions(broker: Broker) -> Survey:
         start_offsets.append((labels, log.log_start_offset))
         end_offsets.append((labels, log.log_end_offset))
         segment_counts.append((labels, len(log.segments)))
-        in_sync = len(state.isr)
-        leading += state.leader == broker.node_id
-        under_replicated += in_sync < len(state.replicas)
-        under_min_isr += in_sync < log.settings.min_insync_replicas
+        if state.leader == broker.node_id:  # so that each partition is told by one broker
+            in_sync, replicas = len(state.isr), len(state.replicas)
+            least = min(log.settings.min_insync_replicas, replicas)
+            leading += 1
+            under_replicated += in_sync < replicas - len(state.adding)
+            under_min_isr += in_sync < least
+            at_min_isr += in_sync == least
+            reassigning += bool(state.adding or state.removing)
         producers += len(log.producers.entries)
         waiters.update(partition.waiters)
         yield
-    numbers = (leading, under_replicated, under_min_isr, producers, [(("Fetch",), len(waiters))])
+    replicated = (leading, under_replicated, under_min_isr, at_min_isr, reassigning)
+    numbers = (*replicated, producers, [(("Fetch",), len(waiters))])
     return dict(
         zip(
             _PARTITION_GAUGES,
@@ -147,15 +160,33 @@ def _survey_logs(broker: Broker) -> Survey:
     return {_REPLICAS + "offlinereplicacount": offline}
 
 
+_IMAGE_GAUGES = (
+    _CONTROLLER + "globalpartitioncount",
+    _CONTROLLER + "offlinepartitionscount",
+    _CONTROLLER + "preferredreplicaimbalancecount",
+)
+
+
 def _survey_image(broker: Broker) -> Survey:
-    offline = 0
-    for topic in broker.metadata.image.topics.values():  # of an image, which nobody changes
+    """Costs 0.5 us for each partition of the cluster, on the controller."""
+    count = offline = imbalance = 0
+    image = broker.metadata.image
+    for topic in image.topics.values() if broker.metadata.is_controller else ():
         for state in topic.partitions:
-            current = broker.metadata.image.topics.get(topic.name)
-            exists = current is not None and current.topic_id == topic.topic_id
-            offline += exists and not broker.partitions.is_online(topic.name, state.partition)
+            count += 1
+            offline += _is_offline(broker, topic, state)
+            imbalance += state.leader != state.replicas[0]
             yield
-    return {_CONTROLLER + "offlinepartitionscount": offline}
+    return dict(zip(_IMAGE_GAUGES, (count, offline, imbalance), strict=True))
+
+
+def _is_offline(broker: Broker, topic: TopicImage, state: PartitionState) -> bool:
+    if state.leader != broker.node_id:
+        return state.leader == NO_LEADER
+    if broker.partitions.is_online(topic.name, state.partition):
+        return False
+    current = broker.metadata.image.topics.get(topic.name)  # the topic may have gone between two steps
+    return current is not None and current.topic_id == topic.topic_id
 
 
 _STATE_GAUGES = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.cluster.store.interface import SessionListeners, SessionState, StoreError, StoreErrorKind
 from penstock.cluster.store.zookeeper.errors import translate
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+from penstock.core.metrics.cluster_counters import StoreMetrics
 
 if TYPE_CHECKING:
     from penstock.cluster.store.zookeeper.client import Connected, ZooKeeperClient
@@ -34,8 +35,9 @@ Question = Callable[["ZooKeeperClient"], "asyncio.Future[Answer]"]
 
 
 class Connection:
-    def __init__(self, settings: ZooKeeperSettings, on_connected: Callable[[], None]) -> None:
+    def __init__(self, settings: ZooKeeperSettings, on_connected: Callable[[], None], metrics: StoreMetrics) -> None:
         """Use `open`. `on_connected` is called after each connection, before the listeners."""
+        self.metrics = metrics
         self.state = SessionState.SUSPENDED
         self.session_id = ""
         self.listeners = SessionListeners()
@@ -58,10 +60,14 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, settings: ZooKeeperSettings, on_connected: Callable[[], None], on_watch: Callable[[str], None]
+        cls,
+        settings: ZooKeeperSettings,
+        on_connected: Callable[[], None],
+        on_watch: Callable[[str], None],
+        metrics: StoreMetrics,
     ) -> Connection:
         """Raises StoreError(UNAVAILABLE) when kazoo is missing, or no server answers in time."""
-        connection = cls(settings, on_connected)
+        connection = cls(settings, on_connected, metrics)
         loop = asyncio.get_running_loop()
         # Both in a thread, because they read files.
         try:
@@ -121,6 +127,7 @@ class Connection:
                 raise translate(error, path, is_change=is_change) from error
             finally:
                 self._under_way.pop(future, None)
+                self.metrics.request_latency_ms.observe((self._loop.time() - sent) * 1000)
         if is_contact:
             self.last_contact = max(self.last_contact, sent)
         return answer

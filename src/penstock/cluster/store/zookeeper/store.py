@@ -45,6 +45,7 @@ from penstock.cluster.store.zookeeper.connection import Connection
 from penstock.cluster.store.zookeeper.errors import failure
 from penstock.cluster.store.zookeeper.settings import ConnectString, ZooKeeperSettings
 from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS
+from penstock.core.metrics.cluster_counters import StoreMetrics
 
 _LIMIT = TransactionLimit(MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS)
 # Operations prepared in one turn of the loop: about 1 ms.
@@ -60,10 +61,11 @@ class ZooKeeperStore:
         self._connection: Connection
 
     @classmethod
-    async def open(cls, settings: ZooKeeperSettings) -> ZooKeeperStore:
+    async def open(cls, settings: ZooKeeperSettings, metrics: StoreMetrics | None = None) -> ZooKeeperStore:
         """Makes the chroot of the connect string if it is missing. Raises StoreError(UNAVAILABLE)."""
         store = cls(settings)
-        store._connection = await Connection.open(settings, store._watch_again, store._fired)
+        counted = metrics or StoreMetrics()
+        store._connection = await Connection.open(settings, store._watch_again, store._fired, counted)
         try:
             with store._connection.call("/"):
                 for path in path_and_parents(store._paths.root):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.config.keys.topic import LONG_MAX
 from penstock.core.config.types import ConfigKey, ConfigKind, Importance, OneOf, Range, UpdateMode
 
 _HIGH = Importance.HIGH
@@ -336,5 +337,66 @@ REPLICATION_KEYS: tuple[ConfigKey, ...] = (
         rule=Range(1),
         importance=_HIGH,
         mode=_DYNAMIC,
+    ),
+)
+
+THROTTLE_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "leader.replication.throttled.rate",
+        ConfigKind.LONG,
+        LONG_MAX,
+        "Bytes per second that a leader sends to replicas that are not in sync, of the partitions that the topics' "
+        "`leader.replication.throttled.replicas` name.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "follower.replication.throttled.rate",
+        ConfigKind.LONG,
+        LONG_MAX,
+        "Bytes per second that a follower fetches while it is not in sync, of the partitions that the topics' "
+        "`follower.replication.throttled.replicas` name.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        ConfigKind.LONG,
+        LONG_MAX,
+        "Bytes per second that move between the data directories of a broker.",
+        rule=Range(0),
+        mode=_DYNAMIC,
+    ),
+    ConfigKey(
+        "replication.quota.window.num",
+        ConfigKind.INT,
+        11,
+        "Windows in which the rate of throttled replication is measured.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "replication.quota.window.size.seconds",
+        ConfigKind.INT,
+        1,
+        "How long each of these windows is.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "alter.log.dirs.replication.quota.window.num",
+        ConfigKind.INT,
+        11,
+        "Windows in which the rate of moves between data directories is measured.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        ConfigKind.INT,
+        1,
+        "How long each of these windows is.",
+        rule=Range(1),
+        importance=_LOW,
     ),
 )
