@@ -80,6 +80,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "a member of the group still reads this topic", "Stop the consumers of that topic first."
     ),
     "UNKNOWN_MEMBER_ID": Explanation("the group still has members", "Stop its consumers first."),
+    "PREFERRED_LEADER_NOT_AVAILABLE": Explanation(
+        "the first replica is not there or not in sync", "`penstock topics describe --under-replicated` shows more."
+    ),
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": Explanation(
+        "no replica that may lead is there", "Start one of its brokers: `penstock topics describe` names them."
+    ),
     "TOPIC_AUTHORIZATION_FAILED": Explanation("", _ACL_HINT),
     "GROUP_AUTHORIZATION_FAILED": Explanation("", _ACL_HINT),
     "CLUSTER_AUTHORIZATION_FAILED": Explanation("", _ACL_HINT),

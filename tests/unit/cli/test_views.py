@@ -33,7 +33,15 @@ from penstock.cli.views.groups import (
     lag_table,
     state_words,
 )
-from penstock.cli.views.topics import PartitionView, TopicView, select_partitions, topic_document, topic_fields
+from penstock.cli.views.topics import (
+    PartitionView,
+    TopicView,
+    Troubles,
+    partition_table,
+    select_partitions,
+    topic_document,
+    topic_fields,
+)
 from penstock.core.types import TopicPartition
 from penstock.protocol.messages.api_versions import (
     ApiVersion,
@@ -59,10 +67,29 @@ GROUP = GroupView("g", "Stable", "Classic", "range", "h:1 (1)", (MEMBER,))
 
 def test_only_partitions_in_trouble_remain_when_asked_for() -> None:
     quiet = TopicView("quiet", None, False, (HEALTHY,), {})
-    assert select_partitions([TOPIC, quiet], False, False) == [TOPIC, quiet]
-    assert [topic.partitions for topic in select_partitions([TOPIC, quiet], True, False)] == [(LAGGING,)]
-    assert [topic.partitions for topic in select_partitions([TOPIC, quiet], False, True)] == [(LEADERLESS,)]
-    assert [topic.partitions for topic in select_partitions([TOPIC], True, True)] == [(LAGGING, LEADERLESS)]
+
+    def found(*topics: TopicView, **wanted: bool) -> list[tuple[PartitionView, ...]]:
+        return [topic.partitions for topic in select_partitions(topics, Troubles(**wanted))]
+
+    assert select_partitions([TOPIC, quiet], Troubles()) == [TOPIC, quiet]
+    assert found(TOPIC, quiet, under_replicated=True) == [(LAGGING,)]
+    assert found(TOPIC, quiet, unavailable=True) == [(LEADERLESS,)]
+    assert found(TOPIC, under_replicated=True, unavailable=True) == [(LAGGING, LEADERLESS)]
+    strict = TOPIC._replace(min_isr=2)
+    assert found(strict, under_min_isr=True) == [(LAGGING, LEADERLESS)]
+    assert found(strict, at_min_isr=True) == [(HEALTHY, LEADERLESS)]
+    assert found(TOPIC, under_min_isr=True) == [(LEADERLESS,)]
+    assert found(TOPIC, at_min_isr=True) == [(LAGGING,)]
+
+
+def test_replicas_on_their_way_are_not_missed_when_partitions_in_trouble_are_looked_for() -> None:
+    moving = PartitionView(0, 1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,))
+    topic = TopicView("t", None, False, (moving, moving._replace(isr=(2,))), {})
+    assert topic.replication_factor == 2
+    ((found,),) = [each.partitions for each in select_partitions([topic], Troubles(under_replicated=True))]
+    assert found.isr == (2,)
+    assert topic_document(topic)["partitions"][0]["adding"] == [3]
+    assert partition_table(topic).rows[0][-2:] == ("3", "1")
 
 
 def test_topic_document_holds_everything_when_described() -> None:

@@ -6,10 +6,10 @@ import contextlib
 import ssl
 from collections.abc import Iterator, Sequence
 
-from penstock.cli.access.cluster_client import Cluster, parse_servers
+from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.client.addresses import Address
-from penstock.client.connection import ConnectionClosedError
+from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError
 from penstock.client.versioned import UnservedApiError, VersionedClient
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,10 +20,18 @@ _VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
 @contextlib.contextmanager
-def open_broker(cluster: Cluster, address: Address | None = None) -> Iterator[VersionedClient]:
-    """The broker at `address`, or the first of the bootstrap servers that answers. Failures inside become CliErrors."""
+def open_broker(
+    cluster: Cluster, address: Address | None = None, patience_s: float = REQUEST_TIMEOUT_S
+) -> Iterator[VersionedClient]:
+    """The broker at `address`, or the first of the bootstrap servers that answers. Failures inside become CliErrors.
+
+    `patience_s` is for the first answer: a broker that hangs is found out by it. Where another one can be asked instead
+    there is no reason to wait for long.
+    """
     candidates = parse_servers(cluster.bootstrap_servers) if address is None else [address]
-    with _open_first(candidates, _tls_context(cluster)) as client:
+    if len(candidates) > 1:
+        patience_s = min(patience_s, CONNECT_TIMEOUT_SECONDS)
+    with _open_first(candidates, _tls_context(cluster), patience_s) as client:
         host, port = client.address
         try:
             yield client
@@ -33,11 +41,13 @@ def open_broker(cluster: Cluster, address: Address | None = None) -> Iterator[Ve
             raise CliError(f"{host}:{port}: {error.message}", _VERSIONS_HINT) from error
 
 
-def _open_first(candidates: Sequence[Address], tls: ssl.SSLContext | None) -> VersionedClient:
+def _open_first(candidates: Sequence[Address], tls: ssl.SSLContext | None, patience_s: float) -> VersionedClient:
     failures = []
     for host, port in candidates:
         try:
-            return VersionedClient.open((host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, tls=tls)
+            return VersionedClient.open(
+                (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, tls=tls, answer_timeout_s=patience_s
+            )
         except OSError as error:
             failures.append(f"{host}:{port} ({error.strerror or error})")
         except ApiError as error:

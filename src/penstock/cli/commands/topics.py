@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,14 +18,14 @@ from penstock.cli.access.cluster_client import (
     wait_each,
 )
 from penstock.cli.access.offsets import Place, find_offsets, find_range, parse_partition_offsets, parse_place
+from penstock.cli.access.topics import read_topics
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
 from penstock.cli.text import parse_pairs, plural
 from penstock.cli.times import TIME_FORMS, format_time
 from penstock.cli.views.topics import (
-    PartitionView,
-    TopicView,
+    Troubles,
     partition_table,
     select_partitions,
     topic_document,
@@ -108,6 +109,43 @@ def list_topics(
         output.print_table(topic_list_table(topics), "There are no topics. Create one: penstock topics create NAME")
 
 
+@dataclass(frozen=True, slots=True)
+class TroubleOptions:
+    """What kafka-topics looks for, also under its longer names."""
+
+    under_replicated: Annotated[
+        bool,
+        typer.Option(
+            "--under-replicated", "--under-replicated-partitions", help="Only partitions that lack in-sync replicas."
+        ),
+    ] = False
+    under_min_isr: Annotated[
+        bool,
+        typer.Option(
+            "--under-min-isr",
+            "--under-min-isr-partitions",
+            help="Only partitions with fewer in-sync replicas than min.insync.replicas.",
+        ),
+    ] = False
+    at_min_isr: Annotated[
+        bool,
+        typer.Option(
+            "--at-min-isr", "--at-min-isr-partitions", help="Only partitions that can spare no in-sync replica."
+        ),
+    ] = False
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", "--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False
+    with_overrides: Annotated[
+        bool,
+        typer.Option("--with-overrides", "--topics-with-overrides", help="Only topics with settings of their own."),
+    ] = False
+
+    @property
+    def troubles(self) -> Troubles:
+        return Troubles(self.under_replicated, self.under_min_isr, self.at_min_isr, self.unavailable)
+
+
 @app.command()
 @on_cluster
 def describe(
@@ -115,17 +153,33 @@ def describe(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="Default: all.")
     ] = None,
-    under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only partitions that lack in-sync replicas.")
-    ] = False,
-    unavailable: Annotated[bool, typer.Option("--unavailable", help="Only partitions without a leader.")] = False,
-    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
+    *,
+    filters: TroubleOptions,
+    internal: Annotated[
+        bool | None,
+        typer.Option(
+            "--internal/--exclude-internal",
+            help="With internal topics or without.  [default: only when partitions in trouble are looked for]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show partitions, leaders, replicas and changed settings."""
+    """Show partitions, leaders, replicas and changed settings.
+
+    Several filters find partitions in any of these states; `--with-overrides` goes with none of them.
+    """
+    troubles = filters.troubles
+    if filters.with_overrides and any(troubles):
+        raise UsageError("--with-overrides is about topics, the other filters are about partitions", "Ask twice.")
     admin = cluster.admin()
-    wanted = names or [name for name in sorted(fetch_metadata(admin).topics) if internal or name not in INTERNAL_TOPICS]
-    topics = select_partitions(read_topics(admin, wanted), under_replicated, unavailable)
+    with_internal = any(troubles) if internal is None else internal
+    wanted = names or [
+        name for name in sorted(fetch_metadata(admin).topics) if with_internal or name not in INTERNAL_TOPICS
+    ]
+    topics = select_partitions(read_topics(cluster, admin, wanted), troubles)
+    if filters.with_overrides:
+        topics = [topic for topic in topics if topic.configs]
     if as_json:
         output.print_json([topic_document(topic) for topic in topics])
         return
@@ -133,50 +187,12 @@ def describe(
         if index:
             output.say("")
         output.print_fields(topic_fields(topic))
-        output.say("")
-        output.print_table(partition_table(topic))
+        if not filters.with_overrides:
+            output.say("")
+            output.print_table(partition_table(topic))
     if not topics:
-        output.note("No partition is in trouble." if wanted else "There are no topics.")
-
-
-def read_topics(admin: AdminClient, names: list[str]) -> list[TopicView]:
-    from confluent_kafka import TopicCollection
-
-    from penstock.cli.access.admin_types import ConfigResource, ConfigSource, ResourceType
-
-    if not names:
-        return []
-    described, failures = wait_each(
-        admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_SECONDS)
-    )
-    raise_failures(failures.values())
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    configs, refused = wait_each(admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_SECONDS))
-    raise_failures(refused.values())
-    changed = {
-        resource.name: {
-            entry.name: entry.value or ""
-            for entry in entries.values()
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        }
-        for resource, entries in configs.items()
-    }
-    return [_topic_view(described[name], changed.get(name, {})) for name in names]
-
-
-def _topic_view(topic: Any, configs: dict[str, str]) -> TopicView:
-    partitions = tuple(
-        PartitionView(
-            partition.id,
-            partition.leader.id if partition.leader is not None and partition.leader.id >= 0 else None,
-            tuple(node.id for node in partition.replicas),
-            tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(topic.partitions, key=lambda partition: partition.id)
-    )
-    # The library prints the id in plain base64, Kafka everywhere in its file-name-safe form.
-    topic_id = str(topic.topic_id).translate(str.maketrans("+/", "-_")) if topic.topic_id is not None else None
-    return TopicView(topic.name, topic_id, topic.is_internal, partitions, configs)
+        nothing = "No topic has settings of its own." if filters.with_overrides else "No partition is in trouble."
+        output.note(nothing if wanted else "There are no topics.")
 
 
 @app.command()

@@ -1,0 +1,83 @@
+"""The settings by which moves are slowed down (KIP-73), as kafka-reassign-partitions sets and removes them. Pure.
+
+A topic names the replicas that are throttled, as `partition:broker`: those that are read from, and those that are
+written. A broker has the rates. Only replicas that move are named: one that is in sync needs all that it can get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.cli.errors import UsageError
+from penstock.cli.plans.assignments import Assignment, PartitionNow, Replicas
+from penstock.cli.text import parse_size
+from penstock.core.types import TopicPartition
+
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+TOPIC_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+BROKER_KEYS = (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE)
+ALL_REPLICAS = "*"
+
+# The rate of the examples in Kafka's documentation. Each broker sends and receives that much beside what clients do:
+# two fifths of a gigabit network, and 500 GB in less than three hours.
+DEFAULT_RATE = 50_000_000
+NO_THROTTLE = "none"
+
+
+class Move(NamedTuple):
+    sources: Replicas
+    destinations: Replicas
+
+
+class ThrottledReplicas(NamedTuple):
+    leaders: str
+    followers: str
+
+
+def parse_rate(text: str) -> int | None:
+    """Bytes per second; None: as fast as it goes."""
+    if text == NO_THROTTLE:
+        return None
+    rate = parse_size(text)
+    if rate == 0:
+        raise UsageError("at 0 bytes per second nothing would move", "Write --throttle 20m, or --throttle none.")
+    return rate
+
+
+def find_moves(now: Mapping[TopicPartition, PartitionNow], wanted: Assignment) -> dict[TopicPartition, Move]:
+    """Where records will have to go: for what is wanted, and for what is under way already."""
+    moves = {}
+    for key, partition in sorted(now.items()):
+        if key in wanted:
+            sources = partition.sources
+            move = Move(sources, tuple(node for node in wanted[key] if node not in sources))
+        else:
+            move = Move(partition.sources, partition.adding)
+        if move.destinations:
+            moves[key] = move
+    return moves
+
+
+def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, ThrottledReplicas]:
+    """The settings of each topic that has a replica that moves."""
+    return {
+        topic: ThrottledReplicas(
+            _names((key.partition, moves[key].sources) for key in sorted(moves) if key.topic == topic),
+            _names((key.partition, moves[key].destinations) for key in sorted(moves) if key.topic == topic),
+        )
+        for topic in sorted({key.topic for key in moves})
+    }
+
+
+def _names(replicas: Iterable[tuple[int, Replicas]]) -> str:
+    return ",".join(f"{partition}:{node}" for partition, nodes in replicas for node in sorted(nodes))
+
+
+def moving_brokers(moves: Mapping[TopicPartition, Move]) -> list[int]:
+    return sorted({node for move in moves.values() for node in (*move.sources, *move.destinations)})
