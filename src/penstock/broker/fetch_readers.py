@@ -6,6 +6,8 @@ Rules:
   its fetch get what followers get: a session of its own, and news of the partitions.
 - A consumer from version 11 on may read from a follower, if it names its rack or the leader epoch it knows. A consumer
   that names neither did not choose this broker, and is sent to the leader.
+- A reader with the replica id -2 compares replicas: it is a consumer that reads from whichever replica it asks
+  (Kafka's debugging consumer, which kafka-replica-verification is).
 - With `replica.selector.class` the leader names the best replica in the consumer's rack instead of giving records.
 """
 
@@ -33,6 +35,7 @@ from penstock.replication.truncation import EpochEnd, is_diverging
 _FIRST_VERSION_WITH_RACKS = 11
 _FIRST_VERSION_WITH_REPLICA_STATE = 15
 _READ_COMMITTED = 1
+_CONSUMER, _DEBUGGING_CONSUMER = -1, -2
 
 
 class Reader(NamedTuple):
@@ -44,9 +47,10 @@ class Reader(NamedTuple):
     knows_replicas: bool  # a consumer that can be sent from one replica to another
     rack: str  # of such a consumer
     may_follow: bool = False  # a follower that may act for the cluster
+    is_debugging: bool = False  # a consumer that reads from the replica that it asks
 
     def may_read_follower(self, current_leader_epoch: int) -> bool:
-        return self.knows_replicas and (bool(self.rack) or current_leader_epoch >= 0)
+        return self.is_debugging or (self.knows_replicas and (bool(self.rack) or current_leader_epoch >= 0))
 
 
 # Most fetches come from consumers without a rack: these are made once.
@@ -55,6 +59,8 @@ _CONSUMERS = {
     for is_read_committed in (False, True)
     for knows_replicas in (False, True)
 }
+
+_DEBUGGER = Reader(False, None, -1, knows_replicas=False, rack="", is_debugging=True)
 
 
 class FollowerRead:
@@ -135,10 +141,12 @@ def identify(broker: Broker, context: RequestContext, request: FetchRequest) -> 
     follower, broker_epoch, version = request.replica_id, -1, context.api_version
     if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
         state = request.replica_state
-        follower, broker_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+        follower, broker_epoch = (_CONSUMER, -1) if state is None else (state.replica_id, state.replica_epoch)
     if follower >= 0:
         may_follow = broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
         return Reader(False, follower, broker_epoch, knows_replicas=False, rack="", may_follow=may_follow)
+    if follower == _DEBUGGING_CONSUMER:
+        return _DEBUGGER
     knows_replicas = version >= _FIRST_VERSION_WITH_RACKS
     reader = _CONSUMERS[request.isolation_level == _READ_COMMITTED, knows_replicas]
     return reader._replace(rack=request.rack_id) if knows_replicas and request.rack_id else reader

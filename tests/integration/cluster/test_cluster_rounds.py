@@ -16,8 +16,8 @@ from penstock.proof.kinds import KINDS
 from penstock.testing.history import Outcome
 from tests.servers import give_up_without
 
-# One of each family: a crash, a process that hangs, a network, the store. The others are for the soak.
-SHORT_MIX = ("kill-leader", "pause-long", "isolate", "zookeeper-cut")
+# One of each family: a crash within a move, a process that hangs, a network, the store. The others are for the soak.
+SHORT_MIX = ("reassign-kill", "pause-long", "isolate", "zookeeper-cut")
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from penstock.core.config.keys.coordination import LEADER_SELECTOR, RACK_AWARE_S
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.unit.broker.harness import until
-from tests.unit.broker.replication_rig import TOPIC_ID, Node, ReplicaCluster, replicating
+from tests.unit.broker.replication_rig import TOPIC, TOPIC_ID, Node, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch
 
 SELECTING = {"replica.selector.class": RACK_AWARE_SELECTOR}
@@ -41,6 +41,17 @@ async def consume(
         session_epoch=session[1],
     )
     return await node.ask(request, 17)
+
+
+async def compare(node: Node, version: int) -> Any:
+    """As Kafka's debugging consumer asks, which names neither a rack nor an epoch."""
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(
+        replica_id=-2,
+        replica_state=ReplicaState(replica_id=-2),
+        topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[asked])],
+    )
+    return only(await node.ask(request, version))
 
 
 def only(response: Any) -> Any:
@@ -101,6 +112,24 @@ def test_a_consumer_with_a_rack_reads_from_a_follower_up_to_its_watermark(tmp_pa
             answer = only(await waiting)
             assert (answer.error_code, answer.high_watermark) == (ErrorCode.NONE, 1)
             assert answer.records
+
+    asyncio.run(scenario())
+
+
+def test_whoever_compares_replicas_reads_from_the_one_that_is_asked(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            assert (await cluster.nodes[1].produce(batch("a"))).error_code == ErrorCode.NONE
+            await cluster.until_equal()
+            answers = [
+                await compare(node, version) for node in cluster.nodes.values() for version in (10, 12, 14, 17, 18)
+            ]
+            assert {answer.error_code for answer in answers} == {ErrorCode.NONE}
+            assert len({bytes(answer.records) for answer in answers}) == 1
+            assert answers[0].records
+            cluster.nodes[1].partition().allow_leading(False)
+            suspended = await compare(cluster.nodes[1], 17)
+            assert suspended.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     asyncio.run(scenario())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.proof.cluster.leaders import LeaderWatch
-from penstock.proof.cluster.replicas import compare_replicas, partition_directories
+from penstock.proof.cluster.replicas import compare_replicas, find_directory
 from penstock.proof.cluster.report import ClusterReport
 from penstock.protocol.messages.metadata import (
     MetadataResponse,
@@ -65,12 +65,13 @@ def test_replicas_differ_when_a_byte_the_end_or_the_start_of_an_epoch_does(tmp_p
     assert len(compare_replicas([one, other, short], are_closed=False)) == 2
 
 
-def test_a_replica_that_one_broker_lacks_is_found_when_directories_are_listed(tmp_path: Path) -> None:
+def test_a_replica_is_found_in_any_directory_of_its_broker_when_it_is_there(tmp_path: Path) -> None:
     one = make_replica(tmp_path / "1", {"000": b"abc"})
     (tmp_path / "2").mkdir()
-    (tmp_path / "1" / "gone-0.0123456789abcdef-delete").mkdir()
-    assert partition_directories([tmp_path / "1", tmp_path / "2"]) == {"orders-0": [one, tmp_path / "2" / "orders-0"]}
-    assert compare_replicas([one, tmp_path / "2" / "orders-0"], are_closed=True) != []
+    assert find_directory([tmp_path / "2", tmp_path / "1"], "orders-0") == one
+    lacking = find_directory([tmp_path / "2"], "orders-0")
+    assert lacking == tmp_path / "2" / "orders-0"
+    assert compare_replicas([one, lacking], are_closed=True) != []
 
 
 def test_a_report_is_not_sound_when_any_class_has_a_finding() -> None:

@@ -10,6 +10,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, wait
 from penstock.cli.access.raw_client import check_error, open_broker
+from penstock.cli.commands.cluster_replicas import app as replicas_app
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import parse_pairs
@@ -216,3 +217,6 @@ def log_directories(
         output.print_table(partition_size_table(brokers, wanted), "There are no such partitions.")
     else:
         output.print_table(log_directory_table(brokers))
+
+
+app.registered_commands.extend(replicas_app.registered_commands)

@@ -1,4 +1,4 @@
-"""The faults, one function each. A new fault is a function and a line of `FAULTS`.
+"""The faults, one function each. A new fault is a function and a line of `FAULTS`; what operators do: `operations`.
 
 A fault is over, and what it broke is mended, when its function returns. Whether the cluster then recovers is judged by
 the rounds. Moments and victims are drawn from the seed.
@@ -7,16 +7,15 @@ the rounds. Moments and victims are drawn from the seed.
 from __future__ import annotations
 
 import contextlib
-import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
 from penstock.processes.server_process import ServerProcessError
 from penstock.proof.cluster.disks import empty_directory
 from penstock.proof.cluster.members import Broker, FaultCluster
+from penstock.proof.cluster.operations import OPERATIONS
+from penstock.proof.cluster.scene import DEADLINE_S, DOWN_S, Fault, Scene
 from penstock.proof.patience import PATIENT
 from penstock.proof.reading import read_everything
 
@@ -24,45 +23,9 @@ from penstock.proof.reading import read_everything
 _WITHIN_SESSION_S = (0.1, 1.8)
 _BEYOND_SESSION_S = (2.5, 5.0)
 _ANY_S = (0.5, 5.0)
-_DOWN_S = (0.0, 3.5)
-_DEADLINE_S = 60.0
 _RECREATED_TOPIC = "recreated"
 _RECREATED_RECORDS = 20
 _SLACK_BYTES = (0, 100_000)
-
-
-@dataclass
-class Scene:
-    """What a fault works on. `topics` are those that clients use now."""
-
-    cluster: FaultCluster
-    random: random.Random
-    topics: Sequence[str]
-    problems: list[str]
-
-    def wait(self, bounds_s: tuple[float, float]) -> None:
-        time.sleep(self.random.uniform(*bounds_s))
-
-    def any_broker(self) -> Broker:
-        return self.random.choice(self.cluster.brokers)
-
-    def leader(self) -> Broker:
-        """Of a partition that clients use."""
-        led = self.cluster.partitions()
-        leaders = [
-            state.leader_id for (topic, _), state in sorted(led.items()) if topic in self.topics and state.leader_id > 0
-        ]
-        return self.cluster.broker(self.random.choice(leaders)) if leaders else self.any_broker()
-
-    def controller(self) -> Broker:
-        node_id = self.cluster.controller_id()
-        return self.any_broker() if node_id is None else self.cluster.broker(node_id)
-
-    def victim(self) -> Broker:
-        return self.random.choice((self.any_broker, self.leader, self.controller))()
-
-
-Fault = Callable[[Scene], str]
 
 
 # ---------------------------------------------------------------------------------------------------- processes
@@ -70,7 +33,7 @@ Fault = Callable[[Scene], str]
 
 def _kill(scene: Scene, broker: Broker) -> str:
     broker.kill()
-    scene.wait(_DOWN_S)
+    scene.wait(DOWN_S)
     broker.start()
     return f"kill -9 broker {broker.node_id}"
 
@@ -121,7 +84,7 @@ def rolling_restart(scene: Scene) -> str:
     order = scene.random.sample(scene.cluster.brokers, len(scene.cluster.brokers))
     for broker in order:
         broker.restart()
-        problem = scene.cluster.wait_until_in_sync(_DEADLINE_S)
+        problem = scene.cluster.wait_until_in_sync(DEADLINE_S)
         if problem:
             scene.problems.append(f"rolling restart: after broker {broker.node_id}: {problem}")
     return f"restart brokers {', '.join(str(broker.node_id) for broker in order)}"
@@ -170,7 +133,7 @@ def restart_zookeeper(scene: Scene) -> str:
     servers = scene.cluster.zookeeper
     for server in servers:
         server.kill()
-    scene.wait(_DOWN_S)
+    scene.wait(DOWN_S)
     for server in servers:
         server.spawn()
     for server in servers:
@@ -184,7 +147,7 @@ def kill_zookeeper_leader(scene: Scene) -> str:
         scene.problems.append("no server of ZooKeeper says that it leads")
         return "kill nobody"
     leader.kill()
-    scene.wait(_DOWN_S)
+    scene.wait(DOWN_S)
     leader.start()
     return f"kill -9 {leader.name}, the leader of its ensemble"
 
@@ -211,7 +174,7 @@ def fill_disk(scene: Scene) -> str:
 
 def _wait_until_relieved(scene: Scene, broker: Broker) -> str:
     """Clients write to every partition of their topics, so the broker soon finds no room in any."""
-    deadline = time.monotonic() + _DEADLINE_S
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         led = [
             f"{topic}-{index}"
@@ -221,7 +184,7 @@ def _wait_until_relieved(scene: Scene, broker: Broker) -> str:
         if not led:
             return ""
         if time.monotonic() > deadline:
-            return f"broker {broker.node_id} leads {', '.join(led)} {_DEADLINE_S:g} s after its disk was full"
+            return f"broker {broker.node_id} leads {', '.join(led)} {DEADLINE_S:g} s after its disk was full"
         time.sleep(0.2)
 
 
@@ -242,9 +205,10 @@ def empty_disk(scene: Scene) -> str:
     """Another machine takes the place of a broker, while the other two have everything."""
     broker = scene.victim()
     broker.kill()
-    empty_directory(broker.data_dir)
+    for directory in broker.log_dirs:
+        empty_directory(directory)
     if scene.random.random() < 0.5:
-        scene.wait(_DOWN_S)
+        scene.wait(DOWN_S)
     broker.start()
     return f"replace broker {broker.node_id} by one with an empty disk"
 
@@ -273,7 +237,7 @@ def recreate_topic(scene: Scene) -> str:
     cluster.create_topic(_RECREATED_TOPIC, 1, 2)
     _send(cluster, "new")
     broker.start()
-    problem = cluster.wait_until_in_sync(_DEADLINE_S)
+    problem = cluster.wait_until_in_sync(DEADLINE_S)
     if problem:
         scene.problems.append(f"the topic that was made again: {problem}")
     messages = read_everything(cluster.bootstrap_servers, [(_RECREATED_TOPIC, 0)])
@@ -287,8 +251,8 @@ def _send(cluster: FaultCluster, word: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **PATIENT, "enable.idempotence": True})
     for number in range(_RECREATED_RECORDS):
         producer.produce(_RECREATED_TOPIC, f"{word} {number}".encode(), partition=0)
-    if producer.flush(_DEADLINE_S):
-        raise TimeoutError(f"{_RECREATED_TOPIC} took no records within {_DEADLINE_S} s")
+    if producer.flush(DEADLINE_S):
+        raise TimeoutError(f"{_RECREATED_TOPIC} took no records within {DEADLINE_S} s")
 
 
 FAULTS: dict[str, Fault] = {
@@ -309,6 +273,7 @@ FAULTS: dict[str, Fault] = {
     "quick-restart": quick_restart,
     "rolling-restart": rolling_restart,
     "recreate-topic": recreate_topic,
+    **OPERATIONS,
 }
 # Only these need an ensemble: three servers of Java cost seconds at the start.
 NEED_ENSEMBLE = frozenset({"zookeeper-leader"})

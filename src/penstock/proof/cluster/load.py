@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.proof.cluster.members import FaultCluster
-from penstock.proof.cluster.replicas import compare_replicas
+from penstock.proof.cluster.replicas import compare_replicas, find_directory
 from penstock.proof.cluster.report import ClusterReport
 from penstock.proof.crash.check import judge_stream
 from penstock.proof.fleet.client import Client, Setting
@@ -168,14 +168,14 @@ class Load:
 
     def _compare_soon(self) -> list[str]:
         """Nobody writes any more, but followers may fetch the last markers a moment later."""
-        data_dirs = [broker.data_dir for broker in self._cluster.brokers]
+        brokers = self._cluster.brokers
         deadline = time.monotonic() + _IDENTICAL_DEADLINE_S
         while True:
             problems = [
                 problem
                 for topic, partition in (*self.mixed, *self.streamed)
                 for problem in compare_replicas(
-                    [data_dir / f"{topic}-{partition}" for data_dir in data_dirs], are_closed=False
+                    [find_directory(broker.log_dirs, f"{topic}-{partition}") for broker in brokers], are_closed=False
                 )
             ]
             if not problems or time.monotonic() > deadline:

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
+from penstock.client.versioned import VersionedClient
 from penstock.core.properties import format_properties
 from penstock.local_cluster.administration import create_topic, delete_topic
 from penstock.local_cluster.asking import BrokerClients
@@ -22,8 +23,11 @@ from penstock.processes.server_process import ServerProcess
 from penstock.processes.zookeeper_process import Member, Place, ZooKeeperProcess
 from penstock.proof.cluster.disks import Disk
 from penstock.proof.cluster.network import Network
+from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 from penstock.testing.history import Where
+
+Response = TypeVar("Response", bound=Message)
 
 BROKERS = (1, 2, 3)
 BROKER_PORT, STORE_PORT, PEER_PORT, ELECTION_PORT = 9092, 2181, 2888, 3888
@@ -38,9 +42,12 @@ _CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "transaction.state.log.num.partitions": "2",
 }
+# Of each broker, on one disk: replicas can be moved from one to the other.
+_LOG_DIRS = ("one", "two")
 # Started again as a user starts it; the other one has a slow disk.
 _START = ("-m", "penstock.cli.main", "broker", "start")
 _START_SLOW = ("-m", "penstock.proof.cluster.slow_broker")
+_NAME = "penstock-proof"
 _POLL_S = 0.05
 _STOP_TIMEOUT_S = 60.0
 # Seven processes start at once, perhaps on a machine that does something else.
@@ -51,12 +58,14 @@ class Broker(ServerProcess):
     def __init__(self, place: BrokerPlace, properties: dict[str, str], prefix: Sequence[str], disk: Disk) -> None:
         self.node_id = place.node_id
         self.data_dir = place.data_dir
+        self.log_dirs = [place.data_dir / name for name in _LOG_DIRS]
         self.disk = disk
         self.is_paused = False
         self.is_slow = False
         self._prefix = list(prefix)
         self._place = place
-        place.properties_path.write_text(format_properties(properties))
+        own = {"log.dirs": ",".join(str(directory) for directory in self.log_dirs)}
+        place.properties_path.write_text(format_properties({**properties, **own}))
         super().__init__(f"broker {place.node_id}", [], host=place.host, port=place.port, log_path=place.log_path)
 
     @property
@@ -189,6 +198,10 @@ class FaultCluster:
     def bootstrap_servers(self) -> str:
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
+    @property
+    def node_ids(self) -> Sequence[int]:
+        return BROKERS
+
     def broker(self, node_id: int) -> Broker:
         return self.brokers[BROKERS.index(node_id)]
 
@@ -212,6 +225,23 @@ class FaultCluster:
                     for partition in topic.partitions
                 }
         return {}
+
+    def ask(self, node_id: int, request: Message, response: type[Response]) -> Response:
+        """OSError when no answer comes."""
+        broker = self.broker(node_id)
+        return self._clients.ask((broker.host, broker.port), request, response)
+
+    def ask_controller(self, request: Message, response: type[Response], timeout_s: float) -> Response:
+        return self._clients.ask(self._controller_address(), request, response, timeout_s)
+
+    def serves(self, api_key: int) -> bool:
+        """Whether every broker serves the API."""
+        return all(self._serves(broker, api_key) for broker in self.brokers)
+
+    @staticmethod
+    def _serves(broker: Broker, api_key: int) -> bool:
+        with VersionedClient.open((broker.host, broker.port), client_id=_NAME, software=_NAME) as client:
+            return any(api.api_key == api_key for api in client.served.api_keys)
 
     def wait_until_ready(self, timeout_s: float) -> str:
         """Empty, or what is missing when the time is up."""

@@ -8,15 +8,12 @@ file may lack epochs in which nothing was written; what two replicas both have m
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.log.formats import names
 
 _HEADER_LINES = 2
-# Directories that wait for their deletion have more behind the number.
-_PARTITION = re.compile(r".+-\d+")
 
 
 def compare_replicas(directories: Sequence[Path], *, are_closed: bool) -> list[str]:
@@ -66,12 +63,6 @@ def _first_difference(one: bytes, other: bytes) -> int:
     return min(len(one), len(other))
 
 
-def partition_directories(data_dirs: Sequence[Path]) -> dict[str, list[Path]]:
-    """Of every partition that any broker has; each broker in the same order."""
-    found = {
-        path.name
-        for data_dir in data_dirs
-        for path in data_dir.iterdir()
-        if path.is_dir() and _PARTITION.fullmatch(path.name)
-    }
-    return {name: [data_dir / name for data_dir in data_dirs] for name in sorted(found)}
+def find_directory(log_dirs: Sequence[Path], name: str) -> Path:
+    """Of a partition, in one of a broker's directories; where none has it, in the first."""
+    return next((found for directory in log_dirs if (found := directory / name).is_dir()), log_dirs[0] / name)

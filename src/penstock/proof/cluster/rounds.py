@@ -23,14 +23,16 @@ from types import FrameType
 
 from penstock.processes.server_process import ServerProcessError
 from penstock.proof.cluster import disks
-from penstock.proof.cluster.faults import FAULTS, NEED_ENSEMBLE, Scene
+from penstock.proof.cluster.faults import FAULTS, NEED_ENSEMBLE
 from penstock.proof.cluster.leaders import LeaderWatch
 from penstock.proof.cluster.load import Load
 from penstock.proof.cluster.loopback import Loopback, LoopbackWiring
 from penstock.proof.cluster.members import BROKERS, FaultCluster, Wiring, broker_name, store_name
 from penstock.proof.cluster.network import Namespaces, can_make_namespaces
-from penstock.proof.cluster.replicas import compare_replicas, partition_directories
+from penstock.proof.cluster.operations import NEEDED_APIS
+from penstock.proof.cluster.replicas import compare_replicas, find_directory
 from penstock.proof.cluster.report import ClusterReport
+from penstock.proof.cluster.scene import Scene
 from penstock.proof.crash.check import verify_files
 from penstock.proof.frame import Say, Task, say_nothing
 
@@ -66,6 +68,7 @@ class ClusterRounds:
             cluster = FaultCluster(self.scratch, wiring, make_disk)
             stack.enter_context(cluster)
             self.say(f"three brokers and {stores} ZooKeeper on {wiring.network.name}")
+            self._leave_out(cluster, report)
             self._run(cluster, report)
         return report
 
@@ -75,6 +78,13 @@ class ClusterRounds:
             return LoopbackWiring(Loopback(names), stores)
         disks.remove_leftovers()
         return Wiring(Namespaces([*(broker_name(node_id) for node_id in BROKERS), *names]), stores)
+
+    def _leave_out(self, cluster: FaultCluster, report: ClusterReport) -> None:
+        for name, (api_key, api) in NEEDED_APIS.items():
+            if name in self.faults and not cluster.serves(api_key):
+                report.left_out[name] = f"the brokers do not serve {api}"
+                self.say(f"left out: {name}: {report.left_out[name]}")
+        self.faults = [name for name in self.faults if name not in report.left_out]
 
     def _run(self, cluster: FaultCluster, report: ClusterReport) -> None:
         watch = LeaderWatch([(broker.host, broker.port) for broker in cluster.brokers])
@@ -96,7 +106,7 @@ class ClusterRounds:
     def _plan(self) -> Iterator[str]:
         random_numbers = random.Random(self.seed)
         left = self.rounds
-        while left > 0:
+        while left > 0 and self.faults:
             turn = random_numbers.sample(list(self.faults), min(left, len(self.faults)))
             left -= len(turn)
             yield from turn
@@ -147,14 +157,12 @@ class ClusterRounds:
             cluster.stop()
         except ServerProcessError as error:
             report.other.append(str(error))
-        found = partition_directories([broker.data_dir for broker in cluster.brokers])
         looked_at: list[Path] = []
         for name, replicas in sorted(assigned.items()):
-            directories = [found[name][BROKERS.index(node_id)] for node_id in replicas if name in found]
-            if directories:
-                report.compared += 1
-                report.other += compare_replicas(directories, are_closed=True)
-                looked_at += [directory for directory in directories if directory.is_dir()]
+            directories = [find_directory(cluster.broker(node_id).log_dirs, name) for node_id in replicas]
+            report.compared += 1
+            report.other += compare_replicas(directories, are_closed=True)
+            looked_at += [directory for directory in directories if directory.is_dir()]
         report.other += verify_files(looked_at)
 
 
