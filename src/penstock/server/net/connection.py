@@ -44,22 +44,20 @@ class Listener(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Memory: an idle connection holds this object and no buffer, since all connections of a loop share the
-    receive buffer.
-    """
+    """An idle connection holds this object and no buffer: all connections of a loop share the receive buffer."""
 
     __slots__ = (
         "_assembler",
         "_closing",
         "_listener",
         "_outgoing",
-        "_pending",
         "_socket_fd",
         "_transport",
         "_writing_paused",
         "_yielded",
         "idle_rounds",
         "is_reading_paused",
+        "pending",
         "session",
     )
 
@@ -71,7 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self._assembler = FrameAssembler()  # its whole frames are the requests that wait
         self.is_reading_paused = False  # meanwhile not even the end of the client is noticed
         self._yielded = False  # there is more to serve, in a later turn of the loop
-        self._pending = PendingReplies()
+        self.pending = PendingReplies()
         self._outgoing = Outgoing()
         self._writing_paused = False
         self._socket_fd = -1  # for sendfile; -1 where bytes must pass through TLS
@@ -91,16 +89,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        for waiting in self.awaited():
+        for waiting in self.pending.futures():
             # A turn later: a request that was begun in this one has not run yet, and would end as a warning.
             asyncio.get_running_loop().call_soon(waiting.cancel)
         self._assembler.discard()
         self._outgoing.chunks.clear()
         self._listener.closed(self)
-
-    def awaited(self) -> list[asyncio.Future[Reply]]:
-        """What waits inside the broker. While there is something, the client has a reason to be silent."""
-        return self._pending.futures()
 
     def close(self) -> None:
         """Closes once what was already handed to the transport is out."""
@@ -128,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         listener = self._listener
         listener.metrics.bytes_in += nbytes
         frame = self._assembler.take_alone(listener.receive_buffer, nbytes, listener.max_frame_size)
-        if frame is not None and not self._pending.replies and self._can_serve():
+        if frame is not None and not self.pending.replies and self._can_serve():
             self._serve_alone(frame)
             return
         bad_size = self._assembler.received(listener.receive_buffer, nbytes, listener.max_frame_size)
@@ -156,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
         size, is_in_memory = 0, True
-        metrics, pending = self._listener.metrics, self._pending
+        metrics, pending = self._listener.metrics, self.pending
         while requests and left and pending.may_serve(requests[0]):
             left -= 1
             metrics.requests += 1
@@ -170,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort()
                 raise
             if reply is not None and pending.replies:
-                self._wait_behind(reply)
+                pending.add(reply, self._on_reply)
             elif isinstance(reply, list):
                 replies += reply
                 size += len(reply[0])
@@ -178,19 +172,13 @@ class Connection(asyncio.BufferedProtocol):
                     left = 0
                     is_in_memory = len(reply) == 1
             elif reply is not None:
-                pending.wait_for(reply, self._on_reply)
+                pending.add(reply, self._on_reply)
         if not is_in_memory:
             self._send(replies)
         elif replies and not self._closing:
             self._write(b"".join(cast("list[Buffer]", replies)))
         if requests and self._can_serve() and pending.may_serve(requests[0]):
             self._yield()
-
-    def _wait_behind(self, reply: list[Chunk] | Awaitable[Reply]) -> None:
-        if isinstance(reply, list):
-            self._pending.put(reply)
-        else:
-            self._pending.wait_for(reply, self._on_reply)
 
     def _serve_alone(self, frame: Buffer) -> None:
         """What `_serve` does, where nothing waits and the reply mostly goes straight to the socket. Costs 1.5 us;
@@ -209,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
             raise
         if type(reply) is not list:
             if reply is not None:
-                self._pending.wait_for(cast("Awaitable[Reply]", reply), self._on_reply)
+                self.pending.add(reply, self._on_reply)
         elif len(reply) == 1 and type(reply[0]) is bytearray:
             self._write(reply[0])
         else:
@@ -260,7 +248,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._yielded or len(assembler.whole) >= limits.QUEUED_REQUESTS:
             return True
         is_large = assembler.waiting_size() >= limits.QUEUED_BYTES
-        return is_large and not (assembler.assembled_size and not self._pending.replies and self._can_serve())
+        return is_large and not (assembler.assembled_size and not self.pending.replies and self._can_serve())
 
     def _on_reply(self, future: asyncio.Future[Reply]) -> None:
         if self._closing:
@@ -268,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
                 future.exception()  # nobody is left to hear of it
             return
         replies: list[Chunk] = []
-        for ready in self._pending.ready():
+        for ready in self.pending.ready():
             if not isinstance(ready, asyncio.Future):
                 replies += ready or ()
             elif not ready.cancelled() and ready.exception() is None:
@@ -286,8 +274,8 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(error.kind, str(error))
             return
         self.abort()  # the client would wait for ever
-        if error is not None:  # a bug: dispatch turns every failure into a reply or an UnanswerableError
-            raise error
+        if error is not None:
+            raise error  # a bug: dispatch turns every failure into a reply or an UnanswerableError
 
     # -------------------------------------------------------------------------------------------- sending
 

@@ -106,7 +106,7 @@ class TcpListener:
         self.stop_accepting()
         for connection in list(self._connections):
             connection.abort()
-        waiting = [each for connection in self._connections for each in connection.awaited()]
+        waiting = [each for connection in self._connections for each in connection.pending.futures()]
         if self._connections:  # connection_lost comes with the next turns of the loop
             self._emptied = asyncio.Event()
             await self._emptied.wait()
@@ -185,7 +185,7 @@ class TcpListener:
         waits for a reply is not idle while the connection is read, because then the end of the client would be noticed.
         """
         for connection in list(self._connections):
-            if connection.awaited() and not connection.is_reading_paused:
+            if connection.pending.futures() and not connection.is_reading_paused:
                 continue
             connection.idle_rounds += 1
             if connection.idle_rounds > _IDLE_ROUNDS:

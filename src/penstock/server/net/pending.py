@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
 from penstock.broker.session import Reply, Settling
-from penstock.protocol.message import Buffer
+from penstock.protocol.message import Buffer, Chunk
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.server.net import limits
 
@@ -33,16 +33,16 @@ class PendingReplies:
             self._barrier is None and len(self.replies) < limits.PENDING_REPLIES and frame[:2] == _WRITE_KEY
         )
 
-    def wait_for(self, reply: Awaitable[Reply], on_done: Callable[[Future], object]) -> None:
+    def add(self, reply: list[Chunk] | Awaitable[Reply], on_done: Callable[[Future], object]) -> None:
+        """A reply that waits, or one that is ready and waits for those before it."""
+        if isinstance(reply, list):
+            self.replies.append(reply)
+            return
         future = asyncio.ensure_future(reply.reply if isinstance(reply, Settling) else reply)
         if not isinstance(reply, Settling):
             self._barrier = future
         self.replies.append(future)
         future.add_done_callback(on_done)
-
-    def put(self, reply: Reply) -> None:
-        """A reply that is ready, behind those that are not."""
-        self.replies.append(reply)
 
     def ready(self) -> Iterator[Future | Reply]:
         """Takes out the replies whose turn has come."""
@@ -53,4 +53,5 @@ class PendingReplies:
             yield replies.pop(0)
 
     def futures(self) -> list[Future]:
+        """What waits inside the broker. While there is something, the client has a reason to be silent."""
         return [reply for reply in self.replies if isinstance(reply, asyncio.Future)]
