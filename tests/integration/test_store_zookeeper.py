@@ -17,6 +17,7 @@ import pytest
 from penstock.cluster.store.interface import CompareAndSet, Create, Node, SessionState, StoreError, StoreErrorKind
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.testing.processes import ZooKeeperEnsemble, ZooKeeperProcess, find_free_port
 from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.zookeeper import SESSION_TIMEOUT_MS, own_settings, settings_for
@@ -402,5 +403,20 @@ def test_error_names_the_remedy_when_access_lists_are_set_without_a_user(zookeep
     async def test() -> None:
         with pytest.raises(StoreError, match="needs a user that ZooKeeper knows"):
             await ZooKeeperStore.open(own_settings(zookeeper, sets_acl=True))
+
+    run(test())
+
+
+def test_time_of_each_request_is_counted_when_it_is_answered_or_refused(zookeeper: ZooKeeperProcess) -> None:
+    async def test() -> None:
+        metrics = StoreMetrics()
+        store = await ZooKeeperStore.open(own_settings(zookeeper), metrics)
+        before = sum(metrics.request_latency_ms.counts)
+        await store.create("/a")
+        assert await failed(store.create("/a")) is StoreErrorKind.NODE_EXISTS
+        await store.read_many(["/a", "/b"])
+        assert sum(metrics.request_latency_ms.counts) == before + 4
+        assert metrics.request_latency_ms.total > 0
+        await store.close()
 
     run(test())

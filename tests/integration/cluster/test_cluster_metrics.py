@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.cluster.decisions.decision import IncrementalChange, NewTopic, RequestedChange
+from penstock.cluster.decisions.reassignments import ReassignmentRequest
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.changes import ConfigOperation
@@ -147,6 +148,46 @@ def test_replicated_bytes_are_told_on_both_sides_when_records_are_written(tmp_pa
             assert told(scrapes, "kafka_server_brokertopicmetrics_reassignmentbytesout_total") == [0, 0, 0]
             assert told(scrapes, 'kafka_server_replicafetchermanager_maxlag{clientId="Replica"}') == [0, 0, 0]
             assert told(scrapes, "kafka_server_leaderreplication_byte_rate") == [0, 0, 0]
+
+    asyncio.run(run())
+
+
+def test_a_move_under_a_throttle_is_told_by_both_sides_until_it_ends(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with three_brokers(tmp_path) as servers:
+            await create(servers, "orders", (1, 2))
+            partition = servers[1].broker.partitions.find("orders", 0)
+            assert partition is not None
+            for _ in range(5):
+                partition.append(batch("x" * 1_000), -1, NOW)
+            assert await partition.wait_until_replicated(5, 20_000) is ErrorCode.NONE
+            await alter(servers[1], ConfigResourceType.BROKER, "", leader_replication_throttled_rate="1")
+            await alter(servers[1], ConfigResourceType.BROKER, "", follower_replication_throttled_rate="1")
+            everything = {f"{side}_replication_throttled_replicas": "*" for side in ("leader", "follower")}
+            await alter(servers[1], ConfigResourceType.TOPIC, "orders", **everything)
+            move = ReassignmentRequest("orders", 0, (1, 3))
+            (result,) = await servers[1].broker.metadata.duties.reassign_partitions([move])
+            assert result.code is ErrorCode.NONE
+            await until(lambda: servers[3].broker.metrics.replicas.reassigned_bytes_in > 0)  # one batch
+
+            during = await scrape_all(servers)
+            assert told(during, REPLICAS + "reassigningpartitions") == [1, 0, 0]
+            assert told(during, REPLICAS + "underreplicatedpartitions") == [0, 0, 0]
+            name = "kafka_server_brokertopicmetrics_reassignmentbytes"
+            assert during[1][f"{name}out_total"] == during[3][f"{name}in_total"] > 0
+            assert during[1]["kafka_server_leaderreplication_byte_rate"] > 1
+            assert during[3]["kafka_server_followerreplication_byte_rate"] > 1
+            labels = 'clientId="ReplicaFetcherThread-0-1",topic="orders",partition="0"'
+            assert during[3][f"kafka_server_fetcherlagmetrics_consumerlag{{{labels}}}"] == 4
+            assert during[3]['kafka_server_replicafetchermanager_maxlag{clientId="Replica"}'] == 4
+
+            await alter(servers[1], ConfigResourceType.TOPIC, "orders", **dict.fromkeys(everything))
+            await until(lambda: partition.state.replicas == (1, 3) and not partition.state.removing)
+            assert set(partition.state.isr) == {1, 3}
+            after = await scrape_all(servers)
+            assert told(after, REPLICAS + "reassigningpartitions") == [0, 0, 0]
+            assert after[1][REPLICAS + "isrexpands_total"] == 1
+            assert "kafka_server_fetcherlagmetrics_consumerlag{" not in after[3].text
 
     asyncio.run(run())
 

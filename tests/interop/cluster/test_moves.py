@@ -119,6 +119,26 @@ def test_replicas_move_when_a_plan_is_generated_executed_and_verified(
     assert read == [b"%d" % number for number in range(100)]
 
 
+def test_a_move_waits_when_it_is_throttled_and_ends_when_the_throttle_is_raised(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str, tmp_path: Path
+) -> None:
+    place(cluster, topic, [[1, 2]])
+    produce(producer_of(cluster.bootstrap_servers), topic, [b"x" * 10_000 for _ in range(300)], partition=0)
+    plan = plan_file(tmp_path, topic, {0: [2, 3]})
+    tool(REASSIGN, *plan, "--execute", "--throttle", "20000")  # two minutes and a half
+    verified = tool(REASSIGN, *plan, "--verify").stdout
+    assert f"Reassignment of partition {topic}-0 is still in progress." in verified
+    produce(producer_of(cluster.bootstrap_servers), topic, [b"meanwhile"], partition=0)  # on all that are in sync
+    raised = tool(REASSIGN, *plan, "--execute", "--additional", "--throttle", "100000000").stdout
+    assert "The inter-broker throttle limit was set to 100000000 B/s" in raised
+    while "still in progress" in (verified := tool(REASSIGN, *plan, "--verify").stdout):
+        pass
+    assert f"Reassignment of partition {topic}-0 is completed." in verified
+    assert "Clearing topic-level throttles" in verified
+    assert describe(tool, topic)[0].in_sync == {2, 3}
+    assert values(read_topic(cluster.bootstrap_servers, topic, 301))[-1] == b"meanwhile"
+
+
 def test_replicas_stay_when_a_move_to_a_broker_that_hangs_is_cancelled(
     tool: KafkaTool, cluster: penstock.Cluster, topic: str, tmp_path: Path
 ) -> None:
