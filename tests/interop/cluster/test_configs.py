@@ -84,3 +84,25 @@ def test_setting_is_refused_when_it_is_wrong_or_fixed(tool: KafkaTool, cluster: 
     refused = tool("kafka-configs", "--alter", *entity, "--add-config", change, must_succeed=False)
     assert "InvalidRequestException" in refused.output
     assert refused.return_code == 1
+
+
+def test_throttles_are_shown_and_removed_when_they_were_set_by_hand(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str
+) -> None:
+    place(cluster, topic, [[1, 2]])
+    for kind, name, key, value in (
+        ("topics", topic, "replication.throttled.replicas", "[0:1,0:2]"),
+        ("brokers", "1", "replication.throttled.rate", "1000000"),
+    ):
+        entity = ("--entity-type", kind, "--entity-name", name)
+        keys = (f"leader.{key}", f"follower.{key}")
+        alter(tool, ",".join(f"{each}={value}" for each in keys), *entity)
+        assert all(f"  {each}=" in shown(tool, *entity) for each in keys)
+        alter(tool, ",".join(keys), *entity)
+        assert "throttled" not in shown(tool, *entity)
+    everything = ("--entity-type", "topics", "--entity-name", topic)
+    alter(tool, "leader.replication.throttled.replicas=*", *everything)
+    assert "leader.replication.throttled.replicas=*" in shown(tool, *everything)
+    wrong = ("--add-config", "leader.replication.throttled.replicas=everybody")
+    refused = tool("kafka-configs", "--alter", *everything, *wrong, must_succeed=False)
+    assert refused.return_code == 1

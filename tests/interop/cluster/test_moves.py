@@ -14,6 +14,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from tests.clients.cli_runner import Cli
 from tests.clients.confluent import produce, producer_of, read_topic, values
 from tests.interop.cluster.looking import PATIENCE_S, describe, place
 from tests.interop.conftest import KafkaTool
@@ -82,6 +83,22 @@ def test_replica_that_misses_records_leads_when_an_unclean_election_is_asked_for
     cluster.wait_until_in_sync(PATIENCE_S)
     read = values(read_topic(cluster.bootstrap_servers, topic, 2))
     assert read == [b"both have it", b"written after it"]
+
+
+def test_named_partitions_alone_get_their_preferred_leader_when_a_file_names_them(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str, tmp_path: Path
+) -> None:
+    place(cluster, topic, [[1, 2], [1, 2], [1, 2]])
+    for index in range(3):
+        begin_move(cluster, topic, [2, 1], index)
+    chosen = tmp_path / "elections.json"
+    chosen.write_text(json.dumps({"partitions": [{"topic": topic, "partition": index} for index in (0, 2)]}))
+    elected = tool(ELECT, "--election-type", "preferred", "--path-to-json-file", str(chosen)).stdout
+    assert f"{topic}-0" in elected
+    assert f"{topic}-1" not in elected
+    assert [each.leader for each in describe(tool, topic).values()] == [2, 1, 2]
+    again = tool(ELECT, "--election-type", "preferred", "--path-to-json-file", str(chosen)).stdout
+    assert "Valid replica already elected for partitions" in again
 
 
 # ------------------------------------------------------------------------------------------------ reassignments
@@ -161,8 +178,8 @@ def test_replicas_stay_when_a_move_to_a_broker_that_hangs_is_cancelled(
     assert describe(tool, topic)[0] == (stays, [controller, stays], {stays, controller})
 
 
-def begin_move(cluster: penstock.Cluster, topic: str, replicas: list[int]) -> None:
-    partition = ReassignablePartition(partition_index=0, replicas=replicas)
+def begin_move(cluster: penstock.Cluster, topic: str, replicas: list[int], index: int = 0) -> None:
+    partition = ReassignablePartition(partition_index=index, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=10_000, topics=[ReassignableTopic(name=topic, partitions=[partition])]
     )
@@ -178,3 +195,18 @@ def test_move_is_refused_when_the_broker_is_unknown(
     place(cluster, topic, [[1, 2]])
     refused = tool(REASSIGN, *plan_file(tmp_path, topic, {0: [1, 9]}), "--execute", must_succeed=False)
     assert "Unknown broker id 9" in refused.output
+
+
+def test_moves_that_our_command_began_are_ended_by_kafkas_tool_when_it_verifies_them(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str, tmp_path: Path
+) -> None:
+    place(cluster, topic, [[1, 2], [2, 3]])
+    plan = plan_file(tmp_path, topic, {0: [1, 2, 3], 1: [2]})
+    Cli(cluster.bootstrap_servers).run("reassign", "apply", plan[1], "--no-wait", "--yes")
+    cluster.wait_until_in_sync(PATIENCE_S)
+    while "still in progress" in (verified := tool(REASSIGN, *plan, "--verify").stdout):
+        pass
+    assert verified.count("is completed.") == 2
+    for entity in (("topics", "--entity-name", topic), ("brokers", "--entity-name", "3")):
+        assert "throttled" not in tool("kafka-configs", "--describe", "--entity-type", *entity).stdout
+    assert [each.replicas for each in describe(tool, topic).values()] == [[1, 2, 3], [2]]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import penstock
-from tests.interop.cluster.looking import describe, place
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.moves import start_moves
+from penstock.core.types import TopicPartition
+from tests.clients.confluent import consumer_of
+from tests.interop.cluster.looking import PATIENCE_S, bystander, describe, place
 from tests.interop.conftest import KafkaTool
 
 
@@ -61,3 +65,48 @@ def test_filters_find_what_a_missing_broker_leaves_when_it_is_killed(
     assert found("at-min-isr") == {1, 3}
     refused = tool("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3", must_succeed=False)
     assert "only 2 broker(s) are registered" in refused.output
+
+
+def test_topics_with_settings_alone_are_shown_when_overrides_are_asked_for(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str
+) -> None:
+    place(cluster, topic, [[1, 2]])
+    place(cluster, f"{topic}-set", [[1, 2]], {"retention.ms": "7200000"})
+    shown = tool("kafka-topics", "--describe", "--topics-with-overrides").lines
+    # A setting of the brokers counts for the tool as one of each topic, so others may be shown as well.
+    (own,) = [line for line in shown if f"Topic: {topic}-set\t" in line]
+    assert "retention.ms=7200000" in own
+    assert not [line for line in shown if "Partition: " in line]
+
+
+def test_internal_topics_are_left_out_when_they_are_excluded(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str
+) -> None:
+    place(cluster, topic, [[1, 2]])
+    with consumer_of(cluster.bootstrap_servers, group_id=topic) as consumer:
+        consumer.subscribe([topic])
+        consumer.poll(1.0)
+    everything = tool("kafka-topics", "--list").lines
+    assert {topic, "__consumer_offsets"} <= set(everything)
+    assert "__consumer_offsets" not in tool("kafka-topics", "--list", "--exclude-internal").lines
+    described = tool("kafka-topics", "--describe", "--exclude-internal").stdout
+    assert f"Topic: {topic}\t" in described
+    assert "__consumer_offsets" not in described
+
+
+def test_replica_on_its_way_is_not_missed_when_a_move_to_a_broker_that_hangs_is_under_way(
+    tool: KafkaTool, cluster: penstock.Cluster, topic: str
+) -> None:
+    asked = bystander(cluster).node_id
+    controller = cluster.controller_id()
+    (target,) = (broker.node_id for broker in cluster.brokers if broker.node_id not in (asked, controller))
+    others = [asked, controller]
+    place(cluster, topic, [others])
+    cluster.pause(target)
+    wanted = {TopicPartition(topic, 0): (*others, target)}
+    assert start_moves(Cluster(cluster.broker(controller).bootstrap_servers), wanted) == {}
+    described = tool("kafka-topics", "--describe", "--topic", topic).stdout
+    assert f"Adding Replicas: {target}" in described
+    assert topic not in tool("kafka-topics", "--describe", "--under-replicated-partitions").stdout
+    cluster.resume(target)
+    cluster.wait_until_in_sync(PATIENCE_S)

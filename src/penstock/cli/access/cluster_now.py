@@ -98,7 +98,7 @@ def ask_controller(
         addresses = {node.node_id: (node.host, node.port) for node in metadata.brokers}
         if metadata.controller_id not in addresses:
             raise CliError("the cluster has no controller", exit_code=ExitCode.UNREACHABLE)
-        with open_broker(cluster, addresses[metadata.controller_id]) as broker:
+        with open_broker(cluster, addresses[metadata.controller_id], BROKER_PATIENCE_S) as broker:
             answer = broker.request(request, response)
         if getattr(answer, "error_code", ErrorCode.NONE) in _PASSING:
             raise CliError(f"broker {metadata.controller_id} is not the controller", exit_code=ExitCode.UNREACHABLE)

@@ -102,6 +102,9 @@ class _Placement:
         self._old: dict[int, dict[str, dict[TopicPartition, None]]] = {node: {} for node in self._rack}
         self._new: dict[int, dict[TopicPartition, None]] = {node: {} for node in self._rack}  # what came to it
         self._away: dict[int, dict[TopicPartition, None]] = {node: {} for node in self._rack}  # what left it
+        # Pairs of brokers of which the first has nothing for the second. Looking through all partitions takes long, and
+        # a move makes no difference to other partitions than its own.
+        self._hopeless: set[tuple[int, int]] = set()
         self.holders: dict[TopicPartition, list[int]] = {key: [] for key in sorted(current)}
         for key in self.holders:
             for node in self._keep(key, current[key]):
@@ -170,10 +173,23 @@ class _Placement:
         for load in sorted(set(self.load.values()), reverse=True):
             givers = [node for node in self.load if self.load[node] == load]
             takers = [node for node in self.load if self.load[node] <= load - 2]
-            path = self._one_step(givers, takers) or self._cheapest_path(givers, takers)
+            path = self._one_step(givers, takers)
+            if not path and self._can_reach(givers, takers):
+                path = self._cheapest_path(givers, takers)
             if path and self._follow(path):
                 return True
         return False
+
+    def _can_reach(self, givers: list[int], takers: list[int]) -> bool:
+        reached = dict.fromkeys(givers)
+        row = list(givers)
+        while row:
+            giver = row.pop()
+            for taker in self._rack:
+                if taker not in reached and self._cheapest_step(giver, taker):
+                    reached[taker] = None
+                    row.append(taker)
+        return any(taker in reached for taker in takers)
 
     def _one_step(self, givers: list[int], takers: list[int]) -> list[Step]:
         """The usual case, found quickly: where neither side has moved anything yet, no detour is cheaper."""
@@ -223,7 +239,16 @@ class _Placement:
             self._remove(step.key, step.giver)
             self._add(step.key, step.taker)
             done.append(step)
+        for step in done:
+            self._hope(step.key)
         return True
+
+    def _hope(self, key: TopicPartition) -> None:
+        holders = self.holders[key]
+        for giver in holders:
+            for taker in self._rack:
+                if (giver, taker) in self._hopeless and self._can(Step(key, giver, taker)):
+                    self._hopeless.discard((giver, taker))
 
     def _can(self, step: Step) -> bool:
         holders = self.holders[step.key]
@@ -234,24 +259,23 @@ class _Placement:
         return same_rack or self._has_room(step.key, step.taker, others)
 
     def _cheapest_step(self, giver: int, taker: int) -> tuple[int, Step] | None:
-        best: tuple[int, Step] | None = None
-        for cost, key in self._candidates(giver, taker):
+        if (giver, taker) in self._hopeless:
+            return None
+        for cost, key in self._candidates(giver, taker):  # the cheap ones come first
             step = Step(key, giver, taker)
-            if (best is None or cost < best[0]) and self._can(step):
-                best = cost, step
-                if cost <= self._least_cost(giver, taker):
-                    break
-        return best
-
-    def _least_cost(self, giver: int, taker: int) -> int:
-        if self._new[giver]:
-            return -1 if self._away[taker] else 0
-        return 0 if self._away[taker] else 1
+            if self._can(step):
+                return cost, step
+        self._hopeless.add((giver, taker))
+        return None
 
     def _candidates(self, giver: int, taker: int) -> Iterator[tuple[int, TopicPartition]]:
         """What the broker could give, with what that costs, the cheap ones first."""
+        for key in self._away[taker]:
+            if key in self._new[giver]:
+                yield -1, key
         for key in self._new[giver]:
-            yield -1 if taker in self._before[key] else 0, key
+            if taker not in self._before[key]:
+                yield 0, key
         if not self._wish.is_balanced:
             return
         for key in self._away[taker]:
