@@ -128,6 +128,42 @@ KINDS = (
         count_option="--tries",
     ),
     Kind(
+        "moving",
+        "penstock.proof.moving.rounds",
+        "move every partition of a topic to a new broker, and measure what clients feel of it",
+        30.0,
+        "seconds of quiet before the move",
+        (
+            Option("--partitions", "how many (default: 1,000)", {"type": int, "default": 1_000, "metavar": "N"}),
+            Option("--bytes", "in each partition (default: 50,000)", {"type": int, "default": 50_000, "metavar": "N"}),
+            Option("--records", "written a second (default: 200)", {"type": float, "default": 200.0, "metavar": "N"}),
+            Option(
+                "--rate",
+                "of the throttle, in bytes a second (default: 1,000,000)",
+                {"type": int, "default": 1_000_000, "metavar": "N"},
+            ),
+        ),
+        is_timed=True,
+    ),
+    Kind(
+        "moves",
+        "penstock.proof.simulation.cluster.moves",
+        "move replicas in virtual time, and kill each broker after each step of the move",
+        1,
+        "seeds",
+        (
+            _PROCESSES,
+            Option(
+                "--move",
+                "which (default: all): replace-follower, replace-leader, replace-all, add, remove-follower, "
+                "remove-leader, cancel, other-target",
+                {"nargs": "+", "metavar": "NAME"},
+            ),
+            Option("--every", "only every Nth kill", {"type": int, "default": 1, "metavar": "N"}),
+            Option("--kill", "one kill alone", {"type": int, "nargs": 2, "metavar": ("STEP", "BROKER")}),
+        ),
+    ),
+    Kind(
         "simulation",
         "penstock.proof.simulation.run",
         "drive a broker, or several, in virtual time through many seeded schedules",

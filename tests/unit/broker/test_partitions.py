@@ -198,6 +198,23 @@ class TestFollowingTheImage:
         assert len(host.partitions) == 200
         host.partition("orders", 199).append(batch(), 1, NOW)
 
+    def test_disk_is_asked_nothing_when_many_partitions_move_here(self, tmp_path: Path) -> None:
+        files = FaultyFiles()
+        host = Host(tmp_path, files)
+        here = topic_image("orders", 200)
+        elsewhere = here._replace(partitions=tuple(each._replace(replicas=(NODE + 1,)) for each in here.partitions))
+        host.apply(elsewhere)
+        assert len(host.partitions) == 0
+        files.operations.clear()
+        new = image(here)
+        asyncio.run(host.partitions.prepare(host.image, new))
+        assert threading.get_ident() not in {operation.thread_id for operation in files.operations}
+        files.operations.clear()
+        host.partitions.apply(host.image, new)
+        assert files.operations == []
+        assert len(host.partitions) == 200
+        host.partition("orders", 199).append(batch(), 1, NOW)
+
     def test_disk_is_asked_nothing_when_deleted_partitions_stop_being_served(self, tmp_path: Path) -> None:
         files = FaultyFiles()
         host = Host(tmp_path, files)

@@ -178,11 +178,13 @@ class Partitions:
         self._prepared_delta = None
 
     def _created(self, delta: ImageDelta, new: MetadataImage) -> Iterator[tuple[TopicImage, PartitionState]]:
-        """Partitions that this broker gets. A partition that is made anew under its old name is left to `apply`: its
-        name is in use until then.
+        """Partitions that this broker gets, also those that move here. A partition that is made anew under its old name
+        is left to `apply`: its name is in use until then.
         """
         states = ((topic, state) for topic in delta.created for state in topic.partitions)
-        added = ((new.topics[name], new.topics[name].partitions[index]) for name, index in delta.added)
+        moved = () if self._directories.offline else delta.changed  # a log may be in a directory that is offline
+        named = chain(delta.added, (each for each in moved if each not in self.without_log))
+        added = ((new.topics[name], new.topics[name].partitions[index]) for name, index in named)
         for topic, state in chain(states, added):
             if self._node_id in state.replicas and (topic.name, state.partition) not in self._directories.logs:
                 yield topic, state

@@ -102,6 +102,8 @@ class Setting:
     patience: int = 1  # how many times longer than with one broker clients go on trying
     pauses_ms: tuple[float, ...] = (0.0, 1.0, 20.0, 150.0, 700.0)  # of clients, between two requests
     is_cut_off: Callable[[int], bool] = lambda _node: False  # a machine that clients do not reach
+    # Takes away a machine whose broker holds no replica, with its disk; another one comes in its place. Tells whether.
+    retire: Callable[[int], bool] = lambda _node: False
 
 
 class Client:

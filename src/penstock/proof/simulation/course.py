@@ -11,7 +11,8 @@ from penstock.proof.simulation.client import FOR_GROUP, Call, Client, Script, Se
 from penstock.proof.simulation.machine import Machine
 from penstock.proof.simulation.members import ClassicMember, Committer, ConsumerMember
 from penstock.proof.simulation.notebook import Notebook, Partition
-from penstock.proof.simulation.operations import Operator
+from penstock.proof.simulation.operating.decommissioner import Decommissioner
+from penstock.proof.simulation.operating.operator import Operator
 from penstock.proof.simulation.plan import Plan
 from penstock.proof.simulation.producers import (
     BriefProducer,
@@ -48,6 +49,7 @@ _KINDS: dict[str, type[Client]] = {
     "consumer": ConsumerMember,
     "topics": TopicChanger,
     "operator": Operator,
+    "decommissioner": Decommissioner,
 }
 # Faults come before what clients do in the same moment.
 FAULTS = -2

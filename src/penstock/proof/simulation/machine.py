@@ -33,13 +33,13 @@ from penstock.server.broker_server import BrokerServer
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
-_DATA = "/data"
+DATA = "/data"
 _PORT = 9092
 _NO_LIMITS = ConnectionLimits(1 << 30, 1 << 30, 1 << 30, 0)
 _RESTART_MS = 200.0
 # Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
 CONFIG = {
-    "log.dirs": _DATA,
+    "log.dirs": DATA,
     "num.recovery.threads.per.data.dir": "1",  # a shutdown in threads would not be the same twice
     "listeners": "PLAINTEXT://broker:9092",
     "auto.create.topics.enable": "false",
@@ -381,7 +381,7 @@ class Machine:
 
 def _empty_disk(clock: Clock) -> MemoryFiles:
     files = MemoryFiles(clock.now_ms)
-    files.make_directories(_DATA)
+    files.make_directories(DATA)
     files.sync_directory("/")
     return files
 

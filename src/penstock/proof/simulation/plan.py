@@ -47,6 +47,8 @@ class FaultKind(enum.Enum):
     # Of the leader, when an in-sync set grows or shrinks next; with 2, of every other member that was in it before.
     KILL_AT_JOIN = "kill at join"
     KILL_AT_LEAVE = "kill at leave"
+    # When the next reassignment begins, or ends: of the leader, or of those that come or leave.
+    KILL_AT_MOVE = "kill at move"
 
 
 # In place of a machine, that of the moment: of the first partition's leader, of an in-sync follower of it, of a replica

@@ -44,8 +44,12 @@ class SlowStore(MemoryStore):
         if self._is_gone():
             raise ProcessGone
         results = await super().transaction(operations)
+        await self.written()
         await self.pause()
         return results
+
+    async def written(self) -> None:
+        """The change is made, and nobody has heard of it."""
 
     async def pause(self) -> None:
         delay_ms = self._chance.choice(_STORE_MS)

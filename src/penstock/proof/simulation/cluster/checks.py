@@ -12,10 +12,12 @@ from itertools import pairwise
 
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
-from penstock.cluster.image import MetadataImage
+from penstock.cluster.decisions.reassignments import is_reassigning
+from penstock.cluster.image import MetadataImage, PartitionState
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.proof.simulation.checks import check_all
+from penstock.proof.simulation.machine import DATA, Machine
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Mode
 from penstock.protocol.batch import BatchHeader, iterate_batches
@@ -24,18 +26,18 @@ from penstock.protocol.records import Record, iterate_records
 _EVERYTHING = 1 << 30
 
 
+def is_settled(state: PartitionState) -> bool:
+    return state.leader >= 0 and len(state.isr) == len(state.replicas) and not is_reassigning(state)
+
+
 def is_whole(brokers: Sequence[Broker]) -> bool:
-    """All brokers are registered, know the same, and every replica is in sync and led."""
+    """All brokers are registered, know the same, every replica is in sync and led, and no replica is on its way."""
     images = [broker.metadata.image for broker in brokers]
     first = images[0]
     return (
         all(image.number == first.number for image in images)
         and len(first.brokers) == len(brokers)
-        and all(
-            state.leader >= 0 and len(state.isr) == len(state.replicas)
-            for topic in first.topics.values()
-            for state in topic.partitions
-        )
+        and all(is_settled(state) for topic in first.topics.values() for state in topic.partitions)
     )
 
 
@@ -45,10 +47,11 @@ def describe(brokers: Sequence[Broker]) -> str:
     for broker in brokers:
         image = broker.metadata.image
         lacking = [
-            f"{topic.name}-{state.partition} leader {state.leader} isr {state.isr} epochs {state[4:6]}"
+            f"{topic.name}-{state.partition} leader {state.leader} isr {state.isr} of {state.replicas} "
+            f"(coming {state.adding}, leaving {state.removing}) epochs {state[4:6]}"
             for topic in image.topics.values()
             for state in topic.partitions
-            if state.leader < 0 or len(state.isr) < len(state.replicas)
+            if not is_settled(state)
         ]
         registered = {each.node_id: each.epoch for each in image.brokers.values()}
         lines.append(
@@ -72,6 +75,28 @@ def check_cluster(brokers: Sequence[Broker], notebook: Notebook, mode: Mode) -> 
                 notebook.fail(f"{topic_partition}: {len(replicas)} replicas exist, {state.replicas} should")
             for one_replica, other_replica in pairwise(replicas):
                 _compare_replicas(one_replica, other_replica, notebook)
+
+
+def check_no_strays(machines: Sequence[Machine], notebook: Notebook) -> None:
+    """A broker that a replica left keeps nothing of it, neither in memory nor on its disk."""
+    for node_id, machine in enumerate(machines):
+        if machine.server is None:
+            continue
+        broker = machine.server.broker
+        image = broker.metadata.image
+        with machine.unseen():
+            names = machine.files.list_directories(DATA)
+        held = {f"{topic}-{index}" for topic, index in (each.topic_partition for each in broker.partitions)}
+        assigned = {
+            f"{topic.name}-{state.partition}"
+            for topic in image.topics.values()
+            for state in topic.partitions
+            if node_id in state.replicas
+        }
+        for name in sorted(held - assigned):
+            notebook.fail(f"{name}: {node_id} serves a replica that is not its own any more")
+        for name in sorted(set(names) - assigned):
+            notebook.fail(f"{name}: {node_id} has its files, and no replica")
 
 
 def _find_led(brokers: Sequence[Broker], topic_partition: tuple[str, int]) -> PartitionLog | None:

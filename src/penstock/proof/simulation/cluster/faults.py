@@ -30,6 +30,7 @@ _HARMLESS = frozenset(
         FaultKind.LOST_ANSWER,
         FaultKind.KILL_AT_JOIN,
         FaultKind.KILL_AT_LEAVE,
+        FaultKind.KILL_AT_MOVE,
     }
 )
 
@@ -84,6 +85,18 @@ class Faults:
         else:
             self.stage.crash(place, 0, is_power_cut=False)
 
+    def retire(self, place: int) -> bool:
+        """A broker that holds no replica, as all brokers know, goes with its disk, and an empty one follows."""
+        images = [machine.server.broker.metadata.image for machine in self.stage.machines if machine.server is not None]
+        is_empty = not any(
+            place in state.replicas for image in images for topic in image.topics.values() for state in topic.partitions
+        )
+        if not is_empty or not images or not self.may_strike((place,)):
+            return False
+        self._damaged, self._has_failed = place, False
+        self.stage.lose_disk(place)
+        return True
+
     # ---- in-sync sets
 
     def arm(self, fault: Fault, places: Places) -> None:
@@ -98,6 +111,8 @@ class Faults:
             if before is None or before is topic:
                 continue
             for was, state in zip(before.partitions, topic.partitions, strict=False):
+                if (state.adding, state.removing) != (was.adding, was.removing):
+                    self._set_off_at_move(was, state)
                 if set(state.isr) - set(was.isr):
                     self._set_off(FaultKind.KILL_AT_JOIN, was, state)
                 elif set(was.isr) - set(state.isr):
@@ -108,8 +123,15 @@ class Faults:
         if fault is None or state.leader < 0:
             return
         stayed = [node for node in was.isr if node in state.isr and node != state.leader]
-        places = (state.leader, *stayed)[: max(fault.length_ms, 1)]
+        self._kill_soon((state.leader, *stayed)[: max(fault.length_ms, 1)])
 
+    def _set_off_at_move(self, was: PartitionState, state: PartitionState) -> None:
+        """The machines that a move concerns: who leads, who comes, who leaves."""
+        if self._armed.pop(FaultKind.KILL_AT_MOVE, None) is not None:
+            concerned = (was.leader, state.leader, *was.adding, *state.adding, *was.removing, *state.removing)
+            self._kill_soon((self.stage.chance.choice([node for node in concerned if node >= 0]),))
+
+    def _kill_soon(self, places: Places) -> None:
         def kill() -> None:
             if self.may_strike(places):
                 _kill(self, Fault(0, FaultKind.KILL), places)
@@ -282,4 +304,5 @@ _STRIKES: dict[FaultKind, Callable[[Faults, Fault, Places], None]] = {
     FaultKind.EMPTIED_DISK: Faults.empty_disk,
     FaultKind.KILL_AT_JOIN: Faults.arm,
     FaultKind.KILL_AT_LEAVE: Faults.arm,
+    FaultKind.KILL_AT_MOVE: Faults.arm,
 }

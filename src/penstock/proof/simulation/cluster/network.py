@@ -65,6 +65,7 @@ class Network:
     def __init__(self, world: World, chance: random.Random) -> None:
         self.world = world
         self.machines: Sequence[Host] = ()
+        self.told_of_arrival: Callable[[int, int], None] = lambda _source, _target: None
         self.slow_until_ms = 0.0
         self.chance = chance
         self._slowness = chance.choice(_SLOWNESS)
@@ -336,6 +337,7 @@ class Wire:
             way.held.append(arrive)
         elif self._is_open[way.target]:
             arrive()
+            self._network.told_of_arrival(way.source, way.target)
         elif self._is_open[way.source]:  # half-open
             back = self._back if way is self._there else self._there
             self._carry(back, lambda: self._lose(way.source))

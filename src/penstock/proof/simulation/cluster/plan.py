@@ -24,6 +24,7 @@ _OTHERS = (
     "topics",
     "operator",
     "operator",
+    "decommissioner",
 )
 _SHORT_MS = (50, 400, 1_200)
 _LONG_MS = (400, 1_500, 3_500, 8_000)
@@ -180,6 +181,14 @@ def _deposed(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, ..
     return Fault(at_ms, FaultKind.PAUSE_AT_WRITE, chance.choice((0, 1))), away
 
 
+def _moved(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, ...]:
+    """A broker that a move concerns goes when the move begins or ends, and perhaps another one when the next does."""
+    return tuple(
+        Fault(at_ms + number * chance.choice((1, 40, 400)), FaultKind.KILL_AT_MOVE)
+        for number in range(chance.randint(1, 3))
+    )
+
+
 def _rolling(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, ...]:
     gap_ms = chance.choice((300, 1_200))
     return tuple(Fault(at_ms + place * gap_ms, FaultKind.CLEAN_RESTART, 0, (place,)) for place in range(brokers))
@@ -225,6 +234,7 @@ _EPISODES: dict[_Draw, int] = {
     _zombie: 3,
     _unheard: 3,
     _deposed: 2,
+    _moved: 3,
     _rolling: 1,
     _last_one: 2,
     _lonely_pause: 2,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import random
+from typing import NamedTuple
 
 from penstock.broker.broker import Broker
 from penstock.cluster.store.memory import MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.proof.simulation.checks import has_open_transactions
 from penstock.proof.simulation.client import Client, Setting
-from penstock.proof.simulation.cluster.checks import check_cluster, describe, is_whole
+from penstock.proof.simulation.cluster.checks import check_cluster, check_no_strays, describe, is_whole
 from penstock.proof.simulation.cluster.faults import Faults
 from penstock.proof.simulation.cluster.founding import Founder, Prober
 from penstock.proof.simulation.cluster.network import Network, host_of
@@ -31,10 +32,10 @@ _QUIET_MS = 2_500
 _SETTLING_LIMIT_MS = 12_000
 _CLOCK_REPAIR_MS = 4 * 3_600_000
 _CLUSTER = {
-    "offsets.topic.replication.factor": "{count}",
-    "transaction.state.log.replication.factor": "{count}",
+    "offsets.topic.replication.factor": "{factor}",
+    "transaction.state.log.replication.factor": "{factor}",
     "transaction.state.log.min.isr": "2",
-    "default.replication.factor": "{count}",
+    "default.replication.factor": "{factor}",
     "min.insync.replicas": "2",
     # Longer than any replica is away: one that misses a tombstone or a marker keeps what it removed, in Kafka as well.
     "log.cleaner.delete.retention.ms": "90000",
@@ -49,9 +50,25 @@ _REPLICATION: dict[str, tuple[str, ...]] = {
     "replica.fetch.response.max.bytes": ("1", "10485760"),
 }
 _PAUSES_MS = (0.0, 1.0, 10.0, 50.0, 250.0)
+_MOST_REPLICAS = 3
+
+
+class Cast(NamedTuple):
+    """Who takes part in a schedule."""
+
+    plan: Plan
+    setting: Setting
+    faults: Faults
 
 
 def simulate_cluster(plan: Plan) -> Verdict:
+    cast = gather(plan)
+    with listening(cast.setting.notebook, cast.setting.machines):
+        ClusterSimulation(cast).run()
+    return Verdict.of(plan, cast.setting.notebook)
+
+
+def gather(plan: Plan) -> Cast:
     world = World()
     notebook = Notebook(world)
     network = Network(world, random.Random(plan.seed * 7 + 1))
@@ -60,7 +77,7 @@ def simulate_cluster(plan: Plan) -> Verdict:
     setting = Setting(world, machines, notebook, patience=_PATIENCE, pauses_ms=_PAUSES_MS)
     stage = Stage(setting, surface, random.Random(plan.seed * 7 + 3))
     faults = Faults(stage)
-    setting.is_cut_off = stage.isolated.__contains__
+    setting.is_cut_off, setting.retire = stage.isolated.__contains__, faults.retire
     tree = MemoryTree()
     chance = random.Random(plan.seed * 7 + 9)
     replication = {key: chance.choice(values) for key, values in _REPLICATION.items()}
@@ -81,30 +98,24 @@ def simulate_cluster(plan: Plan) -> Verdict:
         )
         machines.append(Machine(world, where, random.Random(plan.seed * 100 + place), notebook))
     network.machines = machines
-    with listening(notebook, machines):
-        _ClusterSimulation(plan, setting, faults).run()
-    return Verdict.of(plan, notebook)
+    return Cast(plan, setting, faults)
 
 
 def _configure(place: int, count: int, replication: dict[str, str]) -> BrokerConfig:
     own = {"node.id": str(place), "listeners": f"PLAINTEXT://{host_of(place)}:9092"}
-    shared = {key: value.format(count=count) for key, value in _CLUSTER.items()}
+    shared = {key: value.format(factor=min(count, _MOST_REPLICAS)) for key, value in _CLUSTER.items()}
     return BrokerConfig.parse(CONFIG | shared | replication | own)
 
 
-class _ClusterSimulation(Course):
-    def __init__(self, plan: Plan, setting: Setting, faults: Faults) -> None:
-        super().__init__(plan, setting)
-        self._machines = setting.machines
-        self._faults = faults
-        self._watch = Watch(self._machines, self.world, self.notebook, faults.note_image)
+class ClusterSimulation(Course):
+    def __init__(self, cast: Cast) -> None:
+        super().__init__(cast.plan, cast.setting)
+        self._machines = cast.setting.machines
+        self._faults = cast.faults
+        self._watch = Watch(self._machines, self.world, self.notebook, cast.faults.note_image)
 
     def run(self) -> None:
-        self.notebook.note("plan", repr(self.plan))
-        for machine in self._machines:
-            machine.start()
-        self._wait_until_whole("the brokers come together")
-        self._run_script(Founder(self._free_number(0), "founder", self.setting, self.plan.seed), "topics are made")
+        self.found()
         clients = self.invite()
         start_ms = self.world.time_ms
         for fault in self.plan.faults:
@@ -112,16 +123,28 @@ class _ClusterSimulation(Course):
         for client in clients:
             client.start()
         self.run_for(self.plan.duration_ms)
+        self.finish(clients)
+
+    def found(self) -> None:
+        self.notebook.note("plan", repr(self.plan))
+        for machine in self._machines:
+            machine.start()
+        self.wait_until_whole("the brokers come together")
+        self.run_script(Founder(self.free_number(0), "founder", self.setting, self.plan.seed), "topics are made")
+
+    def finish(self, clients: list[Client]) -> None:
+        """What must hold of a cluster whatever was done to it."""
         self._come_to_rest(clients)
-        self._run_script(
-            Prober(self._free_number(1), "prober", self.setting, self.plan.seed), "all partitions take writes"
+        self.run_script(
+            Prober(self.free_number(1), "prober", self.setting, self.plan.seed), "all partitions take writes"
         )
         self.audit()
-        self._wait_until_whole("all replicas are in sync after the last writes")
+        self.wait_until_whole("all replicas are in sync after the last writes")
         self.run_for(_QUIET_MS)
-        brokers = self._brokers()
+        brokers = self.brokers()
         if len(brokers) == len(self._machines):
             check_cluster(brokers, self.notebook, self.plan.mode)
+            check_no_strays(self._machines, self.notebook)
         for machine in self._machines:
             self.stop(machine)
 
@@ -135,16 +158,16 @@ class _ClusterSimulation(Course):
         """No faults any more, clients finish what they do, and what nobody finishes times out."""
         self.setting.is_closing = True
         self._faults.stage.heal_all()
-        self._wait_until_whole("all is healed")
+        self.wait_until_whole("all is healed")
         # No time-out waits for a clock that was set back. Not earlier: markers and tombstones go with it.
         self.world.wall_offset_ms += _CLOCK_REPAIR_MS
         self.run_until(lambda: all(client.is_done for client in clients), CLIENTS_LIMIT_MS, "clients finish")
         self.run_for(_QUIET_MS)
         end_ms = self.world.time_ms + _SETTLING_LIMIT_MS
-        while self.world.time_ms < end_ms and any(has_open_transactions(broker) for broker in self._brokers()):
+        while self.world.time_ms < end_ms and any(has_open_transactions(broker) for broker in self.brokers()):
             self.run_for(_QUIET_MS)
 
-    def _wait_until_whole(self, what: str) -> None:
+    def wait_until_whole(self, what: str) -> None:
         self.run_until(
             lambda: all(machine.is_serving for machine in self._machines),
             START_LIMIT_MS,
@@ -152,19 +175,19 @@ class _ClusterSimulation(Course):
         )
         self.run_until(self._is_whole, _HEALING_LIMIT_MS, what)
         if not self._is_whole():
-            self.notebook.note("state", describe(self._brokers()))
+            self.notebook.note("state", describe(self.brokers()))
 
     def _is_whole(self) -> bool:
-        brokers = self._brokers()
+        brokers = self.brokers()
         return len(brokers) == len(self._machines) and is_whole(brokers)
 
-    def _brokers(self) -> list[Broker]:
+    def brokers(self) -> list[Broker]:
         return [machine.server.broker for machine in self._machines if machine.server is not None]
 
-    def _run_script(self, client: Client, what: str) -> None:
+    def run_script(self, client: Client, what: str) -> None:
         client.start()
         self.run_until(lambda: client.is_done, CLIENTS_LIMIT_MS, what)
 
-    def _free_number(self, count: int) -> int:
+    def free_number(self, count: int) -> int:
         """One that no client and no auditor has."""
         return len(self.plan.clients) + 1 + count

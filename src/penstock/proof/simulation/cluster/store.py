@@ -29,8 +29,12 @@ _HELD_MS = 1.0
 class SharedStore(SlowStore):
     """One session. What it is told of, and what it reads, comes a little late."""
 
-    def __init__(self, tree: MemoryTree, chance: random.Random, is_gone: Callable[[], bool]) -> None:
+    def __init__(
+        self, tree: MemoryTree, chance: random.Random, is_gone: Callable[[], bool], told_of_write: Callable[[], bool]
+    ) -> None:
+        """`told_of_write` says whether the process has to wait where it is."""
         super().__init__(tree, chance, is_gone, SESSION_TIMEOUT_MS)
+        self._told_of_write = told_of_write
         self.before_write: Callable[[], None] | None = None
         self.after_write: Callable[[], None] | None = None
 
@@ -53,6 +57,10 @@ class SharedStore(SlowStore):
             after()
             await asyncio.sleep(_HELD_MS / 1000)
         return results
+
+    async def written(self) -> None:
+        if self._told_of_write():
+            await asyncio.sleep(_HELD_MS / 1000)
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
         is_wanted = True
@@ -87,12 +95,13 @@ class SharedStoreLink:
         self._is_paused = False
         self._silence = 0  # one more with each change between silence and none
         self._chance = random.Random(0)
+        self.told_of_write: Callable[[], bool] = lambda: False  # of each change, when it is made
 
     # ---- lives
 
     def open(self, chance: random.Random, is_gone: Callable[[], bool]) -> MemoryStore:
         self._chance = random.Random(chance.getrandbits(64))
-        store = self._store = SharedStore(self._tree, chance, is_gone)
+        store = self._store = SharedStore(self._tree, chance, is_gone, lambda: self.told_of_write())
         self._is_paused = False
         if self._is_cut:
             self._silence_begins(is_noticed=True)

@@ -1,0 +1,1 @@
+"""What clients feel while many partitions move, measured."""

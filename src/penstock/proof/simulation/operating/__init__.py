@@ -1,0 +1,1 @@
+"""Clients that operate a cluster: moves, throttles, brokers drained and taken away."""
