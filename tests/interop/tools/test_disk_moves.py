@@ -47,7 +47,8 @@ def test_partition_is_in_the_other_directory_when_the_tool_has_moved_it(
     plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
     arguments = ("--bootstrap-server", servers, "--reassignment-json-file", str(plan))
     done = run_command("kafka-reassign-partitions", *arguments, "--execute")
-    assert f"Successfully started log directory move for: {topic}-0-1" in done.output
+    started = f"Successfully started moving log directory to {disks[1]} for replica {topic}-0 with broker 1"
+    assert started in done.output
     eventually(
         lambda: (
             f"Reassignment of replica {topic}-0-1 completed successfully."
