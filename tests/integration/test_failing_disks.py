@@ -28,6 +28,7 @@ from tests.clients.confluent import admin_of, consumer_of, create_topic, produce
 from tests.clients.raw import wire as raw
 from tests.clients.support import eventually
 from tests.integration.conftest import StartBroker
+from tests.integration.moving import QUICK_MOVES, move
 from tests.integration.served import served
 from tests.integration.test_damaged_files import flip
 from tests.servers import give_up_without
@@ -83,7 +84,8 @@ class TestFullDisk:
     ) -> None:
         large = tmp_path / "large"
         metrics = f"127.0.0.1:{find_free_port()}"
-        config = {"log.dirs": f"{large},{small_disk / 'data'}", "penstock.metrics.listen": metrics}
+        directories = f"{large},{small_disk / 'data'}"
+        config = {"log.dirs": directories, "penstock.metrics.listen": metrics, **QUICK_MOVES}
         broker = start_broker(large, config=config)
         servers = broker.bootstrap_servers
         on_small, on_large = topics_on_both(servers, small_disk / "data", large)
@@ -175,16 +177,12 @@ def refusal(answers: dict[Any, Future[Any]]) -> int | None:
 
 
 def topics_on_both(servers: str, small: Path, large: Path) -> tuple[str, str]:
-    """A topic in either directory: new partitions go where the fewest are."""
-    found: dict[Path, str] = {}
-    for _ in range(10):
-        topic = create_topic(servers)
-        for directory in (small, large):
-            if (directory / f"{topic}-0").is_dir():
-                found[directory] = topic
-        if len(found) == 2:
-            return found[small], found[large]
-    raise AssertionError(f"partitions went to {list(found)} only")
+    """A topic in either directory. New partitions go where the most room is, so one has to be moved."""
+    topics = create_topic(servers), create_topic(servers)
+    for topic in topics:
+        assert (large / f"{topic}-0").is_dir()
+    move(servers, topics[0], small)
+    return topics
 
 
 def fill_until_refused(servers: str, topic: str, small_disk: Path) -> int:

@@ -38,6 +38,7 @@ from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnR
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -138,6 +139,7 @@ APIS: ApiTable = dict(
         _row(DeleteAclsRequest, acls.delete_acls, 3),
         _row(DescribeConfigsRequest, configs.describe_configs, 4),
         _row(AlterConfigsRequest, configs.alter_configs, 2, is_forwarded=True),
+        _row(AlterReplicaLogDirsRequest, log_dirs.alter_replica_log_dirs, 2),
         _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
         _forwarded_row(CreatePartitionsRequest, topics.create_partitions, 3),
         _row(DeleteGroupsRequest, groups.delete_groups, 2),

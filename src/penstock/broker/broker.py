@@ -10,6 +10,7 @@ from penstock.broker.authorizer import Authorizer
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.moves import Moves
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
@@ -52,6 +53,7 @@ class Broker:
     groups: GroupRuntime
     transactions: TransactionRuntime
     topic_creation: TopicCreation
+    moves: Moves
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     # Whether there may be other brokers. Without them nobody is served or told of what brokers ask of each other.
     has_peers: bool = False

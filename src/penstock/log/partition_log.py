@@ -18,10 +18,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.core.log_settings import LogSettings
-from penstock.core.types import Buffer, TopicId
+from penstock.core.types import TopicId
 from penstock.log.append.appender import Appender, AppendResult
 from penstock.log.append.validation import BatchRules
 from penstock.log.compaction.log_compaction import LogCompaction
+from penstock.log.copying.log_copy import LogCopy
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.reading.log_reader import LogReader
@@ -58,6 +59,12 @@ class PartitionLog:
         self._delayed_deletes = delayed_deletes
         # Store one batch at the end of the log: see `Appender`. The method itself, since each append calls it.
         self.append_as_leader = self._appender.append_as_leader
+        # Store batches as the leader numbered them; a batch cut off at the end, as in any fetch response, is left out.
+        self.append_as_follower = self._appender.append_as_follower
+        self.go_offline = contents.availability.go_offline
+        # The log has just changed its directory. Until the old one is out of the way, a crash decides by the ends of
+        # the two which of them counts, so the log must not be cut.
+        self.is_settling = False
 
     # ---- what the log is
 
@@ -83,9 +90,6 @@ class PartitionLog:
     @property
     def offline_reason(self) -> str | None:
         return self.availability.offline_reason
-
-    def go_offline(self, reason: str) -> None:
-        self.availability.go_offline(reason)
 
     @property
     def size(self) -> int:
@@ -163,12 +167,6 @@ class PartitionLog:
         batch = build_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms)
         return self.append_as_leader(batch, leader_epoch, now_ms, Origin.COORDINATOR)
 
-    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Store batches as the leader numbered them; a batch cut off at the end, as in any fetch response, is left
-        out.
-        """
-        return self._appender.append_as_follower(records, now_ms)
-
     # ---- remove
 
     def delete_records_before(self, offset: int) -> int:
@@ -193,7 +191,7 @@ class PartitionLog:
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> None:
         """Forget everything at and past `offset`: what a follower does with what its leader does not have."""
-        self.availability.check_online()
+        _check_cut(self)
         if offset >= self._contents.log_end_offset:
             self.epoch_file.forget_empty(
                 self._contents.log_end_offset
@@ -205,10 +203,21 @@ class PartitionLog:
 
     def start_over(self, offset: int, now_ms: int) -> None:
         """Forget everything and go on at `offset`: what a follower does whose next record its leader has deleted."""
-        self.availability.check_online()
+        _check_cut(self)
         with self.availability.storage_errors("starting over"):
             start_over(self._contents, self._delayed_deletes.add, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
+
+    # ---- another directory
+
+    def begin_copy(self, directory: str) -> LogCopy:
+        """A copy in `directory`, which does not exist yet."""
+        return LogCopy(self._contents, directory)
+
+    def relocate(self, copy: LogCopy, directory: Path) -> None:
+        """Goes on with a copy that has everything, under the name that its directory has by now."""
+        copy.take_over(str(directory))
+        self.directory = directory
 
     # ---- upkeep of the files
 
@@ -246,3 +255,11 @@ class PartitionLog:
         finally:
             self.segments.close()
             self._contents.aborted.close()
+
+
+def _check_cut(log: PartitionLog) -> None:
+    log.availability.check_online()
+    if log.is_settling:
+        raise ApiError(
+            ErrorCode.REPLICA_NOT_AVAILABLE, f"{log.topic_partition} cannot be cut before its move is settled"
+        )

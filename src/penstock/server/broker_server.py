@@ -28,14 +28,14 @@ from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
-from penstock.core.types import format_topic_id, new_topic_id
+from penstock.core.types import new_topic_id
 from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.directories.log_directories import LogDirectories
-from penstock.log.formats import names
-from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
+from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.server.assembling import Surroundings, assemble, introduce
+from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
@@ -125,10 +125,12 @@ class BrokerServer:
         metadata = await Metadata.load(
             store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
         )
-        closed_at = _closed_at(config, surroundings.files)  # opening the logs takes the marks away
+        # Opening the logs takes the marks away.
+        closed_at = read_clean_epoch(config.log_directories, surroundings.files)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
+        found = examine_disks(directories, metadata.image, config.identity.node_id)
         try:
-            await _join(metadata, store, listeners, closed_at, _disks(directories), surroundings.clock)
+            await _join(metadata, store, listeners, closed_at, found.disks, surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
@@ -145,6 +147,7 @@ class BrokerServer:
                 ask = ask or neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
             broker.metadata_answers = answers
+            broker.partitions.has_lost_directory = found.has_lost_directory
             if neighbours is not None:
                 introduce(broker, neighbours)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
@@ -167,6 +170,7 @@ class BrokerServer:
             register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
         Following(broker, self._limit_connections, self._neighbours).start()
+        broker.moves.resume()
 
     def _limit_connections(self, config: BrokerConfig) -> None:
         for listener in self._listeners:
@@ -195,6 +199,7 @@ class BrokerServer:
         self.is_stopping = True
         await self._hand_over()
         await self.housekeeping.stop()
+        await self.broker.moves.close()
         for listener in self._listeners:
             await listener.close()
         await self.broker.topic_creation.close()
@@ -283,17 +288,6 @@ def _wires() -> Wires:
     return Wires(connect_by_tcp, probe_by_tcp)
 
 
-def _closed_at(config: BrokerConfig, files: Files) -> int | None:
-    """The broker's epoch in the marks of a clean shutdown. None where a data directory has no mark, or another one."""
-    epochs = set()
-    for path in config.log_directories:
-        try:
-            epochs.add(decode_clean_shutdown(files.read_file(Path(path) / names.CLEAN_SHUTDOWN)))
-        except OSError:
-            return None
-    return epochs.pop() if len(epochs) == 1 else None
-
-
 # ZooKeeper rounds the end of a session up to its next tick, which is 3 s where nobody chose another.
 _SESSION_ENDS_LATE_S = 3.0
 
@@ -311,13 +305,6 @@ async def _join(
     endpoints = metadata.config.advertised_endpoints(ports, socket.gethostname())
     takeover_s = store.session_timeout_s + _SESSION_ENDS_LATE_S if math.isfinite(store.session_timeout_s) else 0.0
     await metadata.join(endpoints, clock, previous_epoch=closed_at, takeover_s=takeover_s, disks=disks)
-
-
-def _disks(directories: LogDirectories) -> Disks:
-    """A data directory with another id is another disk."""
-    usable = [each for path, each in directories.directories.items() if path not in directories.offline]
-    ids = (each.identity.directory_id for each in usable)
-    return Disks(tuple(format_topic_id(each) for each in ids if each is not None), are_empty=not directories.logs)
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:

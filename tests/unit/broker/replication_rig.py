@@ -110,6 +110,7 @@ class Node:
             groups=absent,
             transactions=absent,
             topic_creation=absent,
+            moves=absent,
         )
         self.dispatcher = Dispatcher(self.broker, APIS, metrics.requests, self.broker.slices)
         follower = Follower(

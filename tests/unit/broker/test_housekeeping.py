@@ -16,6 +16,7 @@ from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.moves import Moves
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
@@ -83,6 +84,7 @@ class Rig:
                 slices,
             ),
             topic_creation=TopicCreation(metadata),
+            moves=Moves(self.host.directories, partitions, self.host.files, clock),
         )
         self.housekeeping = Housekeeping(self.broker)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.partitions.waiting import Waiter
+from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import ZERO_TOPIC_ID
@@ -439,3 +440,18 @@ class TestPartition:
         first, second = host.partition("orders", 0).metrics, host.partition("orders", 1).metrics
         assert first is second
         assert isinstance(first, TopicMetrics)
+
+
+def test_replica_waits_until_it_is_out_of_sync_when_its_data_directory_is_gone(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.partitions.has_lost_directory = True
+    topic = topic_image("orders", 2)
+    in_sync = PartitionState(0, (NODE, 2), (2, NODE), 2)
+    alone = PartitionState(1, (NODE,), (NODE,), NODE)
+    host.apply(topic._replace(partitions=(in_sync, alone)))
+    assert host.partitions.why_missing("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert host.names() == ["orders-1"]  # it has no other replica to fetch from
+    out_of_sync = in_sync._replace(isr=(2,), partition_epoch=1)
+    host.apply(topic._replace(partitions=(out_of_sync, alone)))
+    assert host.partition("orders", 0).log.log_end_offset == 0
+    assert host.partitions.without_log == set()

@@ -239,17 +239,25 @@ def directories() -> list[tuple[int, list[DescribeLogDirsResult]]]:
 
 def test_sizes_and_states_are_shown_when_directories_are_listed() -> None:
     assert log_directory_table(directories()).rows == [
-        ("7", "/a", "2", "4.0 KiB", "1.0 MiB", "1.0 GiB", "online"),
-        ("7", "/b", "0", "0 B", "-", "-", "kafka_storage_error"),
+        ("7", "/a", "2", "0", "4.0 KiB", "1.0 MiB", "1.0 GiB", "online"),
+        ("7", "/b", "0", "0", "0 B", "-", "-", "kafka_storage_error"),
     ]
 
 
 def test_only_wanted_topics_are_shown_when_partitions_are_listed() -> None:
-    assert partition_size_table(directories(), frozenset({"u"})).rows == [("7", "/a", "u", "1", "2.0 KiB", "3")]
+    assert partition_size_table(directories(), frozenset({"u"})).rows == [("7", "/a", "u", "1", "2.0 KiB", "3", "here")]
     documents = log_directory_documents(directories(), frozenset({"u"}))
     assert [partition["topic"] for partition in documents[0]["partitions"]] == ["u"]
     assert documents[1]["error"] == "KAFKA_STORAGE_ERROR"
     assert documents[1]["total_bytes"] is None
+
+
+def test_copies_are_counted_by_themselves_when_partitions_move_between_directories() -> None:
+    copy = DescribeLogDirsPartition(partition_index=1, partition_size=1024, offset_lag=9, is_future_key=True)
+    topics = [DescribeLogDirsTopic(name="t", partitions=[copy])]
+    brokers = [(7, [DescribeLogDirsResult(log_dir="/a", topics=topics, total_bytes=2**30, usable_bytes=2**20)])]
+    assert log_directory_table(brokers).rows == [("7", "/a", "0", "1", "1.0 KiB", "1.0 MiB", "1.0 GiB", "online")]
+    assert partition_size_table(brokers, None).rows == [("7", "/a", "t", "1", "1.0 KiB", "9", "arriving")]
 
 
 def test_error_names_the_others_when_broker_does_not_exist() -> None:

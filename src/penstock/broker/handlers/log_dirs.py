@@ -1,18 +1,26 @@
-"""DescribeLogDirs: which partitions lie on which disk, and how large they are."""
+"""DescribeLogDirs and AlterReplicaLogDirs: which partitions lie on which disk, and how they get to another."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work
+from penstock.core.types import TopicPartition
 from penstock.log.directories.data_directory import DataDirectory
 from penstock.log.storage.files import DiskSpace
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -25,8 +33,9 @@ from penstock.protocol.messages.describe_log_dirs import (
 async def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Lists the partitions in each data directory and their sizes. From version 3 on the whole request may fail, from
-    version 4 on the answer has the size of the disk. A disk that hangs may not say how large it is: a thread asks.
+    """Lists the partitions in each data directory and their sizes, and the copies of those that move there. From
+    version 3 on the whole request may fail, from version 4 on the answer has the size of the disk. A disk that hangs
+    may not say how large it is: a thread asks.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -38,6 +47,32 @@ async def describe_log_dirs(
         is_offline = path in broker.directories.offline
         response.results.append(_describe(path, topics, None if is_offline else spaces.get(path)))
     return response
+
+
+async def alter_replica_log_dirs(
+    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Moves replicas of this broker to other data directories of it. The answer says whether a move has begun; the move
+    itself goes on, and DescribeLogDirs shows its copy. A replica that this broker does not have yet is made in the
+    directory when it comes, and the answer is REPLICA_NOT_AVAILABLE. Versions 1 and 2 differ in their encoding alone.
+    """
+    if broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return await broker.slices.run(_alter(request, broker.moves.request))
+    return await broker.slices.run(_alter(request, lambda _, __: ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+
+def _alter(
+    request: AlterReplicaLogDirsRequest, move: Callable[[TopicPartition, str], ErrorCode]
+) -> Work[AlterReplicaLogDirsResponse]:
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
+            for index in topic.partitions:
+                code = move(TopicPartition(topic.name, index), directory.path)
+                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+                yield
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def _list_partitions(broker: Broker, request: DescribeLogDirsRequest) -> Work[dict[Path, list[DescribeLogDirsTopic]]]:
@@ -56,6 +91,15 @@ def _list_partitions(broker: Broker, request: DescribeLogDirsRequest) -> Work[di
             described = by_directory[partition.directory].setdefault(topic, DescribeLogDirsTopic(name=topic))
             described.partitions.append(
                 DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
+            )
+        yield
+    for (topic, index), target, size, offset_lag in broker.moves:
+        if wanted is None or (topic, index) in wanted:
+            described = by_directory[target].setdefault(topic, DescribeLogDirsTopic(name=topic))
+            described.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=index, partition_size=size, offset_lag=offset_lag, is_future_key=True
+                )
             )
         yield
     return {path: list(topics.values()) for path, topics in by_directory.items()}

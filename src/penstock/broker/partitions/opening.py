@@ -1,10 +1,16 @@
-"""Logs of partitions that this broker gets, and of those that it gives up."""
+"""Logs of partitions that this broker gets, and of those that it gives up.
+
+Where a data directory of this broker is not there any more, an in-sync replica without a log was in it. The replica
+must not come back as an empty one before others are in sync without it. `LostReplicas` tells the controller, and the
+image says when that is done.
+"""
 
 from __future__ import annotations
 
 import logging
 
 from penstock.broker.partitions.partition import Partition
+from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.log.directories.log_directories import LogDirectories
@@ -51,6 +57,11 @@ def _open_log(
         # Whoever put it there, its records are not this topic's.
         log.go_offline(f"{log.directory} belongs to another topic of the same name; move it away")
     return log
+
+
+def is_counted_on(node_id: int, state: PartitionState) -> bool:
+    """Whether the replica here is in sync, and others could do without it."""
+    return node_id in state.isr and len(state.replicas) > 1
 
 
 def retire(directories: LogDirectories, partition: Partition, now_ms: int) -> None:

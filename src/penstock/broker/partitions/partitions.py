@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 
 from penstock.broker.partitions.leading import LeaderContext
-from penstock.broker.partitions.opening import open_log, retire
+from penstock.broker.partitions.opening import is_counted_on, open_log, retire
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.slices import pieces
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, TopicImage
@@ -66,6 +66,7 @@ class Partitions:
         self._prepared_delta: ImageDelta | None = None
         # Partitions whose log could not be created, or may be in a directory that is offline.
         self.without_log: set[tuple[str, int]] = set()
+        self.has_lost_directory = False  # see `opening`
         # What is left to do for an image that has taken effect, a step at a time.
         self._retiring: Iterator[None] = iter(())  # takes partitions that are not found any more out of service
         self._configuring: Iterator[None] = iter(())  # gives logs their new settings
@@ -204,6 +205,7 @@ class Partitions:
             if name in refused
             for state in new.topics[name].partitions
             if (name, state.partition) in missing and self._node_id in state.replicas
+            if not (self.has_lost_directory and is_counted_on(self._node_id, state))
         ]
 
     async def settle(self) -> None:
@@ -331,9 +333,11 @@ class Partitions:
         self, topic: TopicImage, state: PartitionState, settings: LogSettings, *, is_fresh: bool
     ) -> Partition | None:
         """None when the disk refuses it."""
-        log = open_log(
-            self._directories, TopicPartition(topic.name, state.partition), topic.topic_id, settings, is_fresh=is_fresh
-        )
+        topic_partition = TopicPartition(topic.name, state.partition)
+        is_lost = self.has_lost_directory and not is_fresh and topic_partition not in self._directories.logs
+        if is_lost and is_counted_on(self._node_id, state):
+            return None
+        log = open_log(self._directories, topic_partition, topic.topic_id, settings, is_fresh=is_fresh)
         if log is None:
             return None
         return Partition(log, topic.topic_id, state, self._metrics.get(topic.name), self.context)

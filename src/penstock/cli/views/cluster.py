@@ -116,20 +116,22 @@ def feature_table(versions: ApiVersionsResponse) -> Table:
 
 
 def log_directory_table(brokers: LogDirectories) -> Table:
-    table = Table((">BROKER", "DIRECTORY", ">PARTITIONS", ">SIZE", ">FREE", ">TOTAL", "STATE"))
+    """Copies of partitions on their way to a directory are counted by themselves. Their bytes fill the disk, too."""
+    table = Table((">BROKER", "DIRECTORY", ">PARTITIONS", ">ARRIVING", ">SIZE", ">FREE", ">TOTAL", "STATE"))
     for broker_id, directories in brokers:
         for directory in directories:
             partitions = [partition for topic in directory.topics for partition in topic.partitions]
             size = sum(partition.partition_size for partition in partitions)
+            arriving = sum(partition.is_future_key for partition in partitions)
             table.add(
-                broker_id, directory.log_dir, len(partitions), format_size(size),
+                broker_id, directory.log_dir, len(partitions) - arriving, arriving, format_size(size),
                 _optional_size(directory.usable_bytes), _optional_size(directory.total_bytes), _state(directory),
             )  # fmt: skip
     return table
 
 
 def partition_size_table(brokers: LogDirectories, topics: frozenset[str] | None) -> Table:
-    table = Table((">BROKER", "DIRECTORY", "TOPIC", ">PARTITION", ">SIZE", ">LAG"))
+    table = Table((">BROKER", "DIRECTORY", "TOPIC", ">PARTITION", ">SIZE", ">LAG", "STATE"))
     for broker_id, directories in brokers:
         for directory in directories:
             for topic in sorted(directory.topics, key=lambda topic: topic.name):
@@ -139,6 +141,7 @@ def partition_size_table(brokers: LogDirectories, topics: frozenset[str] | None)
                     table.add(
                         broker_id, directory.log_dir, topic.name, partition.partition_index,
                         format_size(partition.partition_size), partition.offset_lag,
+                        "arriving" if partition.is_future_key else "here",
                     )  # fmt: skip
     return table
 

@@ -6,7 +6,7 @@ offsets of one log are taken together; two logs may be seen at different moments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,26 @@ _CHECKPOINTS: tuple[tuple[str, Callable[[PartitionLog], int | None]], ...] = (
 )
 
 
+class Standby:
+    """A directory beside the one that a log is in, from which the next start may have to load the log: the copy that is
+    about to take the log's place, and then the directory that the log has left. Checkpoint files speak of it as well.
+    """
+
+    __slots__ = ("directory", "is_left", "is_written", "log", "recovery_point")
+
+    def __init__(self, log: PartitionLog, directory: Path, recovery_point: int, *, is_left: bool) -> None:
+        self.log = log
+        self.directory = directory  # the data directory
+        self.recovery_point = recovery_point
+        self.is_left = is_left
+        self.is_written = False  # a checkpoint that speaks of it is durable; set in the thread that writes
+
+    def row(self) -> _Row:
+        log = self.log
+        offsets = (self.recovery_point, log.log_start_offset, log.high_watermark, log.compaction.cleaned_end)
+        return _Row(log, self.directory, offsets)
+
+
 class _Row(NamedTuple):
     log: PartitionLog
     directory: Path
@@ -46,9 +66,16 @@ class CheckpointCapture:
 
     def drop_stale(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         """Without logs that were deleted since they were added: a new log of the same name must not be taken for one
-        that is durable so far.
+        that is durable so far. What is durable of a log that has changed its directory since is taken again.
         """
-        self.rows = [row for row in self.rows if logs.get(row.log.topic_partition) is row.log]
+        rows, self.rows = self.rows, []
+        for row in rows:
+            if logs.get(row.log.topic_partition) is not row.log:
+                continue
+            if row.directory == row.log.directory.parent:
+                self.rows.append(row)
+            else:
+                self.add(row.log)
 
 
 class CheckpointContent(NamedTuple):
@@ -62,12 +89,19 @@ class CheckpointWrite:
     for the owner, who looks at it before the next write, and does not stop the other directories.
     """
 
-    __slots__ = ("_files", "_is_encoded", "_rows", "_written", "contents", "failures")
+    __slots__ = ("_files", "_is_encoded", "_rows", "_standbys", "_written", "contents", "failures")
 
-    def __init__(self, files: Files, capture: CheckpointCapture, written: dict[Path, dict[str, bytes]]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        capture: CheckpointCapture,
+        written: dict[Path, dict[str, bytes]],
+        standbys: Sequence[Standby] = (),
+    ) -> None:
         """`written`: of each data directory that is online, what its files hold as far as is known."""
         self._files = files
-        self._rows = capture.rows
+        self._standbys = standbys
+        self._rows = [*capture.rows, *(standby.row() for standby in standbys)]
         self._written = written
         self._is_encoded = False
         self.contents: list[CheckpointContent] = []  # the files that no longer say what is true, after `encode`
@@ -101,3 +135,5 @@ class CheckpointWrite:
                 self._files.write_atomically(directory / name, content)
             except OSError as error:
                 self.failures[directory] = error
+        for standby in self._standbys:
+            standby.is_written |= standby.directory not in self.failures

@@ -6,7 +6,6 @@ goes offline with its partitions, and the others go on.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +14,11 @@ from pathlib import Path
 from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
-from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite
+from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite, Standby
 from penstock.log.directories.closing import close_cleanly
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
+from penstock.log.directories.doubles import choose_log, settle_marks
+from penstock.log.directories.log_loading import load_partition_log, request_log
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
     DirectoryRemoval,
@@ -29,10 +30,9 @@ from penstock.log.directories.progress import with_progress
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.partition_log import PartitionLog
-from penstock.log.recovery.loading import LoadRequest, create_log, load_log, unreadable_log
+from penstock.log.recovery.loading import create_log
 from penstock.log.storage.files import FULL_DISK, Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
-from penstock.log.storage.scan import CorruptLogError
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
 from penstock.protocol.errors import ApiError, ErrorCode
 
@@ -49,9 +49,12 @@ class LogDirectories:
         self._clock = clock
         self._resources = resources
         self.delayed_deletes = DelayedDeletes(resources.files)
-        self._log_counts: Counter[Path] = Counter()  # by data directory
+        self.log_counts: Counter[Path] = Counter()  # by data directory, with copies that are made
         self._made: dict[TopicPartition, Path] = {}  # directories of partitions that are about to be created
         self._refused: dict[TopicPartition, str] = {}  # partitions that no data directory could take
+        self.preferred: dict[TopicPartition, Path] = {}  # where partitions are to be made that are not there yet
+        self.futures: dict[Path, TopicPartition] = {}  # unfinished copies that the start has found
+        self.standbys: dict[TopicPartition, Standby] = {}  # of logs that change their directory
         self._retired: deque[tuple[PartitionLog, int]] = deque()  # each with the time at which its files may go
         self._checkpoint_write: CheckpointWrite | None = None
 
@@ -76,7 +79,10 @@ class LogDirectories:
                     opened._load_directory(opened.directories[path], settings_for)
                 except OSError as error:
                     opened.take_directory_offline(path, f"opening it failed: {error}")
-            if not opened.directories.keys() - opened.offline.keys():
+            usable = opened.directories.keys() - opened.offline.keys()
+            if len(paths) > 1:
+                settle_marks(files, opened.logs.values(), usable)
+            if not usable:
                 reasons = "; ".join(f"{path}: {reason}" for path, reason in opened.offline.items())
                 raise LogDirectoryError(f"no data directory can be used: {reasons}")
         except BaseException:
@@ -91,67 +97,48 @@ class LogDirectories:
             if name.endswith(names.DELETE_DIRECTORY):
                 self.delayed_deletes.add(path, 0)
                 continue
+            future = names.parse_future_directory(name)
+            if future is not None:
+                self.futures[Path(path)] = future
+                continue
             topic_partition = names.parse_partition_directory(name)
             if topic_partition is None:
                 logger.warning("ignoring %s: it is not the log of a partition", path)
                 continue
-            if topic_partition in self.logs:
-                other = self.logs[topic_partition].directory
-                raise LogDirectoryError(f"{topic_partition} is in {other} and in {path}; remove the older of the two")
-            request = self._request(directory, topic_partition, settings_for(topic_partition.topic))
-            self._add(self._load_log(directory, request))
+            settings = settings_for(topic_partition.topic)
+            request = request_log(directory, topic_partition, settings, self._resources, self._clock.now_ms())
+            self._add(load_partition_log(directory, request, self.delayed_deletes))
 
     def _add(self, log: PartitionLog) -> None:
+        """At a start there may be another log of the partition: then one of the two goes."""
+        self.log_counts[log.directory.parent] += 1
+        other = self.logs.get(log.topic_partition)
+        if other is not None:
+            log, dropped, is_move_undone = choose_log(self._resources.files, other, log)
+            if is_move_undone:
+                dropped.close(clean=False)
+                self.log_counts[dropped.directory.parent] -= 1
+                self.futures[dropped.directory] = log.topic_partition
+            else:
+                self._retired.append((dropped, self._clock.now_ms()))
+                self._rename_retired()
         self.logs[log.topic_partition] = log
-        self._log_counts[log.directory.parent] += 1
-
-    def _request(self, directory: DataDirectory, topic_partition: TopicPartition, settings: LogSettings) -> LoadRequest:
-        return LoadRequest(
-            topic_partition=topic_partition,
-            directory=f"{directory.path}/{names.partition_directory(topic_partition)}",
-            settings=settings,
-            resources=self._resources,
-            now_ms=self._clock.now_ms(),
-            is_clean=directory.was_clean,
-            recovery_point=directory.recovery_points.get(topic_partition, 0),
-            log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
-            high_watermark=directory.high_watermarks.get(topic_partition, 0),
-            cleaned_end=directory.cleaned_ends.get(topic_partition, 0),
-        )
-
-    def _load_log(self, directory: DataDirectory, request: LoadRequest) -> PartitionLog:
-        try:
-            log = PartitionLog(load_log(request), self.delayed_deletes, request.now_ms)
-        except (OSError, CorruptLogError) as error:
-            log = PartitionLog(unreadable_log(request), self.delayed_deletes, request.now_ms)
-            log.go_offline(f"loading: {error}")
-        cleaned_end = directory.cleaned_ends.get(request.topic_partition)
-        if cleaned_end is not None:
-            # What a power failure took off the end is written anew, and then it is dirty.
-            log.compaction.cleaned_end = min(cleaned_end, log.log_end_offset)
-        if log.offline_reason is None and log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
-            # What a process that was killed had not synced. Clients that ask again are told that it is there, and
-            # coordinators act on it.
-            with contextlib.suppress(ApiError):  # offline then, and logged
-                log.flushing.flush()
-        return log
 
     # ---- create and delete
 
     def prepare_creation(self, partitions: Iterable[NewPartition]) -> DirectoryCreation | None:
-        """What another thread may make, each where the fewest partitions are; None when nothing is to be made.
+        """What another thread may make, each where the most room is; None when nothing is to be made.
         `settle_creation` must follow, and then `create`.
         """
-        counts = {path: self._log_counts[path] for path in self.directories if path not in self.offline}
-        wanted = []
-        for partition in partitions:
-            if partition.topic_partition in self.logs or partition.topic_partition in self._made:
-                continue
-            candidates = sorted(counts, key=counts.__getitem__)
-            if candidates:
-                counts[candidates[0]] += 1
-            wanted.append((partition, candidates))
-        return DirectoryCreation(self._resources.files, wanted) if wanted else None
+        counts = {path: self.log_counts[path] for path in self.directories if path not in self.offline}
+        logs, made = self.logs, self._made
+        wanted = [each for each in partitions if each.topic_partition not in logs and each.topic_partition not in made]
+        preferred = {
+            each.topic_partition: self.preferred.pop(each.topic_partition)
+            for each in wanted
+            if each.topic_partition in self.preferred
+        }
+        return DirectoryCreation(self._resources.files, wanted, counts, preferred) if wanted else None
 
     def settle_creation(self, creation: DirectoryCreation) -> None:
         for failure in creation.failures:
@@ -175,9 +162,9 @@ class LogDirectories:
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         path = self._made.pop(topic_partition)
-        request = self._request(self.directories[path], topic_partition, settings)._replace(
-            recovery_point=0, log_start_offset=0, high_watermark=0
-        )
+        now_ms = self._clock.now_ms()
+        request = request_log(self.directories[path], topic_partition, settings, self._resources, now_ms)
+        request = request._replace(recovery_point=0, log_start_offset=0, high_watermark=0)
         log = PartitionLog(create_log(request, topic_id), self.delayed_deletes, request.now_ms)
         self._add(log)
         if path in self.offline:  # since the directory of the partition was made
@@ -191,7 +178,7 @@ class LogDirectories:
             del self.logs[log.topic_partition]
             log.availability.mark_removed()
             log.close(clean=False)
-            self._log_counts[log.directory.parent] -= 1
+            self.log_counts[log.directory.parent] -= 1
         return DirectoryRemoval(self._resources.files, [log.directory for log in dropped])
 
     def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
@@ -210,14 +197,19 @@ class LogDirectories:
         `limit`. None when nothing is left.
         """
         count = len(self._retired) if limit is None else min(limit, len(self._retired))
-        retired = [self._let_go(*self._retired.popleft()) for _ in range(count)]
+        retired = [each for _ in range(count) for each in self._let_go(*self._retired.popleft())]
         return DirectoryRenames(self._resources.files, retired) if retired else None
 
-    def _let_go(self, log: PartitionLog, now_ms: int) -> Retired:
+    def _let_go(self, log: PartitionLog, now_ms: int) -> list[Retired]:
         log.close(clean=False)
-        self._log_counts[log.directory.parent] -= 1
-        target = log.directory.with_name(names.deleted_directory(log.topic_partition))
-        return Retired(log.directory, target, now_ms + log.settings.file_delete_delay_ms)
+        directories = [log.directory]
+        standby = self.standbys.get(log.topic_partition)
+        if standby is not None and standby.log is log and standby.is_left:
+            directories.append(standby.directory / log.directory.name)  # its name is in use as well
+            del self.standbys[log.topic_partition]
+        self.log_counts[log.directory.parent] -= 1
+        due_ms = now_ms + log.settings.file_delete_delay_ms
+        return [Retired.of(directory, log.topic_partition, due_ms) for directory in directories]
 
     def settle_renames(self, renames: DirectoryRenames) -> None:
         for path, reason in renames.failures.items():
@@ -248,16 +240,19 @@ class LogDirectories:
             for path, directory in self.directories.items()
             if path not in self.offline
         }
-        self._checkpoint_write = CheckpointWrite(self._resources.files, capture, written)
+        standbys = [each for each in self.standbys.values() if self.logs.get(each.log.topic_partition) is each.log]
+        self._checkpoint_write = CheckpointWrite(self._resources.files, capture, written, standbys)
         return self._checkpoint_write
 
     def prepare_checkpoints(self) -> CheckpointWrite | None:
-        """All of it encoded, for callers that may block; None when the files on disk are right already."""
+        """All of it encoded, for callers that may block; None when the files on disk are right already and nobody waits
+        for them.
+        """
         capture = CheckpointCapture()
         for log in self.logs.values():
             capture.add(log)
         write = self.begin_checkpoints(capture)
-        return write if write.encode() else None
+        return write if write.encode() or self.standbys else None
 
     def write_checkpoints(self) -> None:
         """Both steps in one, for callers that may block."""

@@ -6,13 +6,15 @@ by a power failure needs an fsync. What fails is kept for the owner, who takes d
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
+from penstock.log.directories.placement import rank_directories
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.storage.files import FULL_DISK, Files
@@ -26,6 +28,10 @@ class Retired(NamedTuple):
     directory: Path
     target: Path
     due_ms: int
+
+    @classmethod
+    def of(cls, directory: Path, topic_partition: TopicPartition, due_ms: int) -> Retired:
+        return cls(directory, directory.with_name(names.deleted_directory(topic_partition)), due_ms)
 
 
 class DirectoryRenames:
@@ -85,19 +91,34 @@ class FailedCreation(NamedTuple):
 
 
 class DirectoryCreation:
-    """Makes the directories of new partitions, each in the first data directory that takes it."""
+    """Makes the directories of new partitions, each in the best data directory that takes it. A disk that hangs does
+    not say how much room it has, so a thread asks.
+    """
 
-    def __init__(self, files: Files, wanted: Sequence[tuple[NewPartition, Sequence[Path]]]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        wanted: Sequence[NewPartition],
+        counts: Mapping[Path, int],
+        preferred: Mapping[TopicPartition, Path],
+    ) -> None:
+        """`counts` has the number of partitions in each data directory that can be used."""
         self._files = files
         self._wanted = wanted
+        self._counts = dict(counts)
+        self._preferred = preferred
         self.made: dict[TopicPartition, Path] = {}  # the data directory
         self.refused: dict[TopicPartition, str] = {}
         self.failures: list[FailedCreation] = []
 
     def run(self) -> None:
         failed: set[Path] = set()
-        for partition, candidates in self._wanted:
+        usable_bytes = self._measure() if len(self._counts) > 1 else {}
+        for partition in self._wanted:
             reason = "every data directory is offline"
+            candidates = rank_directories(self._counts, usable_bytes)
+            preferred = self._preferred.get(partition.topic_partition)
+            candidates.sort(key=lambda path, preferred=preferred: path != preferred)  # type: ignore[misc]
             for path in candidates:
                 if path in failed:
                     continue
@@ -110,9 +131,17 @@ class DirectoryCreation:
                         failed.add(path)
                 else:
                     self.made[partition.topic_partition] = path
+                    self._counts[path] += 1
                     break
             else:
                 self.refused[partition.topic_partition] = reason
+
+    def _measure(self) -> dict[Path, int]:
+        usable_bytes = {}
+        for path in self._counts:
+            with contextlib.suppress(OSError):
+                usable_bytes[path] = self._files.space(path).usable_bytes
+        return usable_bytes
 
 
 def make_partition_directory(files: Files, data_directory: Path, partition: NewPartition) -> None:

@@ -26,6 +26,28 @@ def decode_partition_metadata(data: bytes) -> TopicId:
     return parse_topic_id(fields["topic_id"])
 
 
+class Moved(NamedTuple):
+    """What `penstock.moved` says: the data directory that a log came from, and whether the log there is out of date
+    whatever it holds.
+    """
+
+    source: str
+    is_final: bool
+
+
+def encode_moved(moved: Moved) -> bytes:
+    return json.dumps({"version": 0, "source": moved.source, "isFinal": moved.is_final}).encode()
+
+
+def decode_moved(data: bytes) -> Moved:
+    """ValueError when the file is not one."""
+    try:
+        fields = json.loads(data)
+        return Moved(str(fields["source"]), bool(fields["isFinal"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError("it does not say where the log came from") from error
+
+
 class DirectoryIdentity(NamedTuple):
     """Whose a data directory is: one node of one cluster."""
 

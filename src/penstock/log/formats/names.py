@@ -1,4 +1,4 @@
-"""The names of things in a data directory. All of them are Kafka's."""
+"""The names of things in a data directory. All of them are Kafka's, but for `MOVED`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,17 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
+# In the directory of a partition that came from another data directory, until the old one is out of the way.
+MOVED = "penstock.moved"
+
 DELETE_DIRECTORY = "-delete"
 FUTURE_DIRECTORY = "-future"
 STRAY_DIRECTORY = "-stray"
 
-_MAX_NAME_SIZE = 255  # what common file systems allow
+MAX_NAME_SIZE = 255  # what common file systems allow
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)")
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+_UNIQUE_DIRECTORY = re.compile(r"(.+-\d+)\.[^.]+")
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
@@ -67,4 +71,14 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 def deleted_directory(topic_partition: TopicPartition) -> str:
     """A name that a new topic of the same name never meets."""
     suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY}"
-    return topic_partition.topic[: _MAX_NAME_SIZE - len(suffix)] + suffix
+    return topic_partition.topic[: MAX_NAME_SIZE - len(suffix)] + suffix
+
+
+def future_directory(topic_partition: TopicPartition) -> str:
+    """Of a copy that is to take the log's place. It may be longer than a file system allows."""
+    return f"{partition_directory(topic_partition)}.{os.urandom(16).hex()}{FUTURE_DIRECTORY}"
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    match = _UNIQUE_DIRECTORY.fullmatch(name.removesuffix(FUTURE_DIRECTORY))
+    return parse_partition_directory(match[1]) if match and name.endswith(FUTURE_DIRECTORY) else None

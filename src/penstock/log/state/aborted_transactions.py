@@ -56,6 +56,12 @@ class AbortedTransactions:
     def path(self, base_offset: int) -> str:
         return f"{self._directory}/{names.segment_file(base_offset, names.TRANSACTION_INDEX)}"
 
+    def relocate(self, directory: str) -> None:
+        """The files of sealed segments lie in another directory, too."""
+        self._directory = directory
+        for segment in self._segments.values():
+            segment.is_current = not segment.is_writable
+
     # ---- write
 
     def note(self, base_offset: int, completed: CompletedTransaction) -> None:

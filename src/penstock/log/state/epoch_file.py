@@ -20,6 +20,7 @@ class EpochWrite(NamedTuple):
     change_count: int
     # The file holds nothing that a power failure must not take.
     is_first: bool
+    path: str
 
 
 class EpochFile:
@@ -66,7 +67,7 @@ class EpochFile:
         """For callers that may block."""
         if self.epochs.truncate_from_end(end_offset):
             self._note_change()
-            self.write(EpochWrite(self.epochs.encode(), self._change_count, is_first=False))
+            self.write(EpochWrite(self.epochs.encode(), self._change_count, is_first=False, path=self._path))
             self.is_current = True
 
     def forget_empty(self, end_offset: int) -> None:
@@ -76,6 +77,11 @@ class EpochFile:
         if self.epochs.truncate_from_end(end_offset):
             self._note_change()
 
+    def relocate(self, directory: str) -> None:
+        """The next flush writes a file in another directory. A flush under way writes where the log was."""
+        self._path = f"{directory}/{names.LEADER_EPOCHS}"
+        self._note_change()
+
     def _note_change(self) -> None:
         self._change_count += 1
         self.is_current = False
@@ -83,9 +89,9 @@ class EpochFile:
     def capture(self, recovery_point: int) -> EpochWrite:
         """What a flush has to write."""
         if self.is_current:
-            return EpochWrite(None, self._change_count, is_first=False)
+            return EpochWrite(None, self._change_count, False, self._path)
         is_first = all(entry.start_offset >= recovery_point for entry in self.epochs.entries)
-        return EpochWrite(self.epochs.encode(), self._change_count, is_first)
+        return EpochWrite(self.epochs.encode(), self._change_count, is_first, self._path)
 
     def write(self, captured: EpochWrite) -> None:
         """In any thread."""
@@ -94,9 +100,9 @@ class EpochFile:
         with self._lock:
             if captured.change_count <= self._written_count:
                 return
-            self._files.write_atomically(self._path, captured.content, sync=not captured.is_first)
+            self._files.write_atomically(captured.path, captured.content, sync=not captured.is_first)
             if captured.is_first:
-                self._files.sync_file(self._path)
+                self._files.sync_file(captured.path)
             self._written_count = captured.change_count
 
     def mark_flushed(self, captured: EpochWrite) -> None:

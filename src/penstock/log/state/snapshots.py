@@ -25,6 +25,11 @@ class Snapshots:
         self.offsets = sorted(entry[0] for entry in parsed if entry is not None)
         self._durable: set[int] = set()
 
+    def relocate(self, directory: str) -> None:
+        """The same files lie in another directory."""
+        self.directory = directory
+        self._durable.clear()
+
     def path(self, offset: int) -> str:
         return f"{self.directory}/{names.segment_file(offset, names.SNAPSHOT)}"
 

@@ -1,4 +1,4 @@
-"""The file of one index: the first entries of the index, one after the other, and nothing else.
+"""The file of an index: the first entries of the index, one after the other, and nothing else.
 
 An index only grows, so a write adds the entries that the file lacks. When the index was cut or built anew, the file
 holds something else and is written whole.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from penstock.log.formats import names
 from penstock.log.storage.files import Files
+from penstock.log.storage.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
 
 class Entries(Protocol):
@@ -40,6 +42,10 @@ class IndexFile:
         """The file was made and holds nothing: its name is all that can be lost."""
         self._written = 0
         self._is_synced = True
+
+    def relocate(self, path: str, written: int | None) -> None:
+        """`written` is how many entries the file there holds; None when nobody knows."""
+        self._path, self._written, self._is_synced = path, written, False
 
     def is_empty(self) -> bool:
         """On disk. False when there is no file."""
@@ -83,3 +89,36 @@ class IndexFile:
     def unsynced_path(self) -> str | None:
         """None when the content of the file is durable."""
         return None if self._is_synced else self._path
+
+
+class IndexFiles:
+    """The files of both indexes of one segment."""
+
+    __slots__ = ("offsets", "times")
+
+    def __init__(self, files: Files, path: str) -> None:
+        """`path` is that of the segment, without a suffix."""
+        self.offsets = IndexFile(files, path + names.OFFSET_INDEX, OFFSET_ENTRY_SIZE)
+        self.times = IndexFile(files, path + names.TIME_INDEX, TIME_ENTRY_SIZE)
+
+    def note_replaced(self) -> None:
+        self.offsets.note_replaced()
+        self.times.note_replaced()
+
+    def note_empty(self) -> None:
+        self.offsets.note_empty()
+        self.times.note_empty()
+
+    def are_empty(self) -> bool:
+        return self.offsets.is_empty() and self.times.is_empty()
+
+    def unsynced_paths(self) -> list[str]:
+        """The files that were written and may not be durable yet."""
+        paths = (self.offsets.unsynced_path, self.times.unsynced_path)
+        return [path for path in paths if path is not None]
+
+    def relocate(self, path: str, counts: tuple[int, int] | None) -> None:
+        """The files lie elsewhere, and hold so many entries there."""
+        offset_count, time_count = counts or (None, None)
+        self.offsets.relocate(path + names.OFFSET_INDEX, offset_count)
+        self.times.relocate(path + names.TIME_INDEX, time_count)

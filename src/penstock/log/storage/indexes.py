@@ -58,6 +58,13 @@ class OffsetIndex:
         slot = bisect_left(self.positions, position)
         return self.base_offset + self.offsets[slot] if slot < len(self.positions) else None
 
+    def end_offset_before(self, position: int) -> int:
+        """An offset up to which all batches end before `position`: that of the last entry but one that is not behind
+        it, because an entry has the last offset of the batch which begins there.
+        """
+        slot = bisect_right(self.positions, position) - 2
+        return self.base_offset + (self.offsets[slot] + 1 if slot >= 0 else 0)
+
     def last_position(self) -> int:
         return self.positions[-1] if self.positions else 0
 

@@ -99,6 +99,11 @@ class LogFile:
     def evict(self) -> None:
         self._file = None
 
+    def relocate(self, path: str) -> None:
+        """The same bytes lie under another path."""
+        self.close()
+        self.path = path
+
     def close(self) -> None:
         self.resources.log_files.remove(self)
         self._file = None

@@ -252,6 +252,16 @@ class Segment:
 
     # ---- leave
 
+    def relocate(self, directory: str, index_counts: tuple[int, int] | None) -> None:
+        """The same bytes lie in another directory. Nobody has read them there yet, so they are checked when they are
+        first served. Open slices stay readable.
+        """
+        self._path = f"{directory}/{self.base_offset:020d}"
+        self.log_file.relocate(self.path(names.LOG))
+        self.indexes.files.relocate(self._path, index_counts)
+        self.indexes.has_unwritten = self.is_active
+        self.checked_end, self.unchecked_end = 0, self.size
+
     def mark_deleted(self) -> list[str]:
         """Rename the files out of the way; the paths that remain to be removed. Open slices stay readable."""
         self.close()

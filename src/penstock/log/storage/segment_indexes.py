@@ -13,11 +13,12 @@
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import NO_TIMESTAMP
 from penstock.log.formats import names
-from penstock.log.storage.index_file import IndexFile
+from penstock.log.storage.index_file import IndexFiles
 from penstock.log.storage.indexes import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
@@ -32,6 +33,23 @@ from penstock.protocol.batch import HEADER_SIZE
 logger = logging.getLogger(__name__)
 
 
+class IndexEntries(NamedTuple):
+    """The last entries of both indexes as their files have them, and how many come before."""
+
+    offset_start: int
+    offsets: bytes
+    time_start: int
+    times: bytes
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many entries the files hold with these."""
+        return (
+            self.offset_start + len(self.offsets) // OFFSET_ENTRY_SIZE,
+            self.time_start + len(self.times) // TIME_ENTRY_SIZE,
+        )
+
+
 class SegmentIndexes:
     """Calls that may have to read the log take `log_size`, the number of its bytes that are batches."""
 
@@ -40,14 +58,13 @@ class SegmentIndexes:
         "_log_file",
         "_max_offset_entries",
         "_max_time_entries",
-        "_offset_file",
         "_offset_index",
         "_resources",
-        "_time_file",
         "_time_index",
         "are_full",
         "base_offset",
         "bytes_since_entry",
+        "files",
         "has_unwritten",
         "is_writable",
         "max_timestamp",
@@ -72,9 +89,7 @@ class SegmentIndexes:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self.has_unwritten = False
-        path, files = log_file.path.removesuffix(names.LOG), log_file.resources.files
-        self._offset_file = IndexFile(files, path + names.OFFSET_INDEX, OFFSET_ENTRY_SIZE)
-        self._time_file = IndexFile(files, path + names.TIME_INDEX, TIME_ENTRY_SIZE)
+        self.files = IndexFiles(log_file.resources.files, log_file.path.removesuffix(names.LOG))
 
     # ---- grow
 
@@ -86,8 +101,7 @@ class SegmentIndexes:
     def take_over_empty(self) -> None:
         """Writable, without any entry. The files were made before and are empty: the disk is not asked."""
         self.start_empty()
-        self._offset_file.note_empty()
-        self._time_file.note_empty()
+        self.files.note_empty()
         self.has_unwritten = False
 
     def start_empty(self) -> None:
@@ -106,8 +120,7 @@ class SegmentIndexes:
 
     def _replace_files(self) -> None:
         """What the files hold is no longer the beginning of what the indexes hold."""
-        self._offset_file.note_replaced()
-        self._time_file.note_replaced()
+        self.files.note_replaced()
         self.has_unwritten = True
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -202,25 +215,20 @@ class SegmentIndexes:
     def _load(self, log_size: int) -> None:
         """From their files; from the log itself when a file is missing or cannot be right."""
         try:
-            self._offset_index = OffsetIndex.decode(self.base_offset, self._offset_file.read(), log_size)
-            self._time_index = TimeIndex.decode(self.base_offset, self._time_file.read())
+            self._offset_index = OffsetIndex.decode(self.base_offset, self.files.offsets.read(), log_size)
+            self._time_index = TimeIndex.decode(self.base_offset, self.files.times.read())
             if log_size and not len(self._time_index):
                 # Sealing adds the newest record's time, so only a log without any timestamp has none; searches by time
                 # and retention would otherwise pass over the segment.
                 raise CorruptIndexError("the time index is empty and the log is not")
-            self._offset_file.note_read(self._offset_index)
-            self._time_file.note_read(self._time_index)
+            self.files.offsets.note_read(self._offset_index)
+            self.files.times.note_read(self._time_index)
             self.has_unwritten = False
         except (FileNotFoundError, CorruptIndexError) as error:
             logger.warning("rebuilding the indexes of %s: %s", self._log_file.path, error)
             self._rebuild(log_size)
         if not self.is_writable:
-            self._resources.indexes.add(self, self._size())
-
-    def _size(self) -> int:
-        assert self._offset_index is not None
-        assert self._time_index is not None
-        return OFFSET_ENTRY_SIZE * len(self._offset_index) + TIME_ENTRY_SIZE * len(self._time_index)
+            self._resources.indexes.add(self, _size_of(self._offset_index, self._time_index))
 
     def _rebuild(self, log_size: int) -> None:
         """From headers only; the batches are taken to be sound."""
@@ -241,23 +249,30 @@ class SegmentIndexes:
         if self.has_unwritten:
             assert self._offset_index is not None
             assert self._time_index is not None
-            self._offset_file.write(self._offset_index)
-            self._time_file.write(self._time_index)
+            self.files.offsets.write(self._offset_index)
+            self.files.times.write(self._time_index)
             self.has_unwritten = False
 
-    def unsynced_paths(self) -> list[str]:
-        """The files that were written and may not be durable yet."""
-        paths = (self._offset_file.unsynced_path, self._time_file.unsynced_path)
-        return [path for path in paths if path is not None]
-
     # ---- change hands
+
+    def encode_from(self, offset_start: int, time_start: int) -> IndexEntries:
+        """What is new in the indexes of an active segment, for a copy of its files."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        return IndexEntries(
+            offset_start, self._offset_index.encode(offset_start), time_start, self._time_index.encode(time_start)
+        )
+
+    def end_offset_before(self, position: int) -> int:
+        """An offset up to which all batches end before `position`, as far as memory tells. The disk is not asked."""
+        return self.base_offset if self._offset_index is None else self._offset_index.end_offset_before(position)
 
     def open(self, log_size: int) -> int:
         """Make them writable; the position of the last entry. Batches from there on are for `note_newest`."""
         self.is_writable = True
         self._resources.indexes.remove(self)
         if log_size == 0:
-            if self._offset_file.is_empty() and self._time_file.is_empty():
+            if self.files.are_empty():
                 self.take_over_empty()
             else:
                 self.create()
@@ -286,7 +301,7 @@ class SegmentIndexes:
         self.add_final_time_entry()
         self.write_entries()
         self.is_writable = False
-        self._resources.indexes.add(self, self._size())
+        self._resources.indexes.add(self, _size_of(self._offset_index, self._time_index))
 
     def evict(self) -> None:
         """Called by the index cache, which holds the indexes of sealed segments only."""
@@ -294,3 +309,9 @@ class SegmentIndexes:
 
     def close(self) -> None:
         self._resources.indexes.remove(self)
+
+
+def _size_of(offset_index: OffsetIndex | None, time_index: TimeIndex | None) -> int:
+    assert offset_index is not None
+    assert time_index is not None
+    return OFFSET_ENTRY_SIZE * len(offset_index) + TIME_ENTRY_SIZE * len(time_index)

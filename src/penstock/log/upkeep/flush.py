@@ -111,7 +111,7 @@ def capture_closing(contents: LogContents) -> Flush:
     directories: list[str] = []
     has_new_names = not contents.epoch_file.is_current
     if log_end_offset > 0:
-        paths = _unsynced_paths(contents) + active.indexes.unsynced_paths()
+        paths = _unsynced_paths(contents) + active.indexes.files.unsynced_paths()
         if has_transaction_index:
             paths.append(contents.aborted.path(active.base_offset))
         has_new_names |= bool(paths or unflushed or contents.durable_names != contents.segments.change_count)

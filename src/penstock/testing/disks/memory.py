@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.core.types import Buffer
-from penstock.log.storage.files import Files, OpenFile, StrPath
+from penstock.log.storage.files import DiskSpace, Files, OpenFile, StrPath
 
 _DISK_SIZE = 1 << 30
 
@@ -193,6 +193,9 @@ class MemoryFiles(Files):
     def size(self, path: StrPath) -> int:
         self.note("size", path)
         return len(self._tree.file(path).data)
+
+    def space(self, path: StrPath) -> DiskSpace:
+        return DiskSpace(_DISK_SIZE, _DISK_SIZE)
 
     def modified_ms(self, path: StrPath) -> int:
         return self._tree.file(path).modified_ms

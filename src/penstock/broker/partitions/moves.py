@@ -1,0 +1,231 @@
+"""AlterReplicaLogDirs at work (KIP-113): replicas on their way to another data directory of this broker.
+
+Rules:
+- A replica has one move at a time. A request for another directory replaces it, and a request for the directory where
+  the replica is ends it. A move whose log has changed over comes to its end first.
+- A replica that is not there yet is made where a request wants it.
+- `steps` of a move run in threads, one after the other, with a rest after each as the throttle says. As many moves copy
+  at once as there are data directories, as in Kafka; others wait. A move that waits for a checkpoint lets others copy.
+- After a start, moves that were not over begin anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.core.clock import Clock
+from penstock.core.types import TopicId, TopicPartition
+from penstock.log.copying.steps import Step
+from penstock.log.directories.log_directories import LogDirectories
+from penstock.log.directories.log_move import Ending, LogMove, Pause, discard_copy
+from penstock.log.formats import names
+from penstock.log.formats.metadata_files import decode_partition_metadata
+from penstock.log.storage.files import Files
+from penstock.protocol.errors import ErrorCode
+
+logger = logging.getLogger("penstock.broker.moves")
+
+# Takes note of so many bytes that were copied; the milliseconds until more may be copied.
+Pace = Callable[[int], int]
+
+# How long a move rests at most before it asks the throttle again, whose rate may be another by then.
+_LONGEST_REST_MS = 1_000
+# A move that waits for a checkpoint, or for a cleaning, looks again this often.
+_LOOK_AGAIN_MS = 100
+# Directories that are remembered for replicas which are not there yet. A request names some hundred.
+_MOST_REMEMBERED = 10_000
+
+
+def no_throttle(_: int) -> int:
+    return 0
+
+
+class MoveState(NamedTuple):
+    """What DescribeLogDirs tells of a copy."""
+
+    topic_partition: TopicPartition
+    target: Path
+    size: int
+    offset_lag: int
+
+
+class Moves:
+    def __init__(
+        self,
+        directories: LogDirectories,
+        partitions: Partitions,
+        files: Files,
+        clock: Clock,
+        pace: Pace = no_throttle,
+    ) -> None:
+        self.pace = pace
+        self._directories = directories
+        self._partitions = partitions
+        self._files = files
+        self._clock = clock
+        self._moves: dict[TopicPartition, LogMove] = {}
+        self._wanted: dict[TopicPartition, Path] = {}  # where to go when the present move is over
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._copying = asyncio.Semaphore(max(len(directories.directories), 1))
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()  # a move is not wanted any more: whoever rests looks again
+
+    # -------------------------------------------------------------------------------------------- requests
+
+    def request(self, topic_partition: TopicPartition, directory: str) -> ErrorCode:
+        """What a client is told at once: the move goes on when the answer is given."""
+        target = Path(directory)
+        if len(names.future_directory(topic_partition)) > names.MAX_NAME_SIZE:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION  # as Kafka, whose names of directories are the same
+        if target not in self._directories.directories and target not in self._directories.offline:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if target in self._directories.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._partitions.find(*topic_partition)
+        if partition is None:
+            return self._remember(topic_partition, target)
+        if not partition.is_online:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        is_new = target != partition.directory
+        if is_new and self._directories.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # it might have a copy of the partition; as Kafka
+        self._direct(partition, target)
+        return ErrorCode.NONE
+
+    def _remember(self, topic_partition: TopicPartition, target: Path) -> ErrorCode:
+        code = self._partitions.why_missing(*topic_partition)
+        if code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return code
+        preferred, state_of = self._directories.preferred, self._partitions.state_of
+        for each in [each for each in preferred if state_of(*each) is None]:
+            del preferred[each]
+        if topic_partition in preferred or len(preferred) < _MOST_REMEMBERED:
+            preferred[topic_partition] = target
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+
+    def _direct(self, partition: Partition, target: Path) -> None:
+        name = partition.topic_partition
+        move = self._moves.get(name)
+        if move is None:
+            if target != partition.directory:
+                self._start(partition, target)
+        elif move.target != target:
+            move.is_wanted = move.has_changed_over
+            self._wanted[name] = target
+            self._wake()
+        else:
+            self._wanted.pop(name, None)
+            if not move.is_wanted:  # and about to end
+                self._wanted[name] = target
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def resume(self) -> None:
+        """At the start, when the partitions are there. May block."""
+        found, self._directories.futures = self._directories.futures, {}
+        now_ms = self._clock.now_ms()
+        for directory, topic_partition in found.items():
+            topic_id = self._read_topic_id(directory)
+            renames = discard_copy(self._files, directory, topic_partition, now_ms)
+            renames.run()
+            self._directories.settle_renames(renames)
+            partition = self._partitions.find(*topic_partition)
+            if partition is None or partition.topic_id != topic_id or not partition.is_online:
+                continue
+            if directory.parent not in self._directories.offline:
+                logger.info("the move of %s to %s begins anew", topic_partition, directory.parent)
+                self._direct(partition, directory.parent)
+
+    def _read_topic_id(self, directory: Path) -> TopicId | None:
+        try:
+            return decode_partition_metadata(self._files.read_file(directory / names.PARTITION_METADATA))
+        except (OSError, ValueError):
+            return None
+
+    # -------------------------------------------------------------------------------------------- what is under way
+
+    def __iter__(self) -> Iterator[MoveState]:
+        for topic_partition, move in list(self._moves.items()):
+            if move.is_cancellable:
+                yield MoveState(topic_partition, move.target, move.copy.size, move.copy.offset_lag)
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    # -------------------------------------------------------------------------------------------- moving
+
+    def _start(self, partition: Partition, target: Path) -> None:
+        if self._stopping.is_set():
+            return
+        name = partition.topic_partition
+        move = LogMove(self._directories, self._files, partition.log, target, self._clock.now_ms)
+        self._moves[name] = move
+        logger.info("partition %s is copied from %s to %s", name, move.source, target)
+        task = asyncio.get_running_loop().create_task(self._run(partition, move), name=f"move {name}")
+        self._tasks[name] = task
+
+    async def _run(self, partition: Partition, move: LogMove) -> None:
+        name = partition.topic_partition
+        try:
+            await self._advance(move)
+        except Exception:  # others go on
+            logger.exception("moving %s failed", name)
+        finally:
+            _log_end(name, move)
+            del self._moves[name], self._tasks[name]
+            wanted = self._wanted.pop(name, None)
+            is_same = self._partitions.find(*name) is partition and partition.is_online
+            if wanted is not None and is_same and wanted != partition.directory:
+                self._start(partition, wanted)
+
+    async def _advance(self, move: LogMove) -> None:
+        steps = move.steps()
+        is_over = False
+        while not is_over:
+            async with self._copying:
+                is_over = await self._copy(move, steps)
+            if not is_over:
+                await self._rest(_LOOK_AGAIN_MS)
+
+    async def _copy(self, move: LogMove, steps: Iterator[Step | Pause]) -> bool:
+        """Until it has to wait for something else than its turn; whether it is over."""
+        for step in steps:
+            if isinstance(step, Pause):
+                return False
+            await asyncio.to_thread(step.run)
+            rest_ms = self.pace(step.size)
+            while rest_ms > 0 and move.is_wanted and not self._stopping.is_set():
+                await self._rest(min(rest_ms, _LONGEST_REST_MS))
+                rest_ms = self.pace(0)
+        return True
+
+    async def _rest(self, rest_ms: int) -> None:
+        try:
+            async with asyncio.timeout(rest_ms / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def close(self) -> None:
+        """Copies stay as they are for the next start. A log that has changed over settles first."""
+        self._stopping.set()
+        self._wanted.clear()
+        for move in self._moves.values():
+            move.is_stopping = True
+        self._wake()
+        await asyncio.gather(*self._tasks.values())
+
+
+def _log_end(name: TopicPartition, move: LogMove) -> None:
+    if move.ending is Ending.MOVED:
+        logger.info("partition %s has moved to %s", name, move.target)
+    elif move.ending is not None:
+        logger.warning("partition %s stays in %s: its move to %s %s", name, move.source, move.target, move.ending.value)

@@ -1,0 +1,93 @@
+"""Partitions that a start finds in two data directories, because a crash came while they moved from one to the other.
+
+A log that changes its directory goes on under the new one's name at once, and the old directory is renamed when the new
+one is durable (`log_move`). The new one has a file, `penstock.moved`, until then. So of two logs of one
+partition, one of which has that file:
+
+- The new one counts if it reaches as far as the old one. It has all that the old one had, and what came later.
+- Otherwise a power failure took the end of the new one. The old one has everything that was durable when the log moved,
+  and what came later was not durable in the new one either. So the old one counts, and the move begins anew.
+
+While the old directory may still count the new log is never cut, so that the ends tell. Where the old directory could
+not be looked at, the new log serves, and from then on it counts whatever the old one holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.log.directories.data_directory import LogDirectoryError
+from penstock.log.formats import names
+from penstock.log.formats.metadata_files import Moved, decode_moved, encode_moved
+from penstock.log.partition_log import PartitionLog
+from penstock.log.storage.files import Files
+
+logger = logging.getLogger(__name__)
+
+
+class Choice(NamedTuple):
+    kept: PartitionLog
+    dropped: PartitionLog
+    is_move_undone: bool
+
+
+def choose_log(files: Files, first: PartitionLog, second: PartitionLog) -> Choice:
+    """Which of two logs of one partition counts. LogDirectoryError when only a person can say."""
+    marks = [read_mark(files, log) for log in (first, second)]
+    if (marks[0] is None) == (marks[1] is None):
+        raise LogDirectoryError(
+            f"{first.topic_partition} is in {first.directory} and in {second.directory}; remove the older of the two"
+        )
+    new, old, mark = (second, first, marks[1]) if marks[0] is None else (first, second, marks[0])
+    assert mark is not None
+    if new.offline_reason is not None or old.offline_reason is not None:
+        raise LogDirectoryError(
+            f"{new.topic_partition} was on its way from {old.directory} to {new.directory}, and one of the two cannot "
+            f"be read: {new.offline_reason or old.offline_reason}"
+        )
+    is_whole = mark.is_final or new.log_end_offset >= old.log_end_offset
+    kept, dropped = (new, old) if is_whole else (old, new)
+    logger.info("%s is in %s: the move from %s was not over", kept.topic_partition, kept.directory, old.directory)
+    return Choice(kept, dropped, not is_whole)
+
+
+def read_mark(files: Files, log: PartitionLog) -> Moved | None:
+    """Where the log has come from, if its move was not settled."""
+    try:
+        return decode_moved(files.read_file(log.directory / names.MOVED))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise LogDirectoryError(f"{log.directory / names.MOVED} cannot be read: {error}") from error
+
+
+def settle_marks(files: Files, logs: Iterable[PartitionLog], usable: Collection[Path]) -> None:
+    """At a start, when every log is in one data directory alone."""
+    for log in logs:
+        try:
+            _settle_mark(files, log, usable)
+        except OSError as error:
+            log.go_offline(f"settling its move: {error}")
+
+
+def _settle_mark(files: Files, log: PartitionLog, usable: Collection[Path]) -> None:
+    mark = None if log.offline_reason is not None else read_mark(files, log)
+    if mark is None:
+        return
+    if Path(mark.source) in usable:
+        remove_mark(files, log.directory)
+    elif not mark.is_final:
+        write_final_mark(files, log.directory, mark.source)
+
+
+def write_final_mark(files: Files, directory: Path, source: str) -> None:
+    files.write_file(directory / names.MOVED, encode_moved(Moved(source, is_final=True)), sync=True)
+
+
+def remove_mark(files: Files, directory: Path) -> None:
+    """For good: a mark that a power failure brought back would speak of the next move."""
+    files.unlink(directory / names.MOVED)
+    files.sync_directory(directory)

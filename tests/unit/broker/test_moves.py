@@ -1,0 +1,286 @@
+"""AlterReplicaLogDirs in a broker with several data directories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.partitions.moves import Moves
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.session import RequestContext
+from penstock.broker.topic_creation import delete_topic
+from penstock.cluster.image import PartitionState
+from penstock.cluster.store.sqlite import SqliteStore
+from penstock.core.metrics.counters import TopicCounters
+from penstock.core.types import TopicPartition
+from penstock.log.storage.files import Files
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from penstock.testing.clock import ManualClock
+from tests.unit.broker.harness import EMPTY, NODE, image, topic_image, until
+from tests.unit.broker.served import Served, serving
+from tests.unit.log.support import NOW, SMALL, append, batch, read_all
+from tests.unit.log.test_log_directories import opened
+
+VERSION = 2
+
+
+class Disks:
+    """Three data directories of one broker."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.all = [path / name for name in "abc"]
+        self.properties = {"log.dirs": ",".join(map(str, self.all))}
+
+    def of(self, name: str) -> list[str]:
+        return [path.name for path in self.all if (path / name).is_dir()]
+
+
+async def alter(served: Served, path: Path | str, *partitions: tuple[str, int]) -> list[int]:
+    topics = [AlterReplicaLogDirTopic(name=name, partitions=[index]) for name, index in partitions]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(path), topics=topics)])
+    response = await served.ask(request, VERSION)
+    return [each.error_code for result in response.results for each in result.partitions]
+
+
+async def described(served: Served) -> dict[str, list[tuple[str, int, bool]]]:
+    response = await served.ask(DescribeLogDirsRequest(topics=None), 4)
+    return {
+        Path(result.log_dir).name: [
+            (topic.name, each.partition_index, each.is_future_key)
+            for topic in result.topics
+            for each in topic.partitions
+        ]
+        for result in response.results
+    }
+
+
+async def settled(served: Served) -> None:
+    """All moves come to their end; the checkpoints that they wait for are written."""
+    while len(served.broker.moves):
+        await asyncio.sleep(0.01)
+        served.broker.directories.write_checkpoints()
+
+
+def fill(served: Served, name: str, count: int = 20) -> None:
+    partition = served.broker.partitions.find(name, 0)
+    assert partition is not None
+    append(partition.log, *(batch(f"{number}", timestamp=NOW) for number in range(count)))
+
+
+def values_of(served: Served, name: str) -> list[str]:
+    partition = served.broker.partitions.find(name, 0)
+    assert partition is not None
+    return [value for _, value in read_all(partition.log)]
+
+
+def test_replica_is_shown_as_future_and_then_in_its_new_directory_when_a_client_moves_it(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            assert disks.of("orders-0") == ["a"]
+            assert await alter(served, disks.all[1], ("orders", 0)) == [ErrorCode.NONE]
+            shown = await described(served)
+            assert shown == {"a": [("orders", 0, False)], "b": [("orders", 0, True)], "c": []}
+            await settled(served)
+            assert await described(served) == {"a": [], "b": [("orders", 0, False)], "c": []}
+            assert disks.of("orders-0") == ["b"]
+            assert len(values_of(served, "orders")) == 20
+
+    asyncio.run(scenario())
+
+
+def test_lag_of_a_future_replica_is_what_its_copy_misses_when_it_is_described(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            await alter(served, disks.all[1], ("orders", 0))
+            lags = []
+            for _ in range(2):
+                response = await served.ask(DescribeLogDirsRequest(topics=None), 4)
+                (copy,) = response.results[1].topics[0].partitions
+                lags.append((copy.offset_lag, copy.partition_size > 0))
+                await until(lambda: next(iter(served.broker.moves)).offset_lag == 0)
+            assert lags == [(20, False), (0, True)]
+
+    asyncio.run(scenario())
+
+
+def test_errors_are_those_of_kafka_when_a_replica_cannot_move(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            await served.create("o" * 230)
+            a, b, c = disks.all
+            assert await alter(served, tmp_path / "d", ("orders", 0)) == [ErrorCode.LOG_DIR_NOT_FOUND]
+            assert await alter(served, b, ("orders", 1)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            assert await alter(served, b, ("unknown", 0)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            assert await alter(served, b, ("o" * 230, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+            served.broker.directories.take_directory_offline(c, "for a test")
+            assert await alter(served, c, ("orders", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+            assert await alter(served, b, ("orders", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+            assert await alter(served, a, ("orders", 0)) == [ErrorCode.NONE]
+
+    asyncio.run(scenario())
+
+
+class AllowNothing:
+    def is_allowed(self, context: RequestContext, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return False
+
+
+def test_every_partition_is_refused_when_the_client_may_not_alter_the_cluster(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            served.broker.authorizer = AllowNothing()
+            codes = await alter(served, disks.all[1], ("orders", 0), ("other", 3))
+            assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+            assert len(served.broker.moves) == 0
+
+    asyncio.run(scenario())
+
+
+def test_second_request_replaces_the_first_when_it_names_another_directory(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            for path in (disks.all[1], disks.all[2]):
+                assert await alter(served, path, ("orders", 0)) == [ErrorCode.NONE]
+            await settled(served)
+            assert disks.of("orders-0") == ["c"]
+            assert [path.name for path in disks.all[1].glob("*-future")] == []
+            assert len(values_of(served, "orders")) == 20
+
+    asyncio.run(scenario())
+
+
+def test_move_is_cancelled_when_the_directory_of_the_replica_is_asked_for(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            await alter(served, disks.all[1], ("orders", 0))
+            assert await alter(served, disks.all[0], ("orders", 0)) == [ErrorCode.NONE]
+            await settled(served)
+            assert disks.of("orders-0") == ["a"]
+            assert (await described(served))["b"] == []
+
+    asyncio.run(scenario())
+
+
+def test_copy_goes_with_the_topic_when_it_is_deleted_while_it_moves(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            await alter(served, disks.all[1], ("orders", 0))
+            await asyncio.sleep(0.01)
+            await delete_topic(served.broker.metadata, "orders")
+            await settled(served)
+            assert [path.name for path in disks.all[1].iterdir() if path.name.endswith("-future")] == []
+            await served.create("orders")
+            assert len(served.broker.moves) == 0
+            assert values_of(served, "orders") == []
+
+    asyncio.run(scenario())
+
+
+def test_move_begins_anew_when_the_broker_was_stopped_in_the_middle(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties, store=await SqliteStore.open(tmp_path / "store")) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            await alter(served, disks.all[1], ("orders", 0))
+            await until(lambda: any(disks.all[1].glob("*-future")))
+        assert disks.of("orders-0") == ["a"]
+        assert len(list(disks.all[1].glob("*-future"))) == 1
+        async with serving(tmp_path, disks.properties, store=await SqliteStore.open(tmp_path / "store")) as served:
+            await settled(served)
+            assert disks.of("orders-0") == ["b"]
+            assert len(values_of(served, "orders")) == 20
+
+    asyncio.run(scenario())
+
+
+def test_rate_is_asked_for_the_bytes_of_each_step_when_a_replica_moves(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+    copied: list[int] = []
+    rests: Iterator[int] = iter([5, 0] * 100)
+
+    def pace(size: int) -> int:
+        copied.append(size)
+        return next(rests)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders", 50)
+            partition = served.broker.partitions.find("orders", 0)
+            assert partition is not None
+            served.broker.moves.pace = pace
+            await alter(served, disks.all[1], ("orders", 0))
+            await settled(served)
+            assert sum(copied) == partition.log.size
+            assert disks.of("orders-0") == ["b"]
+
+    asyncio.run(scenario())
+
+
+def test_replica_is_made_where_it_was_asked_for_when_it_comes_later(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    directories = opened(a, b)
+    partitions = Partitions(NODE, directories, lambda topic: SMALL, TopicCounters(), ManualClock())
+    moves = Moves(directories, partitions, Files(), ManualClock())
+    elsewhere = topic_image("orders")._replace(partitions=(PartitionState(0, (2,), (2,), 2),))
+    here = elsewhere._replace(partitions=(PartitionState(0, (2, NODE), (2,), 2, partition_epoch=1),))
+    partitions.apply(EMPTY, image(elsewhere))
+    name = TopicPartition("orders", 0)
+    assert moves.request(name, str(b)) == ErrorCode.REPLICA_NOT_AVAILABLE
+    assert moves.request(TopicPartition("gone", 0), str(b)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions.apply(image(elsewhere), image(here))
+    assert directories.logs[name].directory.parent == b
+    assert directories.preferred == {}
+    directories.close()
+
+
+def test_remembered_directory_is_forgotten_when_the_topic_is_gone(tmp_path: Path) -> None:
+    directories = opened(tmp_path / "a", tmp_path / "b")
+    partitions = Partitions(NODE, directories, lambda topic: SMALL, TopicCounters(), ManualClock())
+    moves = Moves(directories, partitions, Files(), ManualClock())
+    elsewhere = (PartitionState(0, (2,), (2,), 2),)
+    first, second = (topic_image(name)._replace(partitions=elsewhere) for name in ("first", "second"))
+    partitions.apply(EMPTY, image(first, second))
+    for name in ("first", "second"):
+        moves.request(TopicPartition(name, 0), str(tmp_path / "b"))
+    partitions.apply(image(first, second), image(second))
+    moves.request(TopicPartition("second", 0), str(tmp_path / "a"))
+    assert directories.preferred == {TopicPartition("second", 0): tmp_path / "a"}
+    directories.close()

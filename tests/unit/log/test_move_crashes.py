@@ -1,0 +1,121 @@
+"""The broker ends at each file operation of a move, by a kill or by a power failure.
+
+Whatever the moment, the next start finds one log of the partition, whole: after a kill with everything that was
+appended, after a power failure with everything that was durable.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.testing.disks.memory import MemoryFiles
+from tests.unit.log.moving_rig import B, MovingDisk
+from tests.unit.log.support import PARTITION, append, batch, read_all, sequenced
+from tests.unit.log.test_power_cuts import WorstCase
+
+_FIRST = 6
+
+
+class _Killed(BaseException):
+    """The process ends in the middle of a file operation."""
+
+
+class Course:
+    """A log with some segments moves while records come, until the disk ends it."""
+
+    def __init__(self) -> None:
+        self.disk = MovingDisk()
+        self.appended: list[str] = []
+        self.durable = 0
+        self.sequence = 0
+
+    def prepare(self) -> None:
+        for _ in range(_FIRST):
+            self.append()
+        self.flush()
+        self.disk.directories.write_checkpoints()
+        self.append()
+
+    def append(self) -> None:
+        filler = "x" * 250
+        self.appended += [f"s{self.sequence}", filler]  # they may be there although nobody was told
+        append(self.disk.log, sequenced(self.sequence))
+        self.sequence += 1
+        append(self.disk.log, batch(filler))
+
+    def flush(self) -> None:
+        self.durable = self.disk.log.flushing.flush()
+
+    def run(self) -> None:
+        """Some records come between any two steps; every third time they are flushed."""
+        acts: Iterator[Callable[[], None]] = iter((self.append, self.append, self.flush) * 100)
+        self.disk.run(self.disk.move(step_bytes=900), lambda: next(acts)())
+        self.append()
+        self.flush()
+        self.disk.directories.write_checkpoints()
+
+
+def stopped_at(operation: int) -> Course | None:
+    """None when the course is over before."""
+    course = Course()
+    course.prepare()
+    files = course.disk.files
+    end = files.operations + operation
+
+    def check(name: str, path: str) -> None:
+        if files.operations == end:
+            raise _Killed
+
+    files.check = check
+    try:
+        course.run()
+    except _Killed:
+        files.check = None
+        return course
+    return None
+
+
+def each_stop(stride: int) -> Iterator[Course]:
+    operation = 1
+    while (course := stopped_at(operation)) is not None:
+        yield course
+        operation += stride
+    assert operation > 50
+
+
+def check_start(course: Course, least: int) -> None:
+    disk = course.disk
+    assert len(disk.places) == 1
+    assert str(disk.log.directory.parent.name) == disk.places[0]
+    values = [value for _, value in read_all(disk.log)]
+    assert values == course.appended[: len(values)]
+    assert len(values) >= least
+    # Nothing stands in the way of what comes next: records, another crash, another move.
+    count = sum(value.startswith("s") for value in values)
+    append(disk.log, sequenced(count))
+    disk.kill()
+    disk.run(disk.move(B if disk.places == ["a"] else B.with_name("a")))
+    assert [value for _, value in read_all(disk.log)] == [*values, f"s{count}"]
+    assert disk.directories.logs[PARTITION].offline_reason is None
+
+
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_everything_is_there_once_when_the_broker_is_killed_at_any_file_operation_of_a_move(stride: int) -> None:
+    for course in each_stop(stride):
+        told = course.disk.log.log_end_offset
+        course.disk.kill()
+        check_start(course, told)
+
+
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_everything_durable_is_there_once_when_the_power_fails_at_any_file_operation_of_a_move(stride: int) -> None:
+    for number, course in enumerate(each_stop(stride)):
+        fates = [WorstCase(), *(random.Random(1000 * number + seed) for seed in range(1 if stride > 1 else 10))]
+        files: MemoryFiles = course.disk.files
+        for fate in fates:
+            course.disk.files = files
+            course.disk.cut_power(fate)
+            check_start(course, course.durable)
