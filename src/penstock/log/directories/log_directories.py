@@ -52,7 +52,7 @@ class LogDirectories:
         self._log_counts: Counter[Path] = Counter()  # by data directory
         self._made: dict[TopicPartition, Path] = {}  # directories of partitions that are about to be created
         self._refused: dict[TopicPartition, str] = {}  # partitions that no data directory could take
-        self._retired: deque[tuple[PartitionLog, int]] = deque()  # each with the time at which its files may go
+        self._retired: deque[tuple[PartitionLog, int | None]] = deque()  # each with the time of its deletion
         self._checkpoint_write: CheckpointWrite | None = None
 
     @classmethod
@@ -194,9 +194,9 @@ class LogDirectories:
             self._log_counts[log.directory.parent] -= 1
         return DirectoryRemoval(self._resources.files, [log.directory for log in dropped])
 
-    def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
+    def retire(self, topic_partition: TopicPartition, now_ms: int | None) -> None:
         """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and
-        settled. The files go after file.delete.delay.ms.
+        settled. The files go after file.delete.delay.ms, or stay, as `-stray`, where there is no time.
 
         Costs 1 us: a topic with thousands of partitions goes in one turn of the loop. `prepare_renames` does the rest.
         """
@@ -213,19 +213,19 @@ class LogDirectories:
         retired = [self._let_go(*self._retired.popleft()) for _ in range(count)]
         return DirectoryRenames(self._resources.files, retired) if retired else None
 
-    def _let_go(self, log: PartitionLog, now_ms: int) -> Retired:
+    def _let_go(self, log: PartitionLog, now_ms: int | None) -> Retired:
         log.close(clean=False)
         self._log_counts[log.directory.parent] -= 1
-        target = log.directory.with_name(names.deleted_directory(log.topic_partition))
-        return Retired(log.directory, target, now_ms + log.settings.file_delete_delay_ms)
+        target = log.directory.with_name(names.retired_directory(log.topic_partition, is_kept=now_ms is None))
+        return Retired(log.directory, target, None if now_ms is None else now_ms + log.settings.file_delete_delay_ms)
 
     def settle_renames(self, renames: DirectoryRenames) -> None:
         for path, reason in renames.failures.items():
             self.take_directory_offline(path, reason)
-        for each in renames.renamed:
-            self.delayed_deletes.add(str(each.target), each.due_ms)
+        for target, due_ms in ((each.target, each.due_ms) for each in renames.renamed if each.due_ms is not None):
+            self.delayed_deletes.add(str(target), due_ms)
 
-    def delete(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
+    def delete(self, topic_partitions: Iterable[TopicPartition], now_ms: int | None) -> None:
         """All of it at once, for callers that may block. Each data directory is synced once."""
         for topic_partition in topic_partitions:
             self.retire(topic_partition, now_ms)

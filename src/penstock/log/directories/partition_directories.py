@@ -21,11 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 class Retired(NamedTuple):
-    """A partition that is deleted: its directory, the name it gets, and when its files may go."""
+    """A partition that is deleted: its directory, the name it gets, and when its files may go; None: never."""
 
     directory: Path
     target: Path
-    due_ms: int
+    due_ms: int | None
 
 
 class DirectoryRenames:
