@@ -23,7 +23,7 @@ MAX_LINES = 150
 # As docs/architecture.md draws the layers, from the bottom.
 ORDER = (
     *("core", "protocol", "log", "client", "coordinators", "groups", "transactions", "cluster", "replication", "runs"),
-    *("broker", "pipelines", "server", "processes", "local_cluster", "testing", "proof", "cli"),
+    *("broker", "pipelines", "health", "server", "processes", "local_cluster", "testing", "proof", "cli"),
 )
 
 

@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.cli import output
+from penstock.cli.access.zookeeper import exit_code_of, open_store, read_store_config
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cluster.decisions.adoption import AdoptionError
-from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import Store, StoreError
 from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.config.types import ConfigError
-from penstock.core.properties import read_properties
 from penstock.server.adoption import Adopted, Adoption, Step
-
-# While this command holds the controller's office nobody else does. If it is killed, that lasts until its session ends.
-_SESSION_TIMEOUT_MS = 6_000
-_UNREACHABLE = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED)
 
 
 class AdoptOptions(NamedTuple):
@@ -32,10 +27,7 @@ def adopt_node(options: AdoptOptions) -> int:
     config = _read_config(options)
 
     async def open_cluster() -> Store:
-        from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
-        from penstock.cluster.store.zookeeper.store import ZooKeeperStore
-
-        return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
+        return await open_store(config)
 
     broker_id = options.broker_id
     if broker_id is None and {"broker.id", "node.id"} & config.static.keys():
@@ -47,8 +39,8 @@ def adopt_node(options: AdoptOptions) -> int:
     except AdoptionError as error:
         raise CliError(error.message, error.hint) from error
     except StoreError as error:
-        code = ExitCode.UNREACHABLE if error.kind in _UNREACHABLE else ExitCode.FAILURE
-        raise CliError(str(error), "Run the command again: it goes on where it stopped.", code) from error
+        hint = "Run the command again: it goes on where it stopped."
+        raise CliError(str(error), hint, exit_code_of(error)) from error
     except OSError as error:
         raise CliError(str(error), "Run the command again: it goes on where it stopped.") from error
     _report(adopted, str(config.zookeeper.zookeeper_connect))
@@ -56,21 +48,11 @@ def adopt_node(options: AdoptOptions) -> int:
 
 
 def _read_config(options: AdoptOptions) -> BrokerConfig:
-    try:
-        properties = {} if options.config is None else read_properties(options.config)
-        if options.data:
-            properties.pop("log.dir", None)
-            properties["log.dirs"] = ",".join(map(str, options.data))
-        if options.zookeeper is not None:
-            properties["zookeeper.connect"] = options.zookeeper
-        if not properties.get("log.dirs") and not properties.get("log.dir"):
-            raise UsageError("no data directory", "Give --data DIR, or log.dirs in --config.")
-        if not properties.get("zookeeper.connect"):
-            raise UsageError("no ZooKeeper", "Give --zookeeper HOST:PORT, or zookeeper.connect in --config.")
-        properties.setdefault("zookeeper.session.timeout.ms", str(_SESSION_TIMEOUT_MS))
-        return BrokerConfig.parse(properties)
-    except ConfigError as error:
-        raise UsageError(error.message) from error
+    own = {"log.dirs": ",".join(map(str, options.data))} if options.data else None
+    config = read_store_config(options.zookeeper, options.config, own)
+    if not {"log.dirs", "log.dir"} & config.static.keys():
+        raise UsageError("no data directory", "Give --data DIR, or log.dirs in --config.")
+    return config
 
 
 def _tell(step: Step) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from penstock.cli import output
+from penstock.cli.display import Display
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.progress import is_watched
 from penstock.cli.views.running_cluster import RunningView, running_table, view_of
@@ -25,13 +25,15 @@ from penstock.local_cluster.cluster import Cluster
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker
+from penstock.local_cluster.ports import is_free
 from penstock.local_cluster.process_members import ProcessMembers
+from penstock.local_cluster.requests import RequestBox, RestartRequest
+from penstock.local_cluster.restarting import restart_broker
 from penstock.processes.server_process import ServerProcessError
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.live import Live
 
 DEFAULT_BROKERS = 3
 DEFAULT_PORT = 9092  # where every other command looks for a broker
@@ -68,7 +70,9 @@ def start_cluster(options: ClusterOptions) -> int:
         finally:
             interrupts.raise_at = 2
         try:
-            return _run(cluster, interrupts)
+            # Nobody else knows where a temporary directory is.
+            requests = None if options.data is None else RequestBox(options.data.absolute())
+            return _run(cluster, interrupts, requests)
         finally:
             cluster.abandon()
 
@@ -178,9 +182,11 @@ def _waiting() -> Iterator[None]:
     output.note(f"Started in {time.monotonic() - began:.1f} s\n")
 
 
-def _run(cluster: Cluster, interrupts: Interrupts) -> int:
-    with Display() as display:
-        is_over = _watch(cluster, interrupts, display)
+def _run(cluster: Cluster, interrupts: Interrupts, requests: RequestBox | None) -> int:
+    if requests is not None:
+        requests.clear()
+    with Display(_render, _print) as display:
+        is_over = _watch(cluster, interrupts, display, requests)
     if is_over:
         output.note("All brokers have ended.")
         return ExitCode.FAILURE
@@ -194,7 +200,9 @@ def _run(cluster: Cluster, interrupts: Interrupts) -> int:
     return ExitCode.SUCCESS
 
 
-def _watch(cluster: Cluster, interrupts: Interrupts, display: Display) -> bool:
+def _watch(
+    cluster: Cluster, interrupts: Interrupts, display: Display[RunningView], requests: RequestBox | None
+) -> bool:
     """Until it is interrupted, or, True, no broker is left."""
     told: set[int] = set()
     while not interrupts.count:
@@ -208,14 +216,34 @@ def _watch(cluster: Cluster, interrupts: Interrupts, display: Display) -> bool:
         display.show(view)
         if view.is_over:
             return True
-        _nap(interrupts)
+        request = _nap(interrupts, requests)
+        if request is not None and requests is not None:
+            requests.answer(request.request_id, _serve(cluster, request, display))
     return False
 
 
-def _nap(interrupts: Interrupts) -> None:
+def _nap(interrupts: Interrupts, requests: RequestBox | None) -> RestartRequest | None:
+    """Until it is time for another look, or another command wants something."""
     until = time.monotonic() + _LOOK_EVERY_S
     while not interrupts.count and time.monotonic() < until:
+        request = None if requests is None else requests.take()
+        if request is not None:
+            return request
         time.sleep(_NAP_S)
+    return None
+
+
+def _serve(cluster: Cluster, request: RestartRequest, display: Display[RunningView]) -> str:
+    """Why the broker was not restarted; empty when it was."""
+    display.tell(f"Restarting broker {request.node_id} ...")
+    try:
+        broker = cluster.broker(request.node_id)
+        if not broker.is_running and not is_free(broker.host, broker.port):
+            return "it was started elsewhere, by another command: restart it there"
+        restart_broker(broker, request.config)
+    except (ClusterError, ServerProcessError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _end_of(broker: ClusterBroker) -> str:
@@ -242,49 +270,12 @@ def _stop(cluster: Cluster) -> None:
     members.stop_store()
 
 
-class Display:
-    """A table that stays in place on a terminal; elsewhere a table whenever something has changed."""
-
-    def __init__(self) -> None:
-        self._live: Live | None = None
-        self._shown: RunningView | None = None
-
-    def __enter__(self) -> Self:
-        if output.is_terminal():
-            from rich.console import Console
-            from rich.live import Live
-
-            self._live = Live(console=Console(), auto_refresh=False)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            if self._shown is not None:
-                self._live.update(_render(self._shown, is_last=True))
-            self._live.stop()
-
-    def tell(self, text: str) -> None:
-        if self._live is not None:
-            self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
-        else:
-            output.note(text)
-
-    def show(self, view: RunningView) -> None:
-        if view == self._shown:
-            return
-        self._shown = view
-        if self._live is not None:
-            self._live.update(_render(view), refresh=True)
-        else:
-            output.print_table(running_table(view))
-            output.say(f"{view.summary}\n")
-            sys.stdout.flush()  # a pipe shows it now, not when 8 KiB have come together
+def _print(view: RunningView) -> None:
+    output.print_table(running_table(view))
+    output.say(f"{view.summary}\n")
 
 
-def _render(view: RunningView, *, is_last: bool = False) -> Group:
+def _render(view: RunningView, is_last: bool) -> Group:
     from rich.console import Group
     from rich.text import Text
 

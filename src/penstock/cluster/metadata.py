@@ -47,6 +47,7 @@ from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription, effective_config
+from penstock.cluster.snapshots.restoration import check_usable
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import ProducerIdBlock
@@ -87,10 +88,13 @@ class Metadata:
         choices: Choices,
         levels: LevelRange = SUPPORTED,
         metrics: ControllerMetrics | None = None,
+        restoration_id: str = "",
     ) -> None:
         """Use `open`, or `load` and `join`."""
         self.levels = levels
         self._metrics = metrics or ControllerMetrics()
+        self._restoration_id = restoration_id
+        self.is_restored = bool(restoration_id)  # from a snapshot, which may lack what is on disk
         self._store = store
         self.publisher = publisher
         self._choices = choices
@@ -133,14 +137,16 @@ class Metadata:
         # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
         new_id = cluster_id or format_topic_id(choices.new_topic_id())
 
-        async def load() -> MetadataImage:
+        async def load() -> tuple[MetadataImage, str]:
+            restoration_id = await check_usable(store)
             await ensure_cluster(store, config.identity, new_id, levels.highest)
             image = await load_image(store, levels.highest)
             _check_level(image.metadata_level, levels)
-            return await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
+            image = await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
+            return image, restoration_id
 
-        image = await _patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
-        return cls(store, Publisher(config, image), choices, levels, metrics)
+        image, restoration_id = await _patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
+        return cls(store, Publisher(config, image), choices, levels, metrics, restoration_id)
 
     async def join(
         self,
@@ -176,6 +182,7 @@ class Metadata:
             self.duties.losses,
             self._metrics,
             self.levels,
+            self._restoration_id,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:

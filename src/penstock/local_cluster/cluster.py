@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
+from penstock.client.addresses import Address
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.local_cluster.administration import create_topic, delete_topic
@@ -21,6 +22,7 @@ from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker, Members
 from penstock.local_cluster.planning import ClusterWish, make_members
+from penstock.local_cluster.restarting import restart_rolling
 from penstock.local_cluster.state import ClusterState, why_not_in_sync, why_not_ready
 
 Result = TypeVar("Result")
@@ -234,7 +236,7 @@ class Cluster:
         config: ConfigMapping | None = None,
     ) -> None:
         """Returns when all brokers know the topic. ApiError when it is refused."""
-        create_topic(self._clients, self._controller_address, name, partitions, replication_factor, config)
+        create_topic(self._clients, lambda: _controller_address(self), name, partitions, replication_factor, config)
 
         def judge(states: Mapping[int, ClusterState | None]) -> str:
             late = [str(node_id) for node_id, state in states.items() if state is None or name not in state.topics]
@@ -244,11 +246,19 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         """ApiError when that is refused, but not where there is no such topic."""
-        delete_topic(self._clients, self._controller_address, name)
+        delete_topic(self._clients, lambda: _controller_address(self), name)
 
-    def _controller_address(self) -> tuple[str, int]:
-        broker = self.broker(self.controller_id())
-        return broker.host, broker.port
+    def restart(self, config: ConfigMapping | None = None, *, may_interrupt: bool = False) -> None:
+        """Restarts one broker after the other, the controller last, with `config` beside the settings that they have.
+        Clients go on. ClusterError where that cannot be: a partition has no other replica, say, or a broker is gone.
+        With `may_interrupt` partitions may stand still while their broker restarts.
+        """
+        restart_rolling(self, as_properties(config), may_interrupt=may_interrupt)
+
+
+def _controller_address(cluster: Cluster) -> Address:
+    broker = cluster.broker(cluster.controller_id())
+    return broker.host, broker.port
 
 
 class _NotYetError(Exception):

@@ -5,6 +5,7 @@ zookeeper/           ZooKeeper's data; zookeeper.log is what it says
 broker-1/            the data of broker 1
 broker-1.properties  its settings, written anew at each start: `penstock broker start --config` takes them
 broker-1.log         what it says
+requests/            what other commands want of the one that runs the cluster
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from penstock.local_cluster.errors import ClusterError
 from penstock.log.storage.files import Files, OpenFile
 
 _FORMAT = 1
-_LOCK = ".lock"
+LOCK = ".lock"
+_PORTS = "cluster.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ClusterDirectory:
         chosen = Path(tempfile.mkdtemp(prefix="penstock-cluster-")) if path is None else path.absolute()
         try:
             chosen.mkdir(parents=True, exist_ok=True)
-            lock = Files().lock(chosen / _LOCK)
+            lock = Files().lock(chosen / LOCK)
         except BlockingIOError:
             hint = "Stop that one first, or give this one a directory of its own."
             raise ClusterError(f"{chosen} is in use by another cluster", hint) from None
@@ -62,22 +64,8 @@ class ClusterDirectory:
     def zookeeper_dir(self) -> Path:
         return self.path / "zookeeper"
 
-    @property
-    def _ports_path(self) -> Path:
-        return self.path / "cluster.json"
-
     def read_ports(self) -> Ports:
-        """Those of the last start."""
-        try:
-            document = json.loads(self._ports_path.read_text())
-            brokers = {int(node_id): int(port) for node_id, port in document["brokers"].items()}
-            zookeeper = document["zookeeper"]
-            return Ports(brokers, None if zookeeper is None else int(zookeeper))
-        except FileNotFoundError:
-            return Ports()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            hint = "Delete the file: ports are chosen anew, and no data is lost."
-            raise ClusterError(f"{self._ports_path} does not tell the cluster's ports: {error!r}", hint) from None
+        return read_ports(self.path)
 
     def write_ports(self, ports: Ports) -> None:
         document = {
@@ -85,4 +73,19 @@ class ClusterDirectory:
             "zookeeper": ports.zookeeper,
             "brokers": {str(node_id): port for node_id, port in ports.brokers.items()},
         }
-        self._ports_path.write_text(json.dumps(document, indent=2) + "\n")
+        (self.path / _PORTS).write_text(json.dumps(document, indent=2) + "\n")
+
+
+def read_ports(directory: Path) -> Ports:
+    """Those of the last start, perhaps of a cluster that runs now."""
+    path = directory / _PORTS
+    try:
+        document = json.loads(path.read_text())
+        brokers = {int(node_id): int(port) for node_id, port in document["brokers"].items()}
+        zookeeper = document["zookeeper"]
+        return Ports(brokers, None if zookeeper is None else int(zookeeper))
+    except FileNotFoundError:
+        return Ports()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        hint = "Delete the file: ports are chosen anew, and no data is lost."
+        raise ClusterError(f"{path} does not tell the cluster's ports: {error!r}", hint) from None

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from penstock.local_cluster.settings import BrokerPlace
+from penstock.core.properties import ConfigMapping
+from penstock.local_cluster.settings import BrokerPlace, changed_properties
 
 
 class PlacedBroker:
     """What every broker of a cluster knows from the start."""
 
-    def __init__(self, place: BrokerPlace) -> None:
+    def __init__(self, place: BrokerPlace, properties: dict[str, str]) -> None:
         self._place = place
+        self._properties = properties
+
+    def configure(self, config: ConfigMapping) -> None:
+        self._properties = changed_properties(self._properties, config)
 
     @property
     def node_id(self) -> int:
@@ -63,6 +68,9 @@ class ClusterBroker(Protocol):
     @property
     def unasked_end(self) -> str:
         """How it ended although nobody asked it to; empty when it did not."""
+
+    def configure(self, config: ConfigMapping) -> None:
+        """Settings for its next start, beside those that it has. ClusterError where the broker would refuse them."""
 
     def spawn(self) -> None:
         """Start without waiting."""

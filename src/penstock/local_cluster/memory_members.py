@@ -19,8 +19,7 @@ _NEEDS_PROCESSES = 'Take store="zookeeper", where each broker is a process.'
 
 class MemoryBroker(PlacedBroker):
     def __init__(self, place: BrokerPlace, properties: dict[str, str], tree: MemoryTree, thread: LoopThread) -> None:
-        super().__init__(place)
-        self._properties = properties
+        super().__init__(place, properties)
         self._tree = tree
         self._thread = thread
         self._starting: Future[BrokerServer] | None = None

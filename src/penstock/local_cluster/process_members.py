@@ -25,8 +25,7 @@ _BROKERS_END_FIRST = 1  # of two stages: they have something to write to ZooKeep
 
 class ProcessBroker(PlacedBroker):
     def __init__(self, place: BrokerPlace, properties: dict[str, str]) -> None:
-        super().__init__(place)
-        self._properties = properties
+        super().__init__(place, properties)
         self._process = ServerProcess(
             f"broker {place.node_id}",
             [

@@ -60,9 +60,7 @@ class BrokerPlace(NamedTuple):
 def shared_properties(broker_count: int, config: ConfigMapping | None) -> dict[str, str]:
     """What all brokers of the cluster have in common. Raises ClusterError on a setting that is not the user's."""
     given = as_properties(config)
-    refused = sorted(CHOSEN_BY_THE_CLUSTER & given.keys())
-    if refused:
-        raise ClusterError(f"{', '.join(refused)}: the cluster chooses this for each broker", "Leave it out.")
+    _check_chosen(given)
     factor = str(min(_REPLICATION_FACTOR, broker_count))
     min_in_sync = str(_MIN_IN_SYNC_REPLICAS if broker_count >= _REPLICATION_FACTOR else 1)
     return {
@@ -86,6 +84,24 @@ def check_settings(places: Sequence[BrokerPlace], shared: dict[str, str]) -> Non
             BrokerConfig.parse(broker_properties(place, shared, _ANY_ZOOKEEPER))
         except ConfigError as error:
             raise ClusterError(error.message, "Correct the setting: every broker would refuse it.") from error
+
+
+def changed_properties(properties: dict[str, str], config: ConfigMapping) -> dict[str, str]:
+    """A broker's properties with other settings. Raises ClusterError where the broker would refuse them."""
+    given = as_properties(config)
+    _check_chosen(given)
+    changed = {**properties, **given}
+    try:
+        BrokerConfig.parse(changed)
+    except ConfigError as error:
+        raise ClusterError(error.message, "Correct the setting: the broker would refuse it.") from error
+    return changed
+
+
+def _check_chosen(given: dict[str, str]) -> None:
+    refused = sorted(CHOSEN_BY_THE_CLUSTER & given.keys())
+    if refused:
+        raise ClusterError(f"{', '.join(refused)}: the cluster chooses this for each broker", "Leave it out.")
 
 
 def broker_properties(place: BrokerPlace, shared: dict[str, str], zookeeper_connect: str | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from penstock.cli.cluster_start import Interrupts
 from penstock.cli.output import render_plain
 from penstock.cli.views.running_cluster import running_table, view_of
+from penstock.core.properties import ConfigMapping
 from penstock.local_cluster.state import ClusterState
 
 
@@ -33,6 +34,8 @@ class FakeBroker:
     @property
     def is_running(self) -> bool:
         return self.pid is not None
+
+    def configure(self, config: ConfigMapping) -> None: ...
 
     def spawn(self) -> None: ...
 

@@ -56,6 +56,7 @@ _NEVER = 32767
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _READ_COMMITTED = 1
 _HIGH_WATERMARK = -1  # DeleteRecords: "everything"
+_DEBUGGING_REPLICA = -2  # ListOffsets: a tool that asks one replica, whoever leads, how far it is
 
 
 def _find(broker: Broker, context: RequestContext, operation: Operation, topic: str, partition: int) -> Partition:
@@ -75,7 +76,8 @@ def list_offsets(
 ) -> ListOffsetsResponse | Work[ListOffsetsResponse]:
     """Answers for each partition the offset that belongs to a timestamp, or to one of the ends of the log.
 
-    A partition that the request names twice gets INVALID_REQUEST. Version 7 knows the newest timestamp, version 8 the
+    A partition that the request names twice gets INVALID_REQUEST. The "debugging" replica -2 is told the end of the log
+    by any replica, also by one that does not lead. Version 7 knows the newest timestamp, version 8 the
     earliest local offset, version 9 the latest tiered one, version 11 the earliest that waits for tiering. Nothing is
     tiered here.
     """
@@ -120,6 +122,9 @@ def _answer_offset(
             raise ApiError(ErrorCode.INVALID_REQUEST)
         partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition_index)
         partition.check_leader_epoch(asked.current_leader_epoch)
+        if request.replica_id == _DEBUGGING_REPLICA and asked.timestamp == _LATEST:
+            _tell_log_end(partition, answer)
+            return answer
         partition.check_leader()
         _list_offset(partition, asked, answer, context.api_version, request)
     except ApiError as error:
@@ -162,6 +167,13 @@ def _list_offset(
             answer.offset, answer.timestamp, answer.leader_epoch = record.offset, record.timestamp, record.leader_epoch
         elif record is not None and is_end_unknown:
             raise _end_unknown(version)
+
+
+def _tell_log_end(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:
+    """Where this replica's log ends, and its newest epoch: as in Kafka a tool may ask any replica, in sync or not."""
+    if not partition.is_online:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.log.epochs.latest
 
 
 def _end_unknown(version: int) -> ApiError:

@@ -110,21 +110,23 @@ class Partitions:
 
     # -------------------------------------------------------------------------------------------- following the image
 
-    def remove_strays(self, image: MetadataImage) -> None:
+    def remove_strays(self, image: MetadataImage, *, keeps_files: bool = False) -> None:
         """Deletes the logs of topics that were deleted, where a crash came before the removal of the files, and of
         replicas that moved to other brokers while this one was away. `image` has all topics of the cluster.
 
         A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are.
         Where other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made
         anew while this broker was away, or was never made, because the controller died over it.
+        With `keeps_files` they are set aside: after a restore the image may be older than a topic.
         """
         logs = self._directories.logs.items()
         strays = [each for each, log in logs if _is_stray(self._node_id, each, log.topic_id, image)]
         for topic, count in Counter(each.topic for each in strays).items():
+            what = "setting aside, as -stray," if keeps_files else "deleting"
             logger.warning(
-                "deleting the logs of %s (partitions: %d): they are not this broker's any more", topic, count
+                "%s the logs of %s (partitions: %d): they are not this broker's any more", what, topic, count
             )
-        self._directories.delete(strays, self._clock.now_ms())
+        self._directories.delete(strays, None if keeps_files else self._clock.now_ms())
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> str | None:
         """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
 from penstock.cli.errors import CliError, ExitCode, UsageError
@@ -53,6 +53,23 @@ def _open_first(candidates: Sequence[Address], tls: ssl.SSLContext | None, patie
         except ApiError as error:
             raise CliError(f"{host}:{port} does not tell its versions: {error.message}") from error
     raise CliError(f"no broker answers at {', '.join(failures)}", "Check --bootstrap-server.", ExitCode.UNREACHABLE)
+
+
+def make_connect(cluster: Cluster) -> Callable[[Address, float], VersionedClient]:
+    """How `health` opens the brokers of the cluster: the time is that for the connection and for each answer."""
+    tls = _tls_context(cluster)
+
+    def connect(address: Address, timeout_s: float) -> VersionedClient:
+        return VersionedClient.open(
+            address,
+            client_id=_CLIENT_ID,
+            software=_CLIENT_ID,
+            tls=tls,
+            timeout_s=timeout_s,
+            answer_timeout_s=timeout_s,
+        )
+
+    return connect
 
 
 def find_group_coordinator(cluster: Cluster, group: str) -> Address:

@@ -13,6 +13,7 @@ from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.commands.cluster_replicas import app as replicas_app
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, on_cluster
+from penstock.cli.restart_options import BrokerIds, RestartOptions
 from penstock.cli.text import parse_pairs
 from penstock.cli.views.cluster import (
     BrokerView,
@@ -33,10 +34,6 @@ from penstock.protocol.messages.api_versions import ApiVersionsResponse
 app = typer.Typer(
     help="Start a cluster on this machine, look at the brokers of any.", no_args_is_help=True, rich_markup_mode=None
 )
-
-BrokerIds = Annotated[
-    list[int] | None, typer.Option("--broker", metavar="ID", help="Only this broker; may be repeated.")
-]
 
 
 @app.command()
@@ -98,6 +95,59 @@ def adopt(
     raise typer.Exit(adopt_node(AdoptOptions(tuple(data or ()), zookeeper, broker_id, config)))
 
 
+_ZooKeeper = Annotated[
+    str | None, typer.Option("--zookeeper", metavar="HOST:PORT,...[/PATH]", help="The cluster's zookeeper.connect.")
+]
+_BrokerProperties = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A broker's properties, for zookeeper.connect and its security."),
+]
+
+
+@app.command()
+def snapshot(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Written whole or not at all, readable by you alone.")],
+    zookeeper: _ZooKeeper = None,
+    config: _BrokerProperties = None,
+) -> None:
+    """Write down what ZooKeeper holds: topics, settings, assignments, counters; as JSON that a person can read.
+
+    Brokers may run. Records are not in it: they are on the brokers' disks.
+    """
+    from penstock.cli.cluster_snapshot import write_snapshot
+
+    write_snapshot(file, zookeeper, config)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot.")],
+    zookeeper: _ZooKeeper = None,
+    config: _BrokerProperties = None,
+    command_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Client settings, for brokers with TLS listeners alone.")
+    ] = None,
+    force: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER-ID", help="Remove the metadata of this cluster from the ensemble first."),
+    ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Elect leaders although brokers are missing that may have more.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="How long to wait for the brokers.")
+    ] = 3600.0,
+) -> None:
+    """Put a snapshot into a ZooKeeper that has lost everything, and elect leaders once the brokers are back.
+
+    Stop all brokers first, and start them when the command says so. It then asks each replica how far its log goes.
+    Run it again after an interruption: it goes on where it stopped.
+    """
+    from penstock.cli.cluster_snapshot import RestoreOptions, restore_snapshot
+
+    restore_snapshot(file, RestoreOptions(zookeeper, config, command_config, force, accept_loss, timeout))
+
+
 def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
     admin = cluster.admin()
     described: Any = wait(lambda: admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_SECONDS))
@@ -143,6 +193,42 @@ def describe(cluster: Cluster, as_json: AsJson = False) -> None:
     if versions.supported_features:
         output.say("")
         output.print_table(feature_table(versions))
+
+
+@app.command()
+@on_cluster
+def status(
+    cluster: Cluster,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.5, help="Between two looks of --watch.")] = 5.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long a broker may take to answer.")
+    ] = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show on one screen how the cluster is, and for everything wrong what to do.
+
+    Ends with 0 where the cluster is healthy, with 1 where something is wrong, and with 3 where no broker answers.
+    """
+    from penstock.cli.cluster_status import open_reader, show_status, watch_status
+
+    reader = open_reader(cluster, timeout)
+    if watch:
+        watch_status(reader, as_json=as_json, interval_s=interval)
+    raise typer.Exit(show_status(reader, as_json=as_json))
+
+
+@app.command()
+@on_cluster
+def restart(cluster: Cluster, options: RestartOptions) -> None:
+    """Restart one broker after the other, the controller last, while clients go on.
+
+    Before each one nothing may lack replicas. After each one the command waits until the broker is back, everything is
+    in sync and the broker leads what it should. It stops with the reason when that does not come.
+    """
+    from penstock.cli.cluster_restart import restart_cluster
+
+    restart_cluster(cluster, options)
 
 
 @app.command()

@@ -55,6 +55,8 @@ class Rules(NamedTuple):
     losses: KnownLosses
     metrics: ControllerMetrics
     levels: LevelRange = SUPPORTED
+    # Of the restore that made the metadata; empty where there was none.
+    restoration_id: str = ""
 
 
 class Member:
@@ -236,7 +238,9 @@ class Member:
             logger.warning("the registration of this broker was taken away; registering anew")
             self.registration = None
         self._session_id = self._store.session_id
-        registered, term = await register(self._store, self._broker, self._former_sessions, self._clock.now_ms())
+        registered, term = await register(
+            self._store, self._broker, self._former_sessions, self._clock.now_ms(), self._rules.restoration_id
+        )
         if self._session_id != self._store.session_id:
             self._wake()  # the session ended meanwhile, and the registration with it
             return

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from penstock.cluster.image import BrokerRegistration
 from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
+from penstock.cluster.snapshots.restoration import check_same
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
     FIRST_VERSION,
@@ -87,17 +88,19 @@ async def _until_connected(store: Store) -> None:
 
 
 async def register(
-    store: Store, broker: BrokerRegistration, former_sessions: Collection[str], now_ms: int
+    store: Store, broker: BrokerRegistration, former_sessions: Collection[str], now_ms: int, restoration_id: str = ""
 ) -> tuple[BrokerRegistration, Term | None]:
     """The broker with its epoch. A term, too, where there was no controller: a start costs one transaction then.
 
-    Raises StoreError(NODE_EXISTS) as long as the broker's node belongs to somebody else.
+    `restoration_id` is that of the metadata that the broker has loaded. Raises StoreError(NODE_EXISTS) as long as the
+    broker's node belongs to somebody else.
     """
     path = znodes.broker_path(broker.node_id)
     for _ in range(_ATTEMPTS):
-        sequence, epoch, controller, present = await store.read_many(
-            [znodes.BROKER_SEQUENCE, znodes.CONTROLLER_EPOCH, znodes.CONTROLLER, path]
+        sequence, epoch, controller, present, restoration = await store.read_many(
+            [znodes.BROKER_SEQUENCE, znodes.CONTROLLER_EPOCH, znodes.CONTROLLER, path, znodes.RESTORATION]
         )
+        check_same(restoration, restoration_id)
         if present is not None:
             if present.owner == store.session_id:
                 return znodes.decode_broker(broker.node_id, present.data), None

@@ -114,7 +114,7 @@ class Writer:
         operations, self._operations = self._operations, None
         if operations is None:
             operations = await self._remaining(image)
-        for part in _parts(operations, self._fence, self._store.transaction_limit):
+        for part in in_transactions(operations, self._store.transaction_limit, self._fence):
             await self._store.transaction(part)
         position = self._position._replace(is_unwritten=False)
         data = encode_position(position, image.metadata_level)
@@ -161,16 +161,19 @@ def _fits(operations: Sequence[Operation], limit: TransactionLimit | None) -> bo
     return len(operations) <= limit.operation_count and transaction_size(operations) <= limit.size
 
 
-def _parts(operations: Sequence[Operation], fence: Check, limit: TransactionLimit | None) -> Iterator[list[Operation]]:
-    """The operations in their order, in transactions that fit. Each has the fence."""
-    part: list[Operation] = [fence]
-    size = transaction_size(part)
+def in_transactions(
+    operations: Sequence[Operation], limit: TransactionLimit | None, fence: Check | None = None
+) -> Iterator[list[Operation]]:
+    """The operations in their order, in transactions that fit. Each has the fence, if there is one."""
+    head: list[Operation] = [] if fence is None else [fence]
+    part, size = list(head), transaction_size(head)
     for operation in operations:
         added = transaction_size([operation])
-        if limit is not None and (len(part) >= limit.operation_count or size + added > limit.size) and len(part) > 1:
+        is_full = limit is not None and (len(part) >= limit.operation_count or size + added > limit.size)
+        if is_full and len(part) > len(head):
             yield part
-            part, size = [fence], transaction_size([fence])
+            part, size = list(head), transaction_size(head)
         part.append(operation)
         size += added
-    if len(part) > 1:
+    if len(part) > len(head):
         yield part

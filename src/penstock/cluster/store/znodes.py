@@ -36,6 +36,8 @@ DEFAULT_ENTITY = "<default>"
 LOG = "/penstock/log"
 # The brokers as the log knows them. Those in /brokers/ids may have come or gone since.
 BROKERS = "/penstock/brokers"
+# The cluster was restored from a snapshot.
+RESTORATION = "/penstock/restoration"
 # In the store of a single node alone: it is on its way into a cluster.
 ADOPTION = "/penstock/adoption"
 

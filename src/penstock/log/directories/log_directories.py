@@ -55,7 +55,7 @@ class LogDirectories:
         self.preferred: dict[TopicPartition, Path] = {}  # where partitions are to be made that are not there yet
         self.futures: dict[Path, TopicPartition] = {}  # unfinished copies that the start has found
         self.standbys: dict[TopicPartition, Standby] = {}  # of logs that change their directory
-        self._retired: deque[tuple[PartitionLog, int]] = deque()  # each with the time at which its files may go
+        self._retired: deque[tuple[PartitionLog, int | None]] = deque()  # each with the time of its deletion
         self._checkpoint_write: CheckpointWrite | None = None
 
     @classmethod
@@ -181,9 +181,9 @@ class LogDirectories:
             self.log_counts[log.directory.parent] -= 1
         return DirectoryRemoval(self._resources.files, [log.directory for log in dropped])
 
-    def retire(self, topic_partition: TopicPartition, now_ms: int) -> None:
+    def retire(self, topic_partition: TopicPartition, now_ms: int | None) -> None:
         """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and
-        settled. The files go after file.delete.delay.ms.
+        settled. The files go after file.delete.delay.ms, or stay, as `-stray`, where there is no time.
 
         Costs 1 us: a topic with thousands of partitions goes in one turn of the loop. `prepare_renames` does the rest.
         """
@@ -200,7 +200,7 @@ class LogDirectories:
         retired = [each for _ in range(count) for each in self._let_go(*self._retired.popleft())]
         return DirectoryRenames(self._resources.files, retired) if retired else None
 
-    def _let_go(self, log: PartitionLog, now_ms: int) -> list[Retired]:
+    def _let_go(self, log: PartitionLog, now_ms: int | None) -> list[Retired]:
         log.close(clean=False)
         directories = [log.directory]
         standby = self.standbys.get(log.topic_partition)
@@ -208,16 +208,16 @@ class LogDirectories:
             directories.append(standby.directory / log.directory.name)  # its name is in use as well
             del self.standbys[log.topic_partition]
         self.log_counts[log.directory.parent] -= 1
-        due_ms = now_ms + log.settings.file_delete_delay_ms
+        due_ms = None if now_ms is None else now_ms + log.settings.file_delete_delay_ms
         return [Retired.of(directory, log.topic_partition, due_ms) for directory in directories]
 
     def settle_renames(self, renames: DirectoryRenames) -> None:
         for path, reason in renames.failures.items():
             self.take_directory_offline(path, reason)
-        for each in renames.renamed:
-            self.delayed_deletes.add(str(each.target), each.due_ms)
+        for target, due_ms in ((each.target, each.due_ms) for each in renames.renamed if each.due_ms is not None):
+            self.delayed_deletes.add(str(target), due_ms)
 
-    def delete(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
+    def delete(self, topic_partitions: Iterable[TopicPartition], now_ms: int | None) -> None:
         """All of it at once, for callers that may block. Each data directory is synced once."""
         for topic_partition in topic_partitions:
             self.retire(topic_partition, now_ms)

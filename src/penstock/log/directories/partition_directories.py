@@ -23,15 +23,16 @@ logger = logging.getLogger(__name__)
 
 
 class Retired(NamedTuple):
-    """A partition that is deleted: its directory, the name it gets, and when its files may go."""
+    """A partition that is deleted: its directory, the name it gets, and when its files may go; None: never."""
 
     directory: Path
     target: Path
-    due_ms: int
+    due_ms: int | None
 
     @classmethod
-    def of(cls, directory: Path, topic_partition: TopicPartition, due_ms: int) -> Retired:
-        return cls(directory, directory.with_name(names.deleted_directory(topic_partition)), due_ms)
+    def of(cls, directory: Path, topic_partition: TopicPartition, due_ms: int | None) -> Retired:
+        name = names.retired_directory(topic_partition, is_kept=due_ms is None)
+        return cls(directory, directory.with_name(name), due_ms)
 
 
 class DirectoryRenames:

@@ -68,9 +68,10 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
-def deleted_directory(topic_partition: TopicPartition) -> str:
+def retired_directory(topic_partition: TopicPartition, *, is_kept: bool = False) -> str:
     """A name that a new topic of the same name never meets."""
-    suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY}"
+    kind = STRAY_DIRECTORY if is_kept else DELETE_DIRECTORY
+    suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{kind}"
     return topic_partition.topic[: MAX_NAME_SIZE - len(suffix)] + suffix
 
 

@@ -1,0 +1,121 @@
+"""The decisions of a restore: how a snapshot becomes metadata, and who leads afterwards. Pure.
+
+A snapshot is older than the logs of the brokers. Since it was taken, leaders have changed, in-sync sets have shrunk and
+grown, topics have come and gone. So nothing in it may be trusted that a broker's disk could contradict:
+
+1. Epochs and ids only go up. Leader epochs, the controller's epoch, the log's position and producer ids rise by a
+   margin that no cluster uses up between a snapshot and the loss. A leader's epoch is compared with the brokers' logs
+   as well.
+2. In-sync sets are forgotten: a member of the old set may lack acknowledged records. A partition with several replicas
+   has no leader and nobody in sync until its replicas have told where their logs end. A partition with one replica
+   has its leader as soon as the replica's broker is here.
+3. The replica leads whose log has the highest last epoch, and of those the one that ends last; the others with the same
+   log are in sync. It has every record that was acknowledged with acks=all. Be r such a record, on at least
+   min.insync.replicas (m) of n replicas. Of any n - m + 1 replicas one has r. The chosen log has an epoch at least as
+   high. If it is higher, its leader was elected in sync, so it had r; if it is the same, the log is at least as long.
+   So n - m + 1 answers are enough, and with fewer nobody leads, unless the user accepts that records may be lost.
+4. What came after the snapshot is not in it. Topics that were deleted since are there again, empty. The logs of topics,
+   partitions and replicas that came since belong to nobody: brokers set them aside and keep them (`-stray`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.cluster.decisions.leadership import advance
+from penstock.cluster.image import NO_CONTROLLER, NO_LEADER, MetadataImage, PartitionState, TopicImage
+from penstock.cluster.store.znodes import ProducerIdBlock
+from penstock.core.limits import PRODUCER_ID_BLOCK_SIZE
+
+# Elections, changes and controllers between a snapshot and the loss. Epochs have 31 bits: room for 2,000 restores.
+EPOCH_MARGIN = 1_000_000
+# Registrations of brokers. Each step of that counter is a write of its own, and after a restore no broker's epoch is
+# compared with one from before, so a small margin is enough.
+BROKER_EPOCH_MARGIN = 1_000
+# Blocks of producer ids; there are 2^63 ids.
+PRODUCER_BLOCK_MARGIN = 1_000_000
+
+ReplicaPlace = tuple[str, int, int]  # topic, partition, broker
+LogEnd = tuple[int, int]  # the epoch of the last record, and the end
+
+
+class Elected(NamedTuple):
+    image: MetadataImage
+    # Partitions that too few replicas have told about, with the brokers that are missed.
+    waiting: Mapping[tuple[str, int], tuple[int, ...]]
+
+
+def decide_restored(image: MetadataImage, controller_epoch: int) -> MetadataImage:
+    """The metadata as they are written into the empty ensemble."""
+    return replace(
+        image,
+        controller_id=NO_CONTROLLER,
+        controller_epoch=controller_epoch + EPOCH_MARGIN,
+        brokers={},
+        topics={name: _restored_topic(topic) for name, topic in image.topics.items()},
+        number=image.number + EPOCH_MARGIN,
+    )
+
+
+def restored_producer_ids(block: ProducerIdBlock) -> ProducerIdBlock:
+    return ProducerIdBlock(block.first_producer_id + PRODUCER_BLOCK_MARGIN * PRODUCER_ID_BLOCK_SIZE, block.size)
+
+
+def _restored_topic(topic: TopicImage) -> TopicImage:
+    return topic._replace(partitions=tuple(_restored_state(state) for state in topic.partitions))
+
+
+def _restored_state(state: PartitionState) -> PartitionState:
+    isr = state.replicas if len(state.replicas) == 1 else ()
+    return state._replace(isr=isr, leader=NO_LEADER, leader_epoch=state.leader_epoch + EPOCH_MARGIN, partition_epoch=0)
+
+
+def find_leaderless(image: MetadataImage) -> list[tuple[TopicImage, PartitionState]]:
+    """Partitions that wait for rule 3."""
+    return [
+        (topic, state)
+        for topic in image.topics.values()
+        for state in topic.partitions
+        if state.leader == NO_LEADER and not state.isr
+    ]
+
+
+def decide_leaders(
+    image: MetadataImage,
+    log_ends: Mapping[ReplicaPlace, LogEnd],
+    minimums: Mapping[str, int],
+    *,
+    accepts_loss: bool = False,
+) -> Elected:
+    """`minimums` are the topics' min.insync.replicas; a topic without one counts as one that needs a single replica."""
+    changed: dict[str, dict[int, PartitionState]] = {}
+    waiting: dict[tuple[str, int], tuple[int, ...]] = {}
+    for topic, state in find_leaderless(image):
+        ends = {
+            node_id: log_ends[topic.name, state.partition, node_id]
+            for node_id in state.replicas
+            if node_id in image.brokers and (topic.name, state.partition, node_id) in log_ends
+        }
+        count = len(state.replicas)
+        needed = count - min(minimums.get(topic.name, 1), count) + 1
+        if not ends or (len(ends) < needed and not accepts_loss):
+            waiting[topic.name, state.partition] = tuple(node for node in state.replicas if node not in ends)
+            continue
+        changed.setdefault(topic.name, {})[state.partition] = _elect(state, ends)
+    topics = {
+        name: image.topics[name]._replace(
+            partitions=tuple(states.get(state.partition, state) for state in image.topics[name].partitions)
+        )
+        for name, states in changed.items()
+    }
+    return Elected(image.with_topics(topics), waiting)
+
+
+def _elect(state: PartitionState, ends: Mapping[int, LogEnd]) -> PartitionState:
+    best = max(ends.values())
+    isr = tuple(node_id for node_id in state.replicas if ends.get(node_id) == best)
+    # However old the snapshot is, the new term is above every epoch that a log has.
+    raised = state._replace(leader_epoch=max(state.leader_epoch, *(epoch for epoch, _ in ends.values())))
+    return advance(raised, raised._replace(leader=isr[0], isr=isr))

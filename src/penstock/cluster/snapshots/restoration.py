@@ -1,0 +1,69 @@
+"""The mark that a restore leaves in the store: which restore it was, and how far it is.
+
+A broker notes the mark's id when it loads. A broker that ran through the loss of the ensemble finds another id when it
+registers anew, and refuses to: its image and its partitions' epochs are those of before the restore. The mark stays, so
+that brokers that come later set aside what the snapshot does not know instead of deleting it.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import NamedTuple
+
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
+
+
+class RestorationState(enum.Enum):
+    WRITING = "writing"  # not all nodes are there: nobody may use them
+    WAITING = "waiting"  # for brokers, to find out who leads
+    FINISHED = "finished"
+
+
+class Restoration(NamedTuple):
+    restoration_id: str
+    state: RestorationState
+    checksum: str  # of the snapshot
+
+
+def encode_restoration(restoration: Restoration) -> bytes:
+    value = {
+        "version": 1,
+        "id": restoration.restoration_id,
+        "state": restoration.state.value,
+        "checksum": restoration.checksum,
+    }
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode_restoration(node: Node | None) -> Restoration | None:
+    if node is None:
+        return None
+    try:
+        value = json.loads(node.data)
+        return Restoration(str(value["id"]), RestorationState(value["state"]), str(value["checksum"]))
+    except (ValueError, KeyError, TypeError) as error:
+        detail = f"the node cannot be understood: {error!r}"
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.RESTORATION, detail) from error
+
+
+async def read_restoration(store: Store) -> Restoration | None:
+    return decode_restoration(await store.read(znodes.RESTORATION))
+
+
+async def check_usable(store: Store) -> str:
+    """The id of the restore that made this store, or nothing. Raises StoreError while a restore writes."""
+    restoration = await read_restoration(store)
+    if restoration is not None and restoration.state is RestorationState.WRITING:
+        detail = "`penstock cluster restore` is under way or was interrupted: let it finish, or run it again"
+        raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.RESTORATION, detail)
+    return "" if restoration is None else restoration.restoration_id
+
+
+def check_same(node: Node | None, restoration_id: str) -> None:
+    """For a broker that registers. Raises StoreError where the cluster was restored since the broker has loaded."""
+    restoration = decode_restoration(node)
+    if ("" if restoration is None else restoration.restoration_id) != restoration_id:
+        detail = "the cluster was restored from a snapshot while this broker ran: restart the broker"
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.RESTORATION, detail)

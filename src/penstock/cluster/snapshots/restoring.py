@@ -1,0 +1,168 @@
+"""Restores a snapshot into an ensemble that has no cluster, and lets leaders be elected when the brokers are back.
+
+Steps, each of which may be repeated after a crash:
+1. The mark says WRITING, together with the cluster's id. Brokers that start now wait.
+2. All nodes are written, in as many transactions as they need. A run before that was killed half-way is cleared first.
+3. The mark says WAITING. Brokers start, load and register; partitions with one replica have a leader.
+4. When enough replicas have told where their logs end, `finish` writes who leads (`decisions.restoring`), and the mark
+   says FINISHED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from penstock.cluster.controller.takeover import change_from_outside
+from penstock.cluster.controller.writer import in_transactions
+from penstock.cluster.decisions.restoring import (
+    BROKER_EPOCH_MARGIN,
+    Elected,
+    LogEnd,
+    ReplicaPlace,
+    decide_leaders,
+    decide_restored,
+    restored_producer_ids,
+)
+from penstock.cluster.deltas.nodes import create_topic_operations
+from penstock.cluster.deltas.position import LogPosition, encode_position
+from penstock.cluster.image import NO_CONTROLLER, MetadataImage
+from penstock.cluster.levels import SUPPORTED
+from penstock.cluster.loading import load_image
+from penstock.cluster.snapshots.document import Snapshot, SnapshotError
+from penstock.cluster.snapshots.restoration import (
+    Restoration,
+    RestorationState,
+    encode_restoration,
+    read_restoration,
+)
+from penstock.cluster.snapshots.taking import walk
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation, Store, path_and_parents
+from penstock.core.types import format_topic_id, new_topic_id
+
+_ZOOKEEPERS_OWN = frozenset({"/zookeeper"})
+
+
+class Begun(NamedTuple):
+    restoration: Restoration
+    was_there: bool  # an earlier run has written it
+
+
+async def begin_restore(
+    store: Store, snapshot: Snapshot, checksum: str, replaced_cluster: str | None, new_id: Callable[[], str]
+) -> Begun:
+    """Steps 1 to 3. `replaced_cluster` is the id of a cluster that may be removed from the ensemble for this.
+
+    Raises SnapshotError and StoreError.
+    """
+    if not SUPPORTED.has(snapshot.image.metadata_level):
+        raise SnapshotError(
+            f"the snapshot's metadata has level {snapshot.image.metadata_level}, and this version of Penstock knows "
+            f"{SUPPORTED.lowest} to {SUPPORTED.highest}",
+            "Restore it with the version that took it.",
+        )
+    before = await read_restoration(store)
+    present = await store.read(znodes.CLUSTER_ID)
+    if before is not None and before.checksum == checksum and before.state is RestorationState.WAITING:
+        return Begun(before, was_there=True)
+    is_interrupted = before is not None and before.state is RestorationState.WRITING
+    if present is not None and not is_interrupted:
+        _check_replaced(znodes.decode_cluster_id(present.data), replaced_cluster)
+    if await store.read(znodes.BROKER_IDS) is not None and await store.children(znodes.BROKER_IDS):
+        raise SnapshotError("brokers are registered in this ensemble", "Stop all brokers first.")
+    restoration = Restoration(new_id(), RestorationState.WRITING, checksum)
+    await _clear(store)
+    await _write(store, snapshot, restoration)
+    return Begun(restoration, was_there=False)
+
+
+def _check_replaced(cluster_id: str, replaced_cluster: str | None) -> None:
+    if replaced_cluster is None:
+        raise SnapshotError(
+            f"this ensemble has cluster {cluster_id} already",
+            f"Check --zookeeper. To remove all metadata of that cluster first: --force {cluster_id}",
+        )
+    if replaced_cluster != cluster_id:
+        raise SnapshotError(f"this ensemble has cluster {cluster_id}, not {replaced_cluster}", "Check --zookeeper.")
+
+
+async def _clear(store: Store) -> None:
+    """Children first. The mark stays until the next one takes its place, so that no broker founds a cluster here."""
+    kept = {*path_and_parents(znodes.RESTORATION), "/"}
+    paths = [path for path in await walk(store, "/", skipped=_ZOOKEEPERS_OWN) if path not in kept]
+    for part in in_transactions([Delete(path) for path in reversed(paths)], store.transaction_limit):
+        await store.transaction(part)
+
+
+async def _write(store: Store, snapshot: Snapshot, restoration: Restoration) -> None:
+    image = decide_restored(snapshot.image, snapshot.controller_epoch)
+    for path in path_and_parents(znodes.RESTORATION)[:-1]:
+        await store.ensure_path(path)
+    mark: Operation = Create(znodes.RESTORATION, encode_restoration(restoration))
+    if await store.read(znodes.RESTORATION) is not None:
+        mark = CompareAndSet(znodes.RESTORATION, encode_restoration(restoration))
+    await store.transaction(
+        [mark, Create("/cluster"), Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id))]
+    )
+    for part in in_transactions(_operations(snapshot, image), store.transaction_limit):
+        await store.transaction(part)
+    await _set_state(store, restoration, RestorationState.WAITING)
+
+
+def _operations(snapshot: Snapshot, image: MetadataImage) -> list[Operation]:
+    nodes: dict[str, bytes] = {}
+    for path in (*znodes.PERSISTENT_PATHS, *snapshot.other_nodes):
+        nodes.update({each: b"" for each in path_and_parents(path) if each not in nodes})
+    nodes[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(image.controller_epoch)
+    nodes[znodes.FEATURES] = znodes.encode_features(image.metadata_level)
+    nodes[znodes.broker_config_path(None)] = znodes.encode_settings(image.default_broker_config)
+    nodes[znodes.BROKERS] = znodes.encode_brokers({}, image.directories)
+    position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch)
+    nodes[znodes.LOG] = encode_position(position, image.metadata_level)
+    for node_id, settings in image.broker_configs.items():
+        nodes[znodes.broker_config_path(node_id)] = znodes.encode_settings(settings)
+    for group, settings in image.group_configs.items():
+        nodes[znodes.group_config_path(group)] = znodes.encode_settings(settings)
+    if snapshot.producer_ids is not None:
+        block = restored_producer_ids(snapshot.producer_ids)
+        nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(block, NO_CONTROLLER)
+    nodes.update(snapshot.other_nodes)
+    made = {"/cluster", *path_and_parents(znodes.RESTORATION)}
+    operations: list[Operation] = [Create(path, data) for path, data in nodes.items() if path not in made]
+    # The counter of broker epochs is its node's version.
+    count = snapshot.broker_sequence + BROKER_EPOCH_MARGIN
+    operations += [CompareAndSet(znodes.BROKER_SEQUENCE, b"") for _ in range(count)]
+    for topic in image.topics.values():
+        operations += create_topic_operations(topic, image.controller_epoch)
+    return operations
+
+
+async def _set_state(store: Store, restoration: Restoration, state: RestorationState) -> None:
+    data = encode_restoration(restoration._replace(state=state))
+    await store.compare_and_set(znodes.RESTORATION, data, None)
+
+
+async def try_finish(
+    store: Store,
+    log_ends: Mapping[ReplicaPlace, LogEnd],
+    minimums: Mapping[str, int],
+    now_ms: int,
+    *,
+    accepts_loss: bool = False,
+) -> Elected:
+    """Step 4, as far as the answers allow: partitions that wait for more are left, and then the mark is as before."""
+    elected = decide_leaders(await load_image(store), log_ends, minimums, accepts_loss=accepts_loss)
+    if elected.waiting and not accepts_loss:
+        return elected
+
+    def decide(image: MetadataImage) -> MetadataImage:
+        nonlocal elected
+        elected = decide_leaders(image, log_ends, minimums, accepts_loss=accepts_loss)
+        return elected.image
+
+    await change_from_outside(store, decide, lambda: format_topic_id(new_topic_id()), now_ms)
+    restoration = await read_restoration(store)
+    if restoration is not None and not elected.waiting:
+        await _set_state(store, restoration, RestorationState.FINISHED)
+    return elected

@@ -1,0 +1,73 @@
+"""Takes a snapshot from a store, whether or not brokers run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from penstock.cluster.loading import load_image
+from penstock.cluster.snapshots.document import Snapshot, SnapshotError
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Node, Store
+
+# Below these everything is in the image, in the counters, or somebody else's.
+_KNOWN = frozenset(
+    {
+        "/brokers",
+        "/cluster",
+        znodes.TOPIC_CONFIGS,
+        znodes.BROKER_CONFIGS,
+        znodes.GROUP_CONFIGS,
+        znodes.CONTROLLER,
+        znodes.CONTROLLER_EPOCH,
+        znodes.FEATURES,
+        znodes.LOG,
+        znodes.BROKERS,
+        znodes.PRODUCER_ID_BLOCK,
+        znodes.RESTORATION,
+        "/zookeeper",  # ZooKeeper's own, where the cluster has no path of its own
+    }
+)
+# Nodes with children of which some are known: they are made anew with those.
+_PARENTS = frozenset({"/", "/config", "/penstock"})
+# Questions for children that are on their way at once.
+_AT_ONCE = 200
+
+
+async def take_snapshot(store: Store, now_ms: int) -> Snapshot:
+    """Raises StoreError, and SnapshotError where there is no cluster."""
+    await store.sync(znodes.LOG)
+    if await store.read(znodes.CLUSTER_ID) is None:
+        raise SnapshotError("there is no cluster in this ensemble", "Check the path behind the servers.")
+    image = await load_image(store)
+    epoch, sequence, block = await store.read_many(
+        [znodes.CONTROLLER_EPOCH, znodes.BROKER_SEQUENCE, znodes.PRODUCER_ID_BLOCK]
+    )
+    others = await walk(store, "/", skipped=_KNOWN)
+    return Snapshot(
+        image,
+        max(image.controller_epoch, 0 if epoch is None else znodes.decode_controller_epoch(epoch.data)),
+        0 if sequence is None else sequence.version,
+        None if block is None else znodes.decode_producer_id_block(block.data),
+        {path: node.data for path, node in others.items() if path not in _PARENTS and node.owner is None},
+        datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds"),
+    )
+
+
+async def walk(store: Store, root: str, skipped: frozenset[str] = frozenset()) -> Mapping[str, Node]:
+    """All nodes from `root` down, parents first."""
+    found: dict[str, Node] = {}
+    level = [root]
+    while level:
+        nodes = await store.read_many(level)
+        present = {path: node for path, node in zip(level, nodes, strict=True) if node is not None}
+        found.update(present)
+        parents = [path for path, node in present.items() if node.owner is None]  # the others have no children
+        level = []
+        for start in range(0, len(parents), _AT_ONCE):
+            part = parents[start : start + _AT_ONCE]
+            for path, names in zip(part, await asyncio.gather(*map(store.children, part)), strict=True):
+                children = (f"{path.rstrip('/')}/{name}" for name in names)
+                level += [child for child in children if child not in skipped]
+    return found

@@ -1,0 +1,261 @@
+"""What is wrong with a cluster, and what to do about it: one table, one entry a finding. Pure.
+
+A PROBLEM needs somebody: clients are refused, or one more failure would lose or stop something. A NOTICE is worth
+knowing, and the cluster is well with it. Exit codes and colours follow from that alone.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.health.condition import Condition
+from penstock.health.observed import PartitionSeen
+
+# A disk this full needs room now: a broker whose disk is full takes its replicas out of service.
+_FULL_SHARE = 0.95
+_FILLING_SHARE = 0.85
+# The controller gives leadership back by itself beyond this share (leader.imbalance.per.broker.percentage).
+_IMBALANCE_SHARE = 0.10
+# How many partitions or replicas a finding names; the rest is counted.
+_NAMED = 3
+
+
+class Severity(enum.Enum):
+    PROBLEM = "problem"
+    NOTICE = "notice"
+
+
+class Finding(NamedTuple):
+    name: str
+    severity: Severity
+    what: str
+    advice: str
+    command: str
+
+
+class Rule(NamedTuple):
+    """`look` says in a sentence each what is wrong. `{0}` in the command is the word that comes with the sentence."""
+
+    name: str
+    severity: Severity
+    look: Callable[[Condition], Iterable[tuple[str, str]]]
+    advice: str
+    command: str
+
+
+def find(condition: Condition) -> list[Finding]:
+    """Problems first, each kind in the order of the table."""
+    findings = [
+        Finding(rule.name, rule.severity, what, rule.advice, rule.command.format(word))
+        for rule in RULES
+        for what, word in rule.look(condition)
+    ]
+    return sorted(findings, key=lambda finding: finding.severity is not Severity.PROBLEM)
+
+
+def is_healthy(findings: Iterable[Finding]) -> bool:
+    return all(finding.severity is not Severity.PROBLEM for finding in findings)
+
+
+# ---------------------------------------------------------------------------------------- the looks
+
+
+def _no_controller(condition: Condition) -> Iterable[tuple[str, str]]:
+    if condition.observed.controller_id is None:
+        yield "no broker is the controller: nothing can be created, and no broker that dies is replaced", ""
+
+
+def _gone(condition: Condition) -> Iterable[tuple[str, str]]:
+    for node_id, count in condition.gone.items():
+        yield f"broker {node_id} is gone, and {_count(count, 'replica')} with it", str(node_id)
+
+
+def _silent(condition: Condition) -> Iterable[tuple[str, str]]:
+    for broker in condition.observed.brokers.values():
+        if broker.silence:
+            yield f"broker {broker.node_id} is registered and does not answer: {broker.silence}", str(broker.node_id)
+
+
+def _offline(condition: Condition) -> Iterable[tuple[str, str]]:
+    if condition.offline:
+        yield f"{_partitions(condition.offline, 'has', 'have')} no leader: nobody reads or writes there", ""
+
+
+def _below_minimum(condition: Condition) -> Iterable[tuple[str, str]]:
+    if condition.below_minimum:
+        which = _partitions(condition.below_minimum, "has", "have")
+        yield f"{which} fewer in-sync replicas than min.insync.replicas: acks=all is refused", ""
+
+
+def _under_replicated(condition: Condition) -> Iterable[tuple[str, str]]:
+    if condition.under_replicated:
+        known = [lag.behind for lag in condition.lags if lag.behind is not None]
+        far = f", at most {max(known):,} records behind" if known else ""
+        yield f"{_partitions(condition.under_replicated, 'lacks', 'lack')} in-sync replicas{far}", ""
+
+
+def _offline_directories(condition: Condition) -> Iterable[tuple[str, str]]:
+    for broker in condition.observed.brokers.values():
+        for directory in broker.directories:
+            if directory.error:
+                yield f"directory {directory.path} of broker {broker.node_id} is offline", str(broker.node_id)
+
+
+def _disks(condition: Condition, above: float, up_to: float) -> Iterable[tuple[str, str]]:
+    for broker in condition.observed.brokers.values():
+        for directory in broker.directories:
+            if directory.total_bytes and directory.usable_bytes is not None:
+                share = 1 - directory.usable_bytes / directory.total_bytes
+                if above < share <= up_to:
+                    # A disk that is 94.9 % full must not be shown as one that is 95 % full.
+                    what = f"the disk of {directory.path} on broker {broker.node_id} is {int(share * 100)} % full"
+                    yield what, str(broker.node_id)
+
+
+def _full_disks(condition: Condition) -> Iterable[tuple[str, str]]:
+    return _disks(condition, _FULL_SHARE, 1.0)
+
+
+def _filling_disks(condition: Condition) -> Iterable[tuple[str, str]]:
+    return _disks(condition, _FILLING_SHARE, _FULL_SHARE)
+
+
+def _standing_moves(condition: Condition) -> Iterable[tuple[str, str]]:
+    """Moves that lack bytes and got none between two looks."""
+    standing = [move for move in condition.moves if move.left_bytes and move.bytes_per_s == 0]
+    if standing and len(standing) == sum(bool(move.left_bytes) for move in condition.moves):
+        yield f"{_count(len(standing), 'move')} under way, and nothing was copied since the last look", ""
+
+
+def _imbalance(condition: Condition) -> Iterable[tuple[str, str]]:
+    lacking = []
+    for node_id, count in sorted(condition.preferred.items()):
+        missing = sum(each.preferred_leader == node_id for each in condition.misled)
+        if missing > count * _IMBALANCE_SHARE:
+            lacking.append(f"broker {node_id} leads {count - missing} of the {count} partitions that it should lead")
+    if lacking:
+        yield "; ".join(lacking), ""
+
+
+def _different_features(condition: Condition) -> Iterable[tuple[str, str]]:
+    levels: dict[str, dict[tuple[int, int], list[int]]] = {}
+    for broker in condition.observed.brokers.values():
+        for feature in broker.features:
+            ranges = levels.setdefault(feature.name, {})
+            ranges.setdefault((feature.lowest, feature.highest), []).append(broker.node_id)
+    for name, ranges in sorted(levels.items()):
+        if len(ranges) > 1:
+            told = "; ".join(
+                f"{low} to {high} on {_brokers(node_ids)}" for (low, high), node_ids in sorted(ranges.items())
+            )
+            yield f"the brokers run different versions: they know {name} {told}", ""
+
+
+def _levels_to_raise(condition: Condition) -> Iterable[tuple[str, str]]:
+    """Only where all brokers know the higher level, and only of features of ours: Kafka's tools raise Kafka's."""
+    known: dict[str, list[int]] = {}
+    in_force: dict[str, int] = {}
+    for broker in condition.observed.brokers.values():
+        for feature in broker.features:
+            if feature.name.startswith("penstock."):
+                known.setdefault(feature.name, []).append(feature.highest)
+                if feature.finalized is not None:
+                    in_force[feature.name] = feature.finalized
+    for name, level in sorted(in_force.items()):
+        if min(known[name]) > level:
+            yield f"{name} is at level {level}, and all brokers know {min(known[name])}", ""
+
+
+def _unread(condition: Condition) -> Iterable[tuple[str, str]]:
+    for reason in condition.observed.unread:
+        yield f"not everything could be read: {reason}", ""
+
+
+# Causes before what follows from them: a broker that is gone explains the partitions that lack it.
+RULES: Sequence[Rule] = (
+    Rule(
+        "no-controller", Severity.PROBLEM, _no_controller,
+        "The brokers elect one as soon as they reach ZooKeeper: see that it runs, and what their logs say.",
+        "echo srvr | nc ZOOKEEPER 2181",
+    ),
+    Rule(
+        "broker-gone", Severity.PROBLEM, _gone,
+        "Start it; if its machine is lost, start an empty broker with the same broker.id, which fetches everything.",
+        "penstock broker start --config FILE    # with broker.id={0}",
+    ),
+    Rule(
+        "broker-silent", Severity.PROBLEM, _silent,
+        "See whether its process hangs or its address cannot be reached from here, and restart it.",
+        "penstock cluster api-versions --broker {0}",
+    ),
+    Rule(
+        "directory-offline", Severity.PROBLEM, _offline_directories,
+        "Mend or replace the disk, then restart the broker: it fetches what it lacks.",
+        "penstock cluster log-dirs --broker {0}",
+    ),
+    Rule(
+        "offline-partitions", Severity.PROBLEM, _offline,
+        "Start the brokers that hold the last in-sync replicas; only if those are lost for good, elect any replica.",
+        "penstock topics describe --unavailable --internal",
+    ),
+    Rule(
+        "below-minimum", Severity.PROBLEM, _below_minimum,
+        "Bring back the brokers or disks that hold the other replicas.",
+        "penstock topics describe --under-replicated --internal",
+    ),
+    Rule(
+        "under-replicated", Severity.PROBLEM, _under_replicated,
+        "Wait, if a broker has just come back; else look at the brokers of the missing replicas.",
+        "penstock topics describe --under-replicated --internal",
+    ),
+    Rule(
+        "disk-full", Severity.PROBLEM, _full_disks,
+        "Make room now: shorten retention, move replicas away or add a disk.",
+        "penstock cluster log-dirs --broker {0} --partitions",
+    ),
+    Rule(
+        "disk-filling", Severity.NOTICE, _filling_disks,
+        "Make room before it is full: shorten retention, move replicas away or add a disk.",
+        "penstock cluster log-dirs --broker {0} --partitions",
+    ),
+    Rule(
+        "moves-stand-still", Severity.NOTICE, _standing_moves,
+        "See whether a throttle is too low or a broker of the move is gone.",
+        "penstock cluster status --watch",
+    ),
+    Rule(
+        "leaders-unbalanced", Severity.NOTICE, _imbalance,
+        "The controller balances within five minutes, unless auto.leader.rebalance.enable is off.",
+        "penstock topics describe",
+    ),
+    Rule(
+        "versions-differ", Severity.NOTICE, _different_features,
+        "Update the other brokers as well; until then the level stays where it is.",
+        "penstock cluster describe",
+    ),
+    Rule(
+        "level-can-rise", Severity.NOTICE, _levels_to_raise,
+        "Raise it when no broker is to go back to the version before.",
+        "penstock cluster upgrade",
+    ),
+    Rule(
+        "unread", Severity.NOTICE, _unread,
+        "Another broker may answer, or your principal may not be allowed to ask.",
+        "penstock cluster api-versions",
+    ),
+)  # fmt: skip
+
+
+def _partitions(partitions: Sequence[PartitionSeen], one: str, several: str) -> str:
+    named = ", ".join(map(str, partitions[:_NAMED])) + (", ..." if len(partitions) > _NAMED else "")
+    return f"{_count(len(partitions), 'partition')} ({named}) {one if len(partitions) == 1 else several}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _brokers(node_ids: Sequence[int]) -> str:
+    return f"broker{'s' if len(node_ids) > 1 else ''} {', '.join(map(str, node_ids))}"

@@ -1,0 +1,247 @@
+"""A rolling restart: one broker after the other, the controller last, and never a step that clients would notice.
+
+Rules:
+- Before a broker stops: a controller is there, every broker answers, every partition has a leader and all its replicas
+  in sync, and without this broker each partition still has a leader and its min.insync.replicas. Partitions that cannot
+  have that (one replica; a minimum as large as the number of replicas) are refused, unless the caller accepts that
+  they stand still for as long as the restart takes.
+- After a broker is back: all that again, and it leads what it should lead. The controller would give that back later;
+  here it is asked to do so at once, otherwise the last broker to be restarted would lead next to nothing.
+- That a broker was really restarted is seen from a connection that was opened before: its process took it along.
+- Whatever does not come in time ends the restart with its reason. The brokers that were not reached run as before.
+
+`Rolling` only asks, waits and tells; how a broker is stopped and started is the caller's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from penstock.client.versioned import VersionedClient
+from penstock.health.condition import Condition, judge
+from penstock.health.observed import Observed, PartitionSeen
+from penstock.health.reading import ClusterReader
+from penstock.protocol.errors import ApiError
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+
+_POLL_S = 0.2
+_PREFERRED = 0
+# Partitions in one request for their preferred leaders.
+_ELECTED_AT_ONCE = 2_000
+_NAMED = 3
+# A connection without traffic is closed by brokers after ten minutes (connections.max.idle.ms).
+_SIGN_OF_LIFE_S = 10.0
+_SIGN_OF_LIFE = ApiVersionsRequest(client_software_name="penstock", client_software_version="1")
+
+
+class RollingError(Exception):
+    """The restart has stopped. `left` are the brokers that are not done; it stopped at the first of them."""
+
+    def __init__(self, message: str, left: Sequence[int]) -> None:
+        super().__init__(message)
+        self.message = message
+        self.left = tuple(left)
+
+
+class NotRestartedError(Exception):
+    """What `restart` raises where it could not stop or start a broker."""
+
+
+class Tell(Protocol):
+    def __call__(self, node_id: int, what: str) -> None: ...
+
+
+class Patience(NamedTuple):
+    """How long to wait: until a broker may stop, until it has ended, and until all is well again."""
+
+    before_s: float = 60.0
+    restart_s: float = 120.0
+    after_s: float = 600.0
+
+
+def plan_order(observed: Observed, only: Sequence[int] = (), first: int | None = None) -> list[int]:
+    """By id, the controller last, so that it moves once; from `first` on. Raises ValueError."""
+    for node_id in (*only, *(() if first is None else (first,))):
+        if node_id not in observed.brokers:
+            raise ValueError(f"there is no broker {node_id}")
+    chosen = [node_id for node_id in sorted(observed.brokers) if not only or node_id in only]
+    order = sorted(chosen, key=lambda node_id: node_id == observed.controller_id)
+    if first is None:
+        return order
+    if first not in order:
+        raise ValueError(f"broker {first} is none of those that are to be restarted")
+    return order[order.index(first) :]
+
+
+def find_interrupted(observed: Observed, node_id: int) -> list[PartitionSeen]:
+    """Partitions that nobody leads, or that acks=all is refused for, while this broker is away and all others here."""
+    interrupted = []
+    for each in observed.partitions:
+        if node_id in each.replicas:
+            minimum = observed.minimum(each)
+            remaining = len(each.replicas) - 1
+            if remaining < max(1, 1 if minimum is None else minimum):
+                interrupted.append(each)
+    return interrupted
+
+
+def why_not_well(condition: Condition) -> str:
+    """What keeps the cluster from losing one broker more. Empty: nothing."""
+    observed = condition.observed
+    silent = [broker for broker in observed.brokers.values() if broker.silence]
+    if silent:
+        return f"broker {silent[0].node_id} does not answer: {silent[0].silence}"
+    if observed.controller_id is None:
+        return "no broker is the controller"
+    for partitions, what in (
+        (condition.offline, "without a leader"),
+        (condition.under_replicated, "without all their replicas in sync"),
+    ):
+        if partitions:
+            return f"{_name(partitions)} {what}"
+    return ""
+
+
+def why_not_back(condition: Condition, node_id: int, expected: frozenset[int]) -> str:
+    missing = sorted(expected - condition.observed.brokers.keys())
+    if missing:
+        return f"broker {missing[0]} is not registered"
+    problem = why_not_well(condition)
+    if problem:
+        return problem
+    waiting = [each for each in condition.misled if each.preferred_leader == node_id]
+    return f"{_name(waiting)} not led by broker {node_id}, which should lead them" if waiting else ""
+
+
+def _name(partitions: Sequence[PartitionSeen]) -> str:
+    named = ", ".join(map(str, partitions[:_NAMED])) + (", ..." if len(partitions) > _NAMED else "")
+    return f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'} ({named})"
+
+
+class Rolling:
+    """`restart(node_id)` stops the broker and starts it again, or has that done; it may return before either is over.
+    Where it fails it raises NotRestartedError. `is_careless`: partitions may stand still meanwhile.
+    """
+
+    def __init__(
+        self,
+        reader: ClusterReader,
+        restart: Callable[[int], None],
+        tell: Tell,
+        patience: Patience | None = None,
+        *,
+        is_careless: bool = False,
+    ) -> None:
+        self._reader = reader
+        self._restart = restart
+        self._tell = tell
+        self._patience = patience or Patience()
+        self._is_careless = is_careless
+
+    def run(self, order: Sequence[int]) -> None:
+        """Raises RollingError, and OSError where nobody answers at the beginning."""
+        expected = frozenset(self._reader.read().brokers)
+        for place, node_id in enumerate(order):
+            try:
+                self._restart_one(node_id, expected)
+            except (_StoppedError, NotRestartedError, OSError) as stopped:
+                raise RollingError(str(stopped), order[place:]) from None
+
+    def wait(self, node_id: int) -> None:
+        """Until the broker is here and all is well: the step between two restarts that somebody else makes."""
+        expected = frozenset((*self._reader.read().brokers, node_id))
+        try:
+            self._wait_until_back(node_id, expected)
+        except _StoppedError as stopped:
+            raise RollingError(str(stopped), (node_id,)) from None
+
+    def check(self, node_id: int) -> None:
+        """Until the broker may be stopped. Raises RollingError where it may not."""
+        try:
+            self._wait_until_safe(node_id)
+        except _StoppedError as stopped:
+            raise RollingError(str(stopped), (node_id,)) from None
+
+    def _restart_one(self, node_id: int, expected: frozenset[int]) -> None:
+        observed = self._wait_until_safe(node_id)
+        broker = observed.brokers[node_id]
+        with self._reader.open((broker.host, broker.port)) as kept:
+            self._tell(node_id, "restarting")
+            self._restart(node_id)
+            self._wait_until_ended(kept, node_id)
+        self._tell(node_id, "waiting until it is back and in sync")
+        self._wait_until_back(node_id, expected)
+        self._tell(node_id, "done")
+
+    def _wait_until_safe(self, node_id: int) -> Observed:
+        def look() -> tuple[str, Observed | None]:
+            observed = self._reader.read(with_all_minimums=True)
+            if node_id not in observed.brokers:
+                return f"broker {node_id} is not registered", None
+            # What could not be read may be what speaks against it.
+            return next(iter(observed.unread), "") or why_not_well(judge(observed)), observed
+
+        observed = self._until(look, self._patience.before_s, "it is not safe to stop a broker")
+        interrupted = [] if self._is_careless else find_interrupted(observed, node_id)
+        if interrupted:
+            raise _StoppedError(
+                f"while broker {node_id} is away, {_name(interrupted)} would stand still: they have no other replica, "
+                "or min.insync.replicas needs all of them"
+            )
+        return observed
+
+    def _wait_until_ended(self, kept: VersionedClient, node_id: int) -> None:
+        deadline = time.monotonic() + self._patience.restart_s
+        while kept.is_open:
+            try:
+                kept.request(_SIGN_OF_LIFE, ApiVersionsResponse, timeout_s=_SIGN_OF_LIFE_S)
+            except OSError:
+                return
+            if time.monotonic() >= deadline:
+                raise _StoppedError(f"broker {node_id} was to be restarted, and its process goes on unchanged")
+            time.sleep(_POLL_S)
+
+    def _wait_until_back(self, node_id: int, expected: frozenset[int]) -> None:
+        def look() -> tuple[str, Observed | None]:
+            observed = self._reader.read()
+            condition = judge(observed)
+            problem = why_not_back(condition, node_id, expected)
+            mine = [each for each in condition.misled if each.preferred_leader == node_id]
+            if mine and not why_not_well(condition):
+                self._elect(observed, mine)
+            return problem, observed
+
+        self._until(look, self._patience.after_s, "not all is well again")
+
+    def _elect(self, observed: Observed, partitions: Sequence[PartitionSeen]) -> None:
+        """A refusal is no error here: the next look shows what is left."""
+        by_topic: dict[str, list[int]] = {}
+        for each in partitions[:_ELECTED_AT_ONCE]:
+            by_topic.setdefault(each.topic, []).append(each.partition)
+        wanted = [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()]
+        request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted)
+        try:
+            self._reader.ask_controller(observed, request, ElectLeadersResponse)
+        except (OSError, ApiError):
+            return
+
+    def _until(self, look: Callable[[], tuple[str, Observed | None]], patience_s: float, what: str) -> Observed:
+        """`look` returns a problem, or none and what it has seen. The bootstrap server may be the one that is away."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                problem, observed = look()
+            except (OSError, ApiError) as error:
+                problem, observed = str(error), None
+            if not problem and observed is not None:
+                return observed
+            if time.monotonic() >= deadline:
+                raise _StoppedError(f"{what} after {patience_s:g} s: {problem}")
+            time.sleep(_POLL_S)
+
+
+class _StoppedError(Exception):
+    """What was waited for did not come."""

@@ -1,0 +1,61 @@
+"""Restarts of brokers of a cluster on this machine: of one, and of one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from penstock.client.addresses import Address
+from penstock.client.versioned import VersionedClient
+from penstock.core.properties import ConfigMapping
+from penstock.health.reading import ClusterReader
+from penstock.health.rolling import Rolling, RollingError, plan_order
+from penstock.local_cluster.errors import ClusterError
+from penstock.local_cluster.members import ClusterBroker
+
+_NAME = "penstock-cluster"
+
+
+class Brokers(Protocol):
+    @property
+    def brokers(self) -> Sequence[ClusterBroker]: ...
+
+    def broker(self, node_id: int) -> ClusterBroker: ...
+
+
+def restart_broker(broker: ClusterBroker, config: ConfigMapping) -> None:
+    """A clean stop, then a start with other settings; returns before the broker is ready. A broker that has ended is
+    started. Settings that the broker would refuse change nothing.
+    """
+    broker.configure(config)
+    if broker.is_running:
+        broker.stop()
+    broker.spawn()
+
+
+def restart_rolling(cluster: Brokers, config: ConfigMapping, *, may_interrupt: bool) -> None:
+    reader = ClusterReader([(broker.host, broker.port) for broker in cluster.brokers], _connect)
+
+    def restart(node_id: int) -> None:
+        broker = cluster.broker(node_id)
+        restart_broker(broker, config)
+        broker.wait_until_ready()
+
+    def tell(node_id: int, what: str) -> None:
+        return None
+
+    try:
+        Rolling(reader, restart, tell, is_careless=may_interrupt).run(plan_order(reader.read()))
+    except RollingError as error:
+        left = ", ".join(map(str, error.left))
+        raise ClusterError(
+            f"the restart stopped at broker {error.left[0]}: {error.message}", f"Left: {left}."
+        ) from None
+    except OSError as error:
+        raise ClusterError(str(error)) from error
+
+
+def _connect(address: Address, timeout_s: float) -> VersionedClient:
+    return VersionedClient.open(
+        address, client_id=_NAME, software=_NAME, timeout_s=timeout_s, answer_timeout_s=timeout_s
+    )

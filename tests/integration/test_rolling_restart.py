@@ -1,0 +1,120 @@
+"""One broker after the other is restarted while an application goes on and hears of nothing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.local_cluster.errors import ClusterError
+from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
+from tests.clients.cli_runner import Cli
+from tests.clients.confluent import admin_of
+from tests.integration.application import Application, check
+from tests.integration.cluster_command import running
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def java() -> None:
+    try:
+        find_java()
+        find_class_path()
+    except ZooKeeperMissingError as error:
+        pytest.skip(str(error))
+
+
+def setting(servers: str, node_id: int, key: str) -> str:
+    described = Cli(servers).run("configs", "describe", "--broker", str(node_id), "--all", "--json").json
+    return next(str(entry["value"]) for entry in described["settings"] if entry["name"] == key)
+
+
+class TestInMemory:
+    def test_application_hears_of_nothing_when_all_brokers_are_restarted_with_another_setting(self) -> None:
+        with penstock.Cluster(3, store="memory", config={"offsets.topic.num.partitions": 3}) as cluster:
+            cluster.create_topic("t", partitions=6, replication_factor=3)
+            with Application(cluster.bootstrap_servers, "t") as application:
+                cluster.restart({"num.partitions": 7})
+            check(application)
+            assert {setting(cluster.bootstrap_servers, node_id, "num.partitions") for node_id in (1, 2, 3)} == {"7"}
+            state = cluster.states()[1]
+            assert state is not None
+            assert min(state.led.values()) == max(state.led.values()) == 3  # of both topics
+
+    def test_restart_is_refused_when_a_partition_has_no_other_replica(self) -> None:
+        with penstock.Cluster(2, store="memory") as cluster:
+            cluster.create_topic("t", replication_factor=1)
+            with pytest.raises(ClusterError, match=r"1 partition \(t-0\) would stand still"):
+                cluster.restart()
+            with pytest.raises(ClusterError, match="the cluster chooses this"):
+                cluster.restart({"broker.id": 5}, may_interrupt=True)
+            cluster.restart(may_interrupt=True)
+            cluster.wait_until_in_sync()
+
+    def test_command_says_what_it_would_do_and_what_stops_it(self) -> None:
+        with penstock.Cluster(2, store="memory") as cluster:
+            cluster.create_topic("t", replication_factor=2)
+            controller = cluster.controller_id()
+            other = 3 - controller
+            cli = Cli(cluster.bootstrap_servers)
+            lines = cli.run("cluster", "restart", "--dry-run").text.splitlines()
+            assert [line.split(" at ")[0] for line in lines] == [f"broker {other}", f"broker {controller}"]
+            assert lines[1].endswith("the controller")
+            assert cli.run("cluster", "restart", "--check", str(other)).err == f"Broker {other} may stop.\n"
+            assert "all is well" in cli.run("cluster", "restart", "--wait", str(other)).err
+            assert cli.try_run("cluster", "restart").code == 2
+            assert cli.try_run("cluster", "restart", "--check", "9", "--timeout", "1").code == 1
+            assert cli.try_run("cluster", "restart", "--by-hand", "--broker", "9").code == 2
+            failing = cli.try_run("cluster", "restart", "--command", f"{sys.executable} -c exit({{id}})")
+            assert (failing.code, f"broker {other}: the command ended with {other}" in failing.err) == (1, True)
+
+    def test_command_goes_on_when_the_broker_of_its_command_is_back(self, tmp_path: Path) -> None:
+        """The command of the option asks this process to restart the broker, as `ssh HOST systemctl` asks a machine."""
+        asked = tmp_path / "asked"
+        with penstock.Cluster(2, store="memory") as cluster:
+            cluster.create_topic("t", partitions=2, replication_factor=2)
+            restarted: list[int] = []
+
+            def serve() -> None:
+                while len(restarted) < 2:
+                    if asked.exists() and (text := asked.read_text()).endswith("\n"):
+                        asked.unlink()
+                        cluster.stop_broker(int(text))
+                        cluster.start_broker(int(text))
+                        restarted.append(int(text))
+
+            server = threading.Thread(target=serve)
+            server.start()
+            script = f"import pathlib; pathlib.Path({str(asked)!r}).write_text('{{id}}\\n')"
+            done = Cli(cluster.bootstrap_servers).run(
+                "cluster", "restart", "--command", f'{sys.executable} -c "{script}"'
+            )
+            server.join(PATIENCE_S)
+            assert sorted(restarted) == [1, 2]
+            assert done.err.endswith("Restarted 2 brokers.\n")
+
+
+@pytest.mark.usefixtures("java")
+def test_application_hears_of_nothing_when_a_second_command_restarts_the_cluster(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    settings = ("--set", "offsets.topic.num.partitions=3")
+    with running("--data", str(data), "--port", "0", *settings) as started:
+        servers = started.wait_for(r"Brokers    (\S+)")[1]
+        started.wait_for(r"(?s)Topics: 0.*")
+        cli = Cli(servers)
+        cli.run("topics", "create", "t", "--partitions", "6", "--replication-factor", "3")
+        with Application(servers, "t") as application:
+            done = cli.run("cluster", "restart", "--data", str(data), "--set", "num.partitions=7")
+        check(application)
+        assert done.err.count(": done\n") == 3
+        assert {setting(servers, node_id, "num.partitions") for node_id in (1, 2, 3)} == {"7"}
+        assert admin_of(servers).list_topics(timeout=PATIENCE_S).topics["t"].partitions.keys() == set(range(6))
+        refused = cli.try_run("cluster", "restart", "--data", str(data), "--broker", "1", "--set", "num.partitions=no")
+        assert (refused.code, "num.partitions" in refused.err) == (1, True)
+        started.interrupt()
+        assert started.wait() == 0
+    assert "no cluster runs" not in done.err
