@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 
 from penstock.broker.partitions.leading import LeaderContext
 from penstock.broker.partitions.opening import is_counted_on, open_log, retire
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.strays import remove_strays
 from penstock.broker.slices import pieces
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, TopicImage
 from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicCounters
-from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.partition_directories import NewPartition
 from penstock.protocol.errors import ErrorCode
@@ -111,22 +111,8 @@ class Partitions:
     # -------------------------------------------------------------------------------------------- following the image
 
     def remove_strays(self, image: MetadataImage, *, keeps_files: bool = False) -> None:
-        """Deletes the logs of topics that were deleted, where a crash came before the removal of the files, and of
-        replicas that moved to other brokers while this one was away. `image` has all topics of the cluster.
-
-        A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are.
-        Where other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made
-        anew while this broker was away, or was never made, because the controller died over it.
-        With `keeps_files` they are set aside: after a restore the image may be older than a topic.
-        """
-        logs = self._directories.logs.items()
-        strays = [each for each, log in logs if _is_stray(self._node_id, each, log.topic_id, image)]
-        for topic, count in Counter(each.topic for each in strays).items():
-            what = "setting aside, as -stray," if keeps_files else "deleting"
-            logger.warning(
-                "%s the logs of %s (partitions: %d): they are not this broker's any more", what, topic, count
-            )
-        self._directories.delete(strays, None if keeps_files else self._clock.now_ms())
+        """See `strays`. With `keeps_files` they are set aside: after a restore the image may be older than a topic."""
+        remove_strays(self._directories, self._node_id, image, None if keeps_files else self._clock.now_ms())
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> str | None:
         """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes
@@ -355,12 +341,3 @@ def _partition_count(image: MetadataImage, topic: TopicImage) -> int:
     """How many partitions the same topic has in another image."""
     known = image.topics.get(topic.name)
     return len(known.partitions) if known is not None and known.topic_id == topic.topic_id else 0
-
-
-def _is_stray(node_id: int, topic_partition: TopicPartition, topic_id: TopicId, image: MetadataImage) -> bool:
-    state = image.partition(*topic_partition)
-    if state is None:
-        return True
-    if topic_id in (ZERO_TOPIC_ID, image.topics[topic_partition.topic].topic_id):
-        return node_id not in state.replicas
-    return topic_id not in image.topics_by_id and len(state.replicas) > 1
