@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations, product
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cli.plans.assignments import Assignment, Replicas
@@ -13,6 +13,9 @@ from penstock.cli.plans.spread import Wish, changed_only, plan_spread
 from penstock.core.types import TopicPartition
 
 NODES = range(1, 7)
+
+# Small clusters: mistakes show soon.
+few = settings(max_examples=60)
 
 
 @st.composite
@@ -52,6 +55,7 @@ def moved(before: Assignment, after: Assignment) -> int:
     return sum(len(set(after[key]) - set(before[key])) for key in before)
 
 
+@few
 @given(current=assignments(), wish=wishes())
 def test_plan_is_valid_and_stays_when_it_is_planned_again(current: Assignment, wish: Wish) -> None:
     planned = plan_spread(current, wish)
@@ -62,6 +66,7 @@ def test_plan_is_valid_and_stays_when_it_is_planned_again(current: Assignment, w
     assert changed_only(planned, plan_spread(planned, wish)) == {}
 
 
+@few
 @given(current=assignments(), wish=wishes(), data=st.data())
 def test_plan_is_the_same_when_partitions_and_brokers_come_in_another_order(
     current: Assignment, wish: Wish, data: st.DataObject
@@ -71,6 +76,7 @@ def test_plan_is_the_same_when_partitions_and_brokers_come_in_another_order(
     assert plan_spread(shuffled, wish._replace(brokers=brokers)) == plan_spread(current, wish)
 
 
+@few
 @given(current=assignments(), wish=wishes())
 def test_brokers_have_the_same_number_of_replicas_when_racks_do_not_count(current: Assignment, wish: Wish) -> None:
     brokers = dict.fromkeys(wish.brokers)
@@ -78,6 +84,7 @@ def test_brokers_have_the_same_number_of_replicas_when_racks_do_not_count(curren
     assert spread_of(loads(planned, wish)) <= 1
 
 
+@few
 @given(current=assignments(), wish=wishes())
 def test_replicas_are_in_as_many_racks_as_there_are_when_brokers_have_racks(current: Assignment, wish: Wish) -> None:
     racks = {node: rack or "only" for node, rack in wish.brokers.items()}
@@ -86,6 +93,7 @@ def test_replicas_are_in_as_many_racks_as_there_are_when_brokers_have_racks(curr
         assert len({racks[node] for node in replicas}) == min(len(replicas), len(set(racks.values())))
 
 
+@few
 @given(current=assignments(), wish=wishes())
 def test_racks_of_the_same_size_do_not_stand_in_the_way_when_replicas_are_spread(
     current: Assignment, wish: Wish
@@ -95,6 +103,7 @@ def test_racks_of_the_same_size_do_not_stand_in_the_way_when_replicas_are_spread
     assert spread_of(loads(planned, Wish(racks))) <= 1
 
 
+@few
 @given(current=assignments(), wish=wishes())
 def test_no_handover_makes_leaders_more_even_when_the_plan_is_made(current: Assignment, wish: Wish) -> None:
     planned = plan_spread(current, wish._replace(is_balanced=True))
@@ -103,6 +112,7 @@ def test_no_handover_makes_leaders_more_even_when_the_plan_is_made(current: Assi
         assert all(leads[replicas[0]] - leads[node] <= 1 for node in replicas[1:])
 
 
+@few
 @given(current=assignments(factor=3), wish=wishes())
 def test_leaders_are_even_when_every_broker_has_every_partition(current: Assignment, wish: Wish) -> None:
     nodes = sorted(wish.brokers)[:3]
@@ -111,6 +121,7 @@ def test_leaders_are_even_when_every_broker_has_every_partition(current: Assignm
     assert spread_of({node: leads[node] for node in nodes}) <= 1
 
 
+@few
 @given(current=assignments(), more=st.integers(0, 3))
 def test_only_the_surplus_moves_when_brokers_are_added(current: Assignment, more: int) -> None:
     wish = Wish(dict.fromkeys(range(1, 7 + more)))
@@ -122,6 +133,7 @@ def test_only_the_surplus_moves_when_brokers_are_added(current: Assignment, more
     assert moved(current, planned) == surplus
 
 
+@few
 @given(current=assignments(most=3, nodes=range(1, 6), factor=2), drained=st.integers(1, 5))
 def test_no_even_plan_moves_less_when_a_broker_is_drained(current: Assignment, drained: int) -> None:
     nodes = [node for node in range(1, 6) if node != drained]
@@ -133,6 +145,7 @@ def test_no_even_plan_moves_less_when_a_broker_is_drained(current: Assignment, d
     assert moved(current, planned) == least
 
 
+@few
 @given(current=assignments(), wish=wishes())
 def test_what_can_stay_stays_when_only_a_drain_or_another_factor_is_asked_for(current: Assignment, wish: Wish) -> None:
     planned = plan_spread(current, wish._replace(is_balanced=False))

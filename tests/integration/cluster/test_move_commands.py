@@ -94,7 +94,7 @@ def test_replicas_move_there_and_back_when_a_plan_is_applied_and_rolled_back(
 
     cli.run("reassign", "apply", str(rollback), "--throttle", "none")
     assert replicas_of(cli, topic) == [[1, 2], [2, 1], [1, 2], [2, 1]]
-    assert "began to move; 0 B to copy" in cli.run("reassign", "apply", str(rollback)).err  # again: nothing happens
+    assert "are there, or on their way" in cli.run("reassign", "apply", str(rollback)).err  # again: nothing happens
 
 
 def test_throttles_stay_until_the_status_is_asked_for_when_apply_does_not_wait(
@@ -289,6 +289,30 @@ def test_election_fails_for_its_partition_alone_when_the_first_replica_is_away(
     finally:
         cluster.restore()
         cluster.wait_until_in_sync()
+
+
+def test_replica_that_misses_records_leads_when_an_unclean_election_is_confirmed(
+    cluster: penstock.Cluster, cli: Cli
+) -> None:
+    last, behind = [node for node in (1, 2, 3, 4) if node != cluster.controller_id()][:2]
+    topic = place(cluster, [last, behind])
+    try:
+        cluster.stop_broker(behind)
+        cluster.wait_until_ready()
+        produce(producer_of(cluster.bootstrap_servers), topic, [b"the last one alone has it"])
+        cluster.stop_broker(last)
+        cluster.start_broker(behind)
+        cluster.wait_until_ready()
+        (lost,) = cli.run("topics", "describe", topic, "--unavailable", "--json").json
+        assert lost["partitions"][0]["leader"] is None
+        assert cli.try_run("leaders", "elect", "--topic", topic).code == 1  # the preferred one is away
+        (elected,) = cli.run("leaders", "elect", "--unclean", "--yes", "--topic", topic, "--json").json
+        assert elected["result"] == "elected"
+        assert leaders_of(cli, topic) == [behind]
+    finally:
+        cluster.restore()
+        cluster.wait_until_in_sync()
+    assert values(read_topic(cluster.bootstrap_servers, topic, len(RECORDS))) == RECORDS
 
 
 # ---------------------------------------------------------------------------------------------------- topics

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 import penstock
 from apache_kafka.cluster import ApacheKafkaCluster
 from apache_kafka.commands import run_command
+from apache_kafka.node import ApacheKafkaNode
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.moves import start_moves
 from penstock.core.types import TopicPartition
@@ -221,3 +222,26 @@ def test_apache_kafkas_broker_may_stop_when_it_was_decommissioned(apache: Peer, 
     refused = cli.try_run("brokers", "decommission", "3")
     assert refused.code == 1
     assert f"{topic}-wide (3)" in refused.err
+
+
+def test_replica_moves_to_the_other_disk_when_the_file_names_its_directory(tmp_path: Path, topic: str) -> None:
+    disks = [str(tmp_path / "node" / name) for name in ("data", "more-data")]
+    with ApacheKafkaNode(tmp_path / "node", config={"log.dirs": ",".join(disks)}) as node:
+        cli = Cli(node.bootstrap_servers)
+        cli.run("topics", "create", topic)
+        produce(producer_of(node.bootstrap_servers), topic, [b"x" * 100] * RECORDS)
+
+        def directory() -> str:
+            found = cli.run("cluster", "log-dirs", "--topic", topic, "--json").json
+            (path,) = (each["directory"] for each in found if each["partitions"])
+            return str(path)
+
+        (other,) = (path for path in disks if path != directory())
+        plan = tmp_path / "plan.json"
+        entry = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [other]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        assert "Done: " in cli.run("reassign", "apply", str(plan)).err
+        assert directory() == other
+        assert "Done: " in cli.run("reassign", "apply", str(plan)).err  # again: nothing happens
+        settings = cli.run("configs", "describe", "--broker", "1", "--json").json["settings"]
+        assert "replica.alter.log.dirs.io.max.bytes.per.second" not in [each["name"] for each in settings]

@@ -105,6 +105,7 @@ def test_replica_on_its_way_is_not_missed_when_a_move_to_a_broker_that_hangs_is_
     cluster.pause(target)
     wanted = {TopicPartition(topic, 0): (*others, target)}
     assert start_moves(Cluster(cluster.broker(controller).bootstrap_servers), wanted) == {}
+    cluster.wait_until_ready(PATIENCE_S)  # the tool would wait for a broker that hangs and is still named
     described = tool("kafka-topics", "--describe", "--topic", topic).stdout
     assert f"Adding Replicas: {target}" in described
     assert topic not in tool("kafka-topics", "--describe", "--under-replicated-partitions").stdout

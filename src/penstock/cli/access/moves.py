@@ -81,6 +81,10 @@ def move_directories(
     """What could not be started. A broker that has no such replica yet says so, and remembers the directory."""
     failures: dict[ReplicaPlace, CliError] = {}
     for node_id in sorted({place.broker for place in wanted}):
+        if node_id not in brokers:  # it may come back
+            gone = (place for place in wanted if place.broker == node_id)
+            failures |= {place: _failure(place, ErrorCode.REPLICA_NOT_AVAILABLE) for place in gone}
+            continue
         directories: dict[str, dict[str, list[int]]] = {}
         for place, path in sorted(wanted.items()):
             if place.broker == node_id:

@@ -207,7 +207,8 @@ def apply(
     if fewer:
         confirm(f"{plural(len(fewer), 'partition')} will have fewer replicas than now. Go on?", yes)
     count = begin_moves(cluster, now, wanted, pace.throttle)
-    output.note(f"{plural(count, 'partition')} began to move; {volume} to copy.")
+    began = f"{plural(count, 'partition')} began to move; {volume} to copy."
+    output.note(began if count else "All partitions of the file are there, or on their way.")
     if not pace.wait:
         output.note(f"`penstock reassign status {file}` shows what is left, and ends the throttles.")
         return
