@@ -14,6 +14,8 @@ from penstock.cluster.store.interface import Store
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
+from penstock.log.formats import names
+from penstock.log.formats.metadata_files import decode_meta_properties
 
 METADATA_FILE = "penstock-metadata.db"
 # The file's name once its node belongs to a cluster.
@@ -48,7 +50,22 @@ def _metadata_path(config: BrokerConfig) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / ADOPTED_FILE).exists() and not (directory / METADATA_FILE).exists():
         raise LogDirectoryError(f"{directory} belongs to a cluster: start its broker with zookeeper.connect")
+    if not (directory / METADATA_FILE).exists():
+        _check_unowned(directory, config.identity.penstock_cluster_id)
     return directory / METADATA_FILE
+
+
+def _check_unowned(directory: Path, cluster_id: str) -> None:
+    """Before a store is made: a broker of a cluster would take the store for a single node's, and not start."""
+    try:
+        owner = decode_meta_properties((directory / names.META_PROPERTIES).read_bytes()).cluster_id
+    except (FileNotFoundError, ValueError):  # a file that cannot be read is told when the logs are opened
+        return
+    if owner != cluster_id:
+        raise LogDirectoryError(
+            f"{directory} belongs to cluster {owner}, whose metadata is not here: start its broker with "
+            f"zookeeper.connect, or with penstock.cluster.id={owner} as a single node that has lost its metadata"
+        )
 
 
 def _check_adopted(config: BrokerConfig) -> None:

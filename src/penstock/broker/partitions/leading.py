@@ -170,11 +170,14 @@ class Leading:
 
     def progress_of(self, node_id: int, broker_epoch: int, is_epoch_known: bool) -> FollowerProgress:
         """Of a follower that fetches; ApiError where its fetch counts for nothing. Whoever knows our epoch and is no
-        replica by our image has a newer one (Kafka's `followerReplicaOrThrow`).
+        replica by our image has a newer one (Kafka's `followerReplicaOrThrow`). A broker epoch that our image does not
+        know yet is not believed: one that was made up would make the follower's own fetches look outdated.
         """
-        progress = self.followers.get(node_id)
-        if progress is None or node_id not in self._context.brokers:
+        progress, registration = self.followers.get(node_id), self._context.brokers.get(node_id)
+        if progress is None or registration is None:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if broker_epoch > registration.epoch:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} is not known in that epoch yet")
         if progress.is_outdated(broker_epoch):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has started anew meanwhile")
         return progress

@@ -55,9 +55,13 @@ def decide_reassignments(
 ) -> Decision[ReassignmentResult]:
     states = ChangedStates(image)
     results = []
+    named: set[tuple[str, int]] = set()
     for request in requests:
         topic, index, replicas = request
         try:
+            if (topic, index) in named:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"The request names {topic}:{index} more than once.")
+            named.add((topic, index))
             state = _find(states, topic, index)
             if replicas is not None:
                 check_assignment(image, replicas)

@@ -9,9 +9,11 @@ KEYED = "keyed"
 KEYS = ("a", "b", "c", "d")
 BRIEF = "brief"
 
+# All replicas are throttled, where a schedule has a rate for that.
+_THROTTLED = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
 # Name, partitions, settings.
 TOPICS: tuple[tuple[str, int, dict[str, str]], ...] = (
-    (RECORDS, RECORDS_PARTITIONS, {}),
+    (RECORDS, RECORDS_PARTITIONS, _THROTTLED),
     (KEYED, 1, {"cleanup.policy": "compact", "segment.ms": "300"}),
     (BRIEF, 1, {"retention.ms": "1000", "segment.ms": "500"}),
 )

@@ -37,17 +37,22 @@ _CLUSTER = {
     "transaction.state.log.min.isr": "2",
     "default.replication.factor": "{factor}",
     "min.insync.replicas": "2",
+    # Short, so that a throttled replica that comes back is in sync before a schedule ends.
+    "replication.quota.window.num": "2",
     # Longer than any replica is away: one that misses a tombstone or a marker keeps what it removed, in Kafka as well.
     "log.cleaner.delete.retention.ms": "90000",
 }
+_NO_LIMIT = str(2**63 - 1)
 # Each schedule has one of each. A member that lags leaves soon or late; one that comes back catches up in one answer or
-# batch by batch.
+# batch by batch, and perhaps throttled.
 _REPLICATION: dict[str, tuple[str, ...]] = {
     "replica.lag.time.max.ms": ("600", "600", "2000"),
     "replica.fetch.wait.max.ms": ("100", "400"),
     "replica.fetch.backoff.ms": ("20", "100"),
     "replica.fetch.max.bytes": ("1", "1048576"),
     "replica.fetch.response.max.bytes": ("1", "10485760"),
+    "leader.replication.throttled.rate": (_NO_LIMIT, _NO_LIMIT, "500", "5000"),
+    "follower.replication.throttled.rate": (_NO_LIMIT, _NO_LIMIT, "500", "5000"),
 }
 _PAUSES_MS = (0.0, 1.0, 10.0, 50.0, 250.0)
 _MOST_REPLICAS = 3
