@@ -83,8 +83,9 @@ def test_a_refused_change_is_given_up_or_waits_for_the_image(tmp_path: Path, cod
         (9, 0, 9, ErrorCode.UNKNOWN_LEADER_EPOCH),
         (9, -1, 9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (2, 0, 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (2, 0, 999, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
-    ids=["a replica", "a newer epoch", "no replica", "no replica, no epoch", "a former self"],
+    ids=["a replica", "a newer epoch", "no replica", "no replica, no epoch", "a former self", "nobody's epoch"],
 )
 def test_only_replicas_of_their_newest_start_are_served_as_followers(
     tmp_path: Path, follower: int, epoch: int, broker_epoch: int, code: ErrorCode
@@ -94,6 +95,7 @@ def test_only_replicas_of_their_newest_start_are_served_as_followers(
         leader = cluster.nodes[1]
         await fetch(leader, 2, 0)
         assert await fetch(leader, follower, 0, epoch=epoch, broker_epoch=broker_epoch) == code
+        assert await fetch(leader, 2, 0) == ErrorCode.NONE  # whatever somebody said in its name
         assert await fetch(cluster.nodes[2], 3, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         await close(cluster)
 

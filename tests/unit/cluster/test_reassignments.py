@@ -34,6 +34,13 @@ STEADY = PartitionState(0, (1, 2), (1, 2), 1, leader_epoch=5, partition_epoch=7)
 MOVING = PartitionState(0, (3, 2, 1), (1, 2), 1, 5, 7, adding=(3,), removing=(1,))
 
 
+def test_second_target_is_refused_when_a_request_names_a_partition_twice() -> None:
+    wanted = [ReassignmentRequest("t", 0, (3, 2)), ReassignmentRequest("t", 0, (4, 2))]
+    decision = decide_reassignments(with_state(STEADY), wanted, lambda _topic: False)
+    assert [result.code for result in decision.results] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+    assert decision.image.topics["t"].partitions[0].replicas == (3, 2, 1)
+
+
 class TestMoves:
     def test_partition_has_old_and_new_replicas_when_a_move_begins(self) -> None:
         assert moved(STEADY, (3, 2)) == PartitionState(0, (3, 2, 1), (1, 2), 1, 5, 8, adding=(3,), removing=(1,))

@@ -21,7 +21,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.formats import names
-from penstock.log.formats.metadata_files import decode_meta_properties
+from penstock.log.formats.metadata_files import DirectoryIdentity, decode_meta_properties, encode_meta_properties
 from penstock.server.adoption import Adopted, Adoption, Step
 from penstock.server.broker_server import BrokerServer
 from penstock.server.stores import ADOPTED_FILE, METADATA_FILE, open_store
@@ -242,5 +242,18 @@ def test_broker_of_a_cluster_does_not_start_when_the_directory_is_a_single_nodes
         settings = {**scene.properties(), "zookeeper.connect": "127.0.0.1:1"}
         with pytest.raises(LogDirectoryError, match="penstock cluster adopt --data"):
             await open_store(BrokerConfig.parse(settings), False, StoreMetrics())
+
+    played(test, tmp_path)
+
+
+def test_broker_of_a_cluster_leaves_no_store_behind_when_it_is_started_alone(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        identity = DirectoryIdentity(1, "another-cluster", None)
+        (tmp_path / "alone").mkdir()
+        (tmp_path / "alone" / names.META_PROPERTIES).write_bytes(encode_meta_properties(identity))
+        settings = {"log.dirs": str(tmp_path / "alone")}
+        with pytest.raises(LogDirectoryError, match=r"belongs to cluster another-cluster.*zookeeper\.connect"):
+            await open_store(BrokerConfig.parse(settings), False, StoreMetrics())
+        assert not (tmp_path / "alone" / METADATA_FILE).exists()
 
     played(test, tmp_path)
