@@ -118,3 +118,17 @@ def test_application_hears_of_nothing_when_a_second_command_restarts_the_cluster
         started.interrupt()
         assert started.wait() == 0
     assert "no cluster runs" not in done.err
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.usefixtures("java")
+def test_application_hears_of_nothing_when_the_cluster_is_restarted_again_and_again() -> None:
+    """The application has new clients every ten times, so that memory does not grow with what it has read."""
+    with penstock.Cluster(3, config={"offsets.topic.num.partitions": 3}) as cluster:
+        for number in range(10):
+            cluster.create_topic(f"t{number}", partitions=6, replication_factor=3)
+            with Application(cluster.bootstrap_servers, f"t{number}") as application:
+                for _ in range(10):
+                    cluster.restart()
+            check(application)
