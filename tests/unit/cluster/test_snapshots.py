@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -319,3 +319,15 @@ def test_person_can_read_the_snapshot() -> None:
     document = json.loads(encode_snapshot(Snapshot(restored(1, 2), 1, 1, taken_at="2026-01-01T00:00:00+00:00")))
     assert document["cluster"]["topics"]["t"]["partitions"][0]["replicas"] == [1, 2]
     assert document["taken_at"].startswith("2026")
+
+
+def test_snapshot_knows_every_part_of_the_metadata() -> None:
+    """Whoever adds one decides what becomes of it in a snapshot, and adds it here and in `snapshots.document`."""
+    assert {field.name for field in fields(MetadataImage)} == {
+        *("cluster_id", "controller_id", "controller_epoch", "brokers", "topics", "broker_configs"),
+        *("default_broker_config", "group_configs", "directories", "metadata_level", "number"),
+    }
+    assert TopicImage._fields == ("name", "topic_id", "partitions", "configs")
+    assert PartitionState._fields == (
+        *("partition", "replicas", "isr", "leader", "leader_epoch", "partition_epoch", "adding", "removing"),
+    )
