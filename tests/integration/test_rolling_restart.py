@@ -73,29 +73,64 @@ class TestInMemory:
             assert (failing.code, f"broker {other}: the command ended with {other}" in failing.err) == (1, True)
 
     def test_command_goes_on_when_the_broker_of_its_command_is_back(self, tmp_path: Path) -> None:
-        """The command of the option asks this process to restart the broker, as `ssh HOST systemctl` asks a machine."""
-        asked = tmp_path / "asked"
         with penstock.Cluster(2, store="memory") as cluster:
             cluster.create_topic("t", partitions=2, replication_factor=2)
-            restarted: list[int] = []
-
-            def serve() -> None:
-                while len(restarted) < 2:
-                    if asked.exists() and (text := asked.read_text()).endswith("\n"):
-                        asked.unlink()
-                        cluster.stop_broker(int(text))
-                        cluster.start_broker(int(text))
-                        restarted.append(int(text))
-
-            server = threading.Thread(target=serve)
-            server.start()
-            script = f"import pathlib; pathlib.Path({str(asked)!r}).write_text('{{id}}\\n')"
-            done = Cli(cluster.bootstrap_servers).run(
-                "cluster", "restart", "--command", f'{sys.executable} -c "{script}"'
-            )
-            server.join(PATIENCE_S)
-            assert sorted(restarted) == [1, 2]
+            machines = Machines(cluster, tmp_path / "asked")
+            with machines:
+                done = Cli(cluster.bootstrap_servers).run("cluster", "restart", "--command", machines.command)
+            assert sorted(machines.restarted) == [1, 2]
             assert done.err.endswith("Restarted 2 brokers.\n")
+
+    def test_command_stops_and_says_how_to_go_on_when_a_broker_does_not_come_back(self, tmp_path: Path) -> None:
+        with penstock.Cluster(3, store="memory") as cluster:
+            cluster.create_topic("t", partitions=3, replication_factor=3)
+            controller = cluster.controller_id()
+            first, second = (node_id for node_id in (1, 2, 3) if node_id != controller)
+            machines = Machines(cluster, tmp_path / "asked", broken=first)
+            with machines:
+                stopped = Cli(cluster.bootstrap_servers).try_run(
+                    "cluster", "restart", "--command", machines.command, "--timeout", "1"
+                )
+            assert stopped.code == 1
+            assert f"broker {first}: not all is well again after 1 s: broker {first} is not registered" in stopped.err
+            assert stopped.err.endswith(f"--broker {first} --broker {second} --broker {controller}\n")
+            assert machines.restarted == []
+
+
+class Machines:
+    """Restarts the brokers of a cluster when a command asks for it, as `ssh HOST systemctl restart` does on a machine.
+    The broker `broken` does not come back.
+    """
+
+    def __init__(self, cluster: penstock.Cluster, asked: Path, broken: int | None = None) -> None:
+        self._cluster = cluster
+        self._asked = asked
+        self._broken = broken
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self.restarted: list[int] = []
+
+    @property
+    def command(self) -> str:
+        script = f"import pathlib; pathlib.Path({str(self._asked)!r}).write_text('{{id}}\\n')"
+        return f'{sys.executable} -c "{script}"'
+
+    def _serve(self) -> None:
+        while not self._is_over.wait(0.01):
+            if self._asked.exists() and (text := self._asked.read_text()).endswith("\n"):
+                self._asked.unlink()
+                node_id = int(text)
+                self._cluster.stop_broker(node_id)
+                if node_id != self._broken:
+                    self._cluster.start_broker(node_id)
+                    self.restarted.append(node_id)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("java")
@@ -118,3 +153,17 @@ def test_application_hears_of_nothing_when_a_second_command_restarts_the_cluster
         started.interrupt()
         assert started.wait() == 0
     assert "no cluster runs" not in done.err
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.usefixtures("java")
+def test_application_hears_of_nothing_when_the_cluster_is_restarted_again_and_again() -> None:
+    """The application has new clients every ten times, so that memory does not grow with what it has read."""
+    with penstock.Cluster(3, config={"offsets.topic.num.partitions": 3}) as cluster:
+        for number in range(10):
+            cluster.create_topic(f"t{number}", partitions=6, replication_factor=3)
+            with Application(cluster.bootstrap_servers, f"t{number}") as application:
+                for _ in range(10):
+                    cluster.restart()
+            check(application)

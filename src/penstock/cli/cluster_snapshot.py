@@ -134,19 +134,21 @@ class _Restorer:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_s
         while True:
-            elected = await self._look(store)
+            # A broker that comes a moment later may have more: loss is accepted when the time is up, and not before.
+            is_over = loop.time() >= deadline
+            elected = await self._look(store, accepts_loss=is_over and self._options.accept_loss)
             if elected is not None and not elected.waiting:
                 return
             if elected is not None:
                 self._tell(elected.waiting)
-            if loop.time() >= deadline:
+            if is_over:
                 raise CliError(
                     f"not all brokers came within {self._options.timeout_s:g} s: {self._told or 'nobody is here'}",
                     f"Start them and run the command again. Where they are lost for good: --accept-loss.\n{_AGAIN}",
                 )
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def _look(self, store: Store) -> Elected | None:
+    async def _look(self, store: Store, *, accepts_loss: bool) -> Elected | None:
         """None while no broker is there to ask."""
         image = await load_image(store)
         brokers = {
@@ -160,7 +162,7 @@ class _Restorer:
         ends, minimums = await asyncio.to_thread(self._ask, image, brokers)
         if minimums is None:
             return None
-        return await try_finish(store, ends, minimums, SystemClock().now_ms(), accepts_loss=self._options.accept_loss)
+        return await try_finish(store, ends, minimums, SystemClock().now_ms(), accepts_loss=accepts_loss)
 
     def _ask(
         self, image: MetadataImage, brokers: Mapping[int, Address]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.server.broker_server import BrokerServer
+from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.clients.cli_runner import Cli, Result
+from tests.integration.application import Application, check
+from tests.integration.builds import make_builds
+from tests.integration.zookeeper import own_connect
 
 OLD, NEW = LevelRange(1, 1), LevelRange(1, 2)
 
@@ -50,3 +56,60 @@ def test_command_raises_the_level_when_the_last_broker_was_updated(tmp_path: Pat
             await broker.stop()
 
     asyncio.run(main())
+
+
+@contextmanager
+def brokers_of(build: Path, directory: Path, connect: str) -> Iterator[list[BrokerProcess]]:
+    settings = {
+        "zookeeper.connect": connect,
+        "zookeeper.session.timeout.ms": "2000",
+        "default.replication.factor": "3",
+        "min.insync.replicas": "2",
+        "offsets.topic.num.partitions": "3",
+        "offsets.topic.replication.factor": "3",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    with ExitStack() as stack:
+        brokers = [
+            BrokerProcess(
+                directory / f"broker-{node_id}",
+                config={"broker.id": str(node_id), **settings},
+                environment={"PYTHONPATH": str(build)},
+            )
+            for node_id in (1, 2, 3)
+        ]
+        for broker in brokers:
+            stack.callback(broker.kill)
+            broker.spawn()
+        for broker in brokers:
+            broker.wait_until_ready()
+        yield brokers
+
+
+def levels_known(cli: Cli) -> list[int]:
+    document = cli.try_run("cluster", "status", "--json").json
+    known = {broker["id"]: broker["features"] for broker in document["brokers"]}
+    return [feature["highest"] for node_id in sorted(known) for feature in known[node_id] if feature["name"] == FEATURE]
+
+
+def test_application_hears_of_nothing_when_brokers_of_the_build_before_are_replaced_one_by_one(
+    tmp_path: Path, zookeeper: ZooKeeperProcess
+) -> None:
+    builds = make_builds(tmp_path)
+    with brokers_of(builds.before, tmp_path, own_connect(zookeeper)) as brokers:
+        cli = Cli(",".join(broker.bootstrap_servers for broker in brokers))
+        cli.run("topics", "create", "t", "--partitions", "6", "--replication-factor", "3")
+        assert levels_known(cli) == [1, 1, 1]
+        with Application(cli.bootstrap_servers, "t") as application:
+            for node_id, broker in enumerate(brokers, start=1):
+                cli.run("cluster", "restart", "--check", str(node_id))
+                broker.terminate()
+                broker.environment = {"PYTHONPATH": str(builds.after)}
+                broker.start()
+                cli.run("cluster", "restart", "--wait", str(node_id))
+                assert levels_known(cli) == [2] * node_id + [1] * (3 - node_id)
+                if node_id == 1:
+                    assert cli.try_run("cluster", "upgrade").code == 1
+            assert f"{FEATURE} has risen from 1 to 2" in cli.run("cluster", "upgrade").err
+            cli.run("topics", "create", "after", "--partitions", "3", "--replication-factor", "3")
+        check(application)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -283,21 +283,24 @@ def test_broker_that_ran_through_a_restore_does_not_register() -> None:
 
 def test_restore_is_finished_when_every_partition_has_a_leader() -> None:
     async def main() -> None:
-        state = PartitionState(0, (1, 2), (2,), 2, 3, 8)
-        image = replace(cluster(), topics={"t": TopicImage("t", b"t" * 16, (state,))})
+        states = (PartitionState(0, (1, 2), (2,), 2, 3, 8), PartitionState(1, (1, 3), (1, 3), 1))
+        image = replace(cluster(), topics={"t": TopicImage("t", b"t" * 16, states)})
         store = MemoryStore(MemoryTree())
         await restore(store, Snapshot(image, 1, 1))
-        members = [
-            await Metadata.open(MemoryStore(store._tree), config(broker_id=str(node_id)), ENDPOINTS, FixedClock())
-            for node_id in (1, 2)
-        ]
+        members = [await join(store, node_id) for node_id in (1, 2)]
         assert {member.find_leader(TopicPartition("t", 0)) for member in members} == {-1}
         elected = await try_finish(store, ends(n1=(3, 5)), {"t": 1}, NOW_MS)
-        assert elected.waiting == {("t", 0): (2,)}
+        assert elected.waiting == {("t", 0): (2,), ("t", 1): (1, 3)}
         elected = await try_finish(store, ends(n1=(3, 5), n2=(3, 9)), {"t": 1}, NOW_MS)
-        (after,) = elected.image.topics["t"].partitions
+        assert elected.waiting == {("t", 1): (1, 3)}
+        (after, _) = elected.image.topics["t"].partitions
         assert (after.leader, after.isr) == (2, (2,))
-        assert (await load_image(store)).topics["t"].partitions == (after,)
+        members.append(await join(store, 3))  # a controller is there, and counts it
+        told = {("t", 1, 1): (0, 4), ("t", 1, 3): (0, 4)}
+        elected = await try_finish(store, told, {"t": 1}, NOW_MS)
+        assert elected.waiting == {}
+        first, second = (await load_image(store)).topics["t"].partitions
+        assert (first, second.leader, second.isr) == (after, 1, (1, 3))
         mark = await read_restoration(store)
         assert mark is not None
         assert mark.state is RestorationState.FINISHED
@@ -308,7 +311,23 @@ def test_restore_is_finished_when_every_partition_has_a_leader() -> None:
     run(main())
 
 
+async def join(store: MemoryStore, node_id: int) -> Metadata:
+    return await Metadata.open(MemoryStore(store._tree), config(broker_id=str(node_id)), ENDPOINTS, FixedClock())
+
+
 def test_person_can_read_the_snapshot() -> None:
     document = json.loads(encode_snapshot(Snapshot(restored(1, 2), 1, 1, taken_at="2026-01-01T00:00:00+00:00")))
     assert document["cluster"]["topics"]["t"]["partitions"][0]["replicas"] == [1, 2]
     assert document["taken_at"].startswith("2026")
+
+
+def test_snapshot_knows_every_part_of_the_metadata() -> None:
+    """Whoever adds one decides what becomes of it in a snapshot, and adds it here and in `snapshots.document`."""
+    assert {field.name for field in fields(MetadataImage)} == {
+        *("cluster_id", "controller_id", "controller_epoch", "brokers", "topics", "broker_configs"),
+        *("default_broker_config", "group_configs", "directories", "metadata_level", "number"),
+    }
+    assert TopicImage._fields == ("name", "topic_id", "partitions", "configs")
+    assert PartitionState._fields == (
+        *("partition", "replicas", "isr", "leader", "leader_epoch", "partition_epoch", "adding", "removing"),
+    )

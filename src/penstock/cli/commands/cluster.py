@@ -132,7 +132,8 @@ def restore(
         typer.Option(metavar="CLUSTER-ID", help="Remove the metadata of this cluster from the ensemble first."),
     ] = None,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Elect leaders although brokers are missing that may have more.")
+        bool,
+        typer.Option("--accept-loss", help="When the time is up, elect without the brokers that are missing."),
     ] = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, help="How long to wait for the brokers.")

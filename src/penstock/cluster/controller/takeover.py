@@ -26,8 +26,9 @@ _LOST_RACES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErro
 async def change_from_outside(
     store: Store, decide: Callable[[MetadataImage], MetadataImage], new_id: Callable[[], str], now_ms: int
 ) -> MetadataImage:
-    """The image after the change. The office is given up by closing the store. Raises StoreError; with OUTCOME_UNKNOWN
-    whoever loads the image afterwards finds out.
+    """The image after the change. The office is given up by `leave_office`, or by closing the store.
+
+    Raises StoreError; with OUTCOME_UNKNOWN whoever loads the image afterwards finds out.
     """
     term = await _take_office(store, now_ms)
     await store.sync(znodes.LOG)
@@ -40,6 +41,13 @@ async def change_from_outside(
     await writer.write(change)
     await writer.write_nodes(change.image)
     return change.image
+
+
+async def leave_office(store: Store) -> None:
+    """For a tool that goes on: the brokers elect a controller at once."""
+    controller = await store.read(znodes.CONTROLLER)
+    if controller is not None and controller.owner == store.session_id:
+        await store.delete(znodes.CONTROLLER, controller.version)
 
 
 async def _take_office(store: Store, now_ms: int) -> Term:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.cluster.controller.takeover import change_from_outside
+from penstock.cluster.controller.takeover import change_from_outside, leave_office
 from penstock.cluster.controller.writer import in_transactions
 from penstock.cluster.decisions.restoring import (
     BROKER_EPOCH_MARGIN,
@@ -152,16 +152,17 @@ async def try_finish(
     accepts_loss: bool = False,
 ) -> Elected:
     """Step 4, as far as the answers allow: partitions that wait for more are left, and then the mark is as before."""
-    elected = decide_leaders(await load_image(store), log_ends, minimums, accepts_loss=accepts_loss)
-    if elected.waiting and not accepts_loss:
-        return elected
+    image = await load_image(store)
+    elected = decide_leaders(image, log_ends, minimums, accepts_loss=accepts_loss)
 
     def decide(image: MetadataImage) -> MetadataImage:
         nonlocal elected
         elected = decide_leaders(image, log_ends, minimums, accepts_loss=accepts_loss)
         return elected.image
 
-    await change_from_outside(store, decide, lambda: format_topic_id(new_topic_id()), now_ms)
+    if elected.image is not image:
+        await change_from_outside(store, decide, lambda: format_topic_id(new_topic_id()), now_ms)
+        await leave_office(store)  # whoever waits for more brokers needs a controller that counts them
     restoration = await read_restoration(store)
     if restoration is not None and not elected.waiting:
         await _set_state(store, restoration, RestorationState.FINISHED)
