@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from penstock.cluster.image import PartitionState
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.metrics.counters import TopicCounters
 from penstock.core.types import TopicPartition
+from penstock.log.directories.checkpoint_write import CheckpointCapture
 from penstock.log.storage.files import Files
+from penstock.proof.simulation.loop_guard import BLOCKING
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -24,6 +27,7 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
 )
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.testing.clock import ManualClock
+from penstock.testing.disks.failing import FaultyFiles
 from tests.unit.broker.harness import EMPTY, NODE, image, topic_image, until
 from tests.unit.broker.served import Served, serving
 from tests.unit.log.support import NOW, SMALL, append, batch, read_all
@@ -284,3 +288,25 @@ def test_remembered_directory_is_forgotten_when_the_topic_is_gone(tmp_path: Path
     moves.request(TopicPartition("second", 0), str(tmp_path / "a"))
     assert directories.preferred == {TopicPartition("second", 0): tmp_path / "a"}
     directories.close()
+
+
+def test_loop_asks_nothing_of_the_disk_that_may_block_when_a_replica_moves(tmp_path: Path) -> None:
+    disks, files = Disks(tmp_path), FaultyFiles()
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties, files=files) as served:
+            await served.create("orders")
+            fill(served, "orders", 50)
+            files.operations.clear()
+            await alter(served, disks.all[1], ("orders", 0))
+            while len(served.broker.moves):
+                capture = CheckpointCapture()
+                capture.add(served.broker.directories.logs[TopicPartition("orders", 0)])
+                await asyncio.to_thread(served.broker.directories.begin_checkpoints(capture).run)
+                await asyncio.sleep(0.01)
+            on_the_loop = [each for each in files.operations if each.thread_id == threading.get_ident()]
+            assert {each.name for each in on_the_loop}.isdisjoint(BLOCKING)
+            assert {each.name for each in files.operations} > {"make_directory", "sync"}
+            assert disks.of("orders-0") == ["b"]
+
+    asyncio.run(scenario())

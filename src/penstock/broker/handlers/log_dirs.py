@@ -56,9 +56,11 @@ async def alter_replica_log_dirs(
     itself goes on, and DescribeLogDirs shows its copy. A replica that this broker does not have yet is made in the
     directory when it comes, and the answer is REPLICA_NOT_AVAILABLE. Versions 1 and 2 differ in their encoding alone.
     """
-    if broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        return await broker.slices.run(_alter(request, broker.moves.request))
-    return await broker.slices.run(_alter(request, lambda _, __: ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return await broker.slices.run(_alter(request, lambda _, __: ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    response = await broker.slices.run(_alter(request, broker.moves.request))
+    await broker.moves.made()
+    return response
 
 
 def _alter(

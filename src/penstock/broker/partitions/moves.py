@@ -6,7 +6,8 @@ Rules:
 - A replica that is not there yet is made where a request wants it.
 - `steps` of a move run in threads, one after the other, with a rest after each as the throttle says. As many moves copy
   at once as there are data directories, as in Kafka; others wait. A move that waits for a checkpoint lets others copy.
-- After a start, moves that were not over begin anew.
+- A request is answered when the directory of the copy is there (`made`): after a start, moves that were not over begin
+  anew, and their directories say which.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.core.clock import Clock
-from penstock.core.types import TopicId, TopicPartition
+from penstock.core.types import TopicPartition
 from penstock.log.copying.steps import Step
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.log_move import Ending, LogMove, Pause, discard_copy
@@ -74,6 +75,7 @@ class Moves:
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._copying = asyncio.Semaphore(max(len(directories.directories), 1))
         self._stopping = asyncio.Event()
+        self._unmade: dict[TopicPartition, asyncio.Event] = {}  # moves whose copies have no directory yet
         self._changed = asyncio.Event()  # a move is not wanted any more: whoever rests looks again
 
     # -------------------------------------------------------------------------------------------- requests
@@ -128,27 +130,30 @@ class Moves:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    async def made(self) -> None:
+        """Returns when a crash will not make the broker forget the moves that were asked for."""
+        for event in list(self._unmade.values()):
+            await event.wait()
+
     def resume(self) -> None:
-        """At the start, when the partitions are there. May block."""
+        """At the start, when the partitions are there. May block. The old copy goes when the new one has begun."""
         found, self._directories.futures = self._directories.futures, {}
-        now_ms = self._clock.now_ms()
         for directory, topic_partition in found.items():
-            topic_id = self._read_topic_id(directory)
-            renames = discard_copy(self._files, directory, topic_partition, now_ms)
+            partition = self._partitions.find(*topic_partition)
+            if partition is not None and self._is_to_move(partition, directory):
+                self._start(partition, directory.parent, may_block=True)
+            renames = discard_copy(self._files, directory, topic_partition, self._clock.now_ms())
             renames.run()
             self._directories.settle_renames(renames)
-            partition = self._partitions.find(*topic_partition)
-            if partition is None or partition.topic_id != topic_id or not partition.is_online:
-                continue
-            if directory.parent not in self._directories.offline:
-                logger.info("the move of %s to %s begins anew", topic_partition, directory.parent)
-                self._direct(partition, directory.parent)
 
-    def _read_topic_id(self, directory: Path) -> TopicId | None:
+    def _is_to_move(self, partition: Partition, copy: Path) -> bool:
+        """A copy may be of a topic that is gone. Of two copies, one is enough."""
         try:
-            return decode_partition_metadata(self._files.read_file(directory / names.PARTITION_METADATA))
+            topic_id = decode_partition_metadata(self._files.read_file(copy / names.PARTITION_METADATA))
         except (OSError, ValueError):
-            return None
+            return False
+        is_possible = partition.is_online and copy.parent not in (partition.directory, *self._directories.offline)
+        return is_possible and partition.topic_id == topic_id and partition.topic_partition not in self._moves
 
     # -------------------------------------------------------------------------------------------- what is under way
 
@@ -162,20 +167,32 @@ class Moves:
 
     # -------------------------------------------------------------------------------------------- moving
 
-    def _start(self, partition: Partition, target: Path) -> None:
+    def _start(self, partition: Partition, target: Path, *, may_block: bool = False) -> None:
         if self._stopping.is_set():
             return
         name = partition.topic_partition
         move = LogMove(self._directories, self._files, partition.log, target, self._clock.now_ms)
         self._moves[name] = move
         logger.info("partition %s is copied from %s to %s", name, move.source, target)
-        task = asyncio.get_running_loop().create_task(self._run(partition, move), name=f"move {name}")
-        self._tasks[name] = task
+        steps = move.steps()
+        making = next(steps)
+        assert isinstance(making, Step)
+        if may_block:
+            making.run()
+        else:
+            self._unmade[name] = asyncio.Event()
+        run = self._run(partition, move, steps, None if may_block else making)
+        self._tasks[name] = asyncio.get_running_loop().create_task(run, name=f"move {name}")
 
-    async def _run(self, partition: Partition, move: LogMove) -> None:
+    async def _run(
+        self, partition: Partition, move: LogMove, steps: Iterator[Step | Pause], making: Step | None
+    ) -> None:
         name = partition.topic_partition
         try:
-            await self._advance(move)
+            if making is not None:
+                await asyncio.to_thread(making.run)
+                self._unmade.pop(name).set()
+            await self._advance(move, steps)
         except Exception:  # others go on
             logger.exception("moving %s failed", name)
         finally:
@@ -186,8 +203,7 @@ class Moves:
             if wanted is not None and is_same and wanted != partition.directory:
                 self._start(partition, wanted)
 
-    async def _advance(self, move: LogMove) -> None:
-        steps = move.steps()
+    async def _advance(self, move: LogMove, steps: Iterator[Step | Pause]) -> None:
         is_over = False
         while not is_over:
             async with self._copying:

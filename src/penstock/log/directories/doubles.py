@@ -54,6 +54,15 @@ def choose_log(files: Files, first: PartitionLog, second: PartitionLog) -> Choic
     return Choice(kept, dropped, not is_whole)
 
 
+def make_future(files: Files, log: PartitionLog) -> Path:
+    """What a log that does not count is called from now on, so that the next start does not compare it again."""
+    log.close(clean=False)
+    future = log.directory.with_name(names.future_directory(log.topic_partition))
+    files.rename(log.directory, future)
+    files.sync_directory(future.parent)
+    return future
+
+
 def read_mark(files: Files, log: PartitionLog) -> Moved | None:
     """Where the log has come from, if its move was not settled."""
     try:

@@ -17,7 +17,7 @@ from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite, Standby
 from penstock.log.directories.closing import close_cleanly
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
-from penstock.log.directories.doubles import choose_log, settle_marks
+from penstock.log.directories.doubles import choose_log, make_future, settle_marks
 from penstock.log.directories.log_loading import load_partition_log, request_log
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
@@ -116,9 +116,8 @@ class LogDirectories:
         if other is not None:
             log, dropped, is_move_undone = choose_log(self._resources.files, other, log)
             if is_move_undone:
-                dropped.close(clean=False)
                 self.log_counts[dropped.directory.parent] -= 1
-                self.futures[dropped.directory] = log.topic_partition
+                self.futures[make_future(self._resources.files, dropped)] = log.topic_partition
             else:
                 self._retired.append((dropped, self._clock.now_ms()))
                 self._rename_retired()
