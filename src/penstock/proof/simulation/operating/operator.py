@@ -86,7 +86,7 @@ def _any(replicas: Replicas, nodes: Nodes, chance: random.Random) -> Replicas:
     return tuple(chance.sample(nodes, chance.randint(FEWEST_REPLICAS, len(nodes))))
 
 
-_DRAWS: dict[_Draw, int] = {_add: 3, _remove: 3, _swap_one: 3, _swap_all: 3, _reorder: 1, _any: 2}
+DRAWS: dict[_Draw, int] = {_add: 3, _remove: 3, _swap_one: 3, _swap_all: 3, _reorder: 1, _any: 2}
 
 
 class Operator(Client):
@@ -119,7 +119,7 @@ class Operator(Client):
             return
         nodes = range(len(self.setting.machines))
         for _ in range(self.chance.choice((1, 1, 1, 2, 3))):
-            (draw,) = self.chance.choices(list(_DRAWS), list(_DRAWS.values()))
+            (draw,) = self.chance.choices(list(DRAWS), list(DRAWS.values()))
             replicas = draw(replicas, nodes, self.chance)
             yield from self._reassign(partition, replicas)
         if self.chance.random() < 0.2:
