@@ -203,7 +203,7 @@ RULES: Sequence[Rule] = (
     Rule(
         "below-minimum", Severity.PROBLEM, _below_minimum,
         "Bring back the brokers or disks that hold the other replicas.",
-        "penstock topics describe --under-replicated --internal",
+        "penstock topics describe --under-min-isr --internal",
     ),
     Rule(
         "under-replicated", Severity.PROBLEM, _under_replicated,
@@ -223,12 +223,12 @@ RULES: Sequence[Rule] = (
     Rule(
         "moves-stand-still", Severity.NOTICE, _standing_moves,
         "See whether a throttle is too low or a broker of the move is gone.",
-        "penstock cluster status --watch",
+        "penstock reassign status",
     ),
     Rule(
         "leaders-unbalanced", Severity.NOTICE, _imbalance,
         "The controller balances within five minutes, unless auto.leader.rebalance.enable is off.",
-        "penstock topics describe",
+        "penstock leaders elect --all",
     ),
     Rule(
         "versions-differ", Severity.NOTICE, _different_features,
