@@ -16,8 +16,8 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.server.broker_server import BrokerServer
 from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.clients.cli_runner import Cli, Result
-from tests.integration.application import Application, check
-from tests.integration.builds import make_builds
+from tests.integration.cluster.application import Application, check
+from tests.integration.cluster.builds import make_builds
 from tests.integration.zookeeper import own_connect
 
 OLD, NEW = LevelRange(1, 1), LevelRange(1, 2)

@@ -13,8 +13,8 @@ from penstock.local_cluster.errors import ClusterError
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests.clients.cli_runner import Cli
 from tests.clients.confluent import admin_of
-from tests.integration.application import Application, check
-from tests.integration.cluster_command import running
+from tests.integration.cluster.application import Application, check
+from tests.integration.cluster.cluster_command import running
 
 PATIENCE_S = 120.0
 
