@@ -17,7 +17,7 @@ import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _PINNED = "b4c6f90420235413429f00d9844550ebe7c8add1"
 _LEVELS = "SUPPORTED = LevelRange(FIRST_LEVEL, FIRST_LEVEL)"
 _MORE_LEVELS = "SUPPORTED = LevelRange(FIRST_LEVEL, FIRST_LEVEL + 1)"

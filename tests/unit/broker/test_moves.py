@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.partitions.moves import Moves
+from penstock.broker.partitions.moves import Moves, throttled
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.session import RequestContext
 from penstock.broker.topic_creation import delete_topic
 from penstock.cluster.image import PartitionState
 from penstock.cluster.store.sqlite import SqliteStore
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import TopicCounters
 from penstock.core.types import TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture
@@ -310,3 +311,18 @@ def test_loop_asks_nothing_of_the_disk_that_may_block_when_a_replica_moves(tmp_p
             assert disks.of("orders-0") == ["b"]
 
     asyncio.run(scenario())
+
+
+def test_copies_rest_as_long_as_the_throttle_says_also_when_it_is_changed_meanwhile() -> None:
+    clock = ManualClock()
+    limits = [1_000]
+    settings = BrokerConfig.parse({}).throttles
+    pace = throttled(lambda: settings._replace(replica_alter_log_dirs_io_max_bytes_per_second=limits[0]), clock)
+    assert pace(500) == 0
+    rest_ms = pace(4_500)
+    assert 3_000 < rest_ms <= 5_000
+    clock.advance(rest_ms)
+    assert pace(0) == 0
+    assert pace(100_000) > 0
+    limits[0] = 2**40
+    assert pace(0) == 0

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.core.clock import Clock
+from penstock.core.config.sections import ThrottleSection
 from penstock.core.types import TopicPartition
 from penstock.log.copying.steps import Step
 from penstock.log.directories.log_directories import LogDirectories
@@ -29,6 +30,7 @@ from penstock.log.formats import names
 from penstock.log.formats.metadata_files import decode_partition_metadata
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
+from penstock.replication.throttle import RateLimiter
 
 logger = logging.getLogger("penstock.broker.moves")
 
@@ -45,6 +47,23 @@ _MOST_REMEMBERED = 10_000
 
 def no_throttle(_: int) -> int:
     return 0
+
+
+def throttled(read_settings: Callable[[], ThrottleSection], clock: Clock) -> Pace:
+    """The pace of `replica.alter.log.dirs.io.max.bytes.per.second`, which may change while copies are made."""
+    settings = read_settings()
+    limiter = RateLimiter(
+        window_count=settings.alter_log_dirs_replication_quota_window_num,
+        window_ms=settings.alter_log_dirs_replication_quota_window_size_seconds * 1000,
+    )
+
+    def pace(size: int) -> int:
+        limiter.limit = read_settings().replica_alter_log_dirs_io_max_bytes_per_second
+        now_ms = clock.monotonic_ms()
+        limiter.note(size, now_ms)
+        return limiter.free_at_ms(now_ms) - now_ms
+
+    return pace
 
 
 class MoveState(NamedTuple):
