@@ -223,12 +223,14 @@ class Member:
             return  # the next state wakes us
         await self._register()
         await self._look_for_controller()
-        if self.office is None:
+        office = self.office
+        if office is None:
             async with self._publisher.turn:
                 await self._catch_up()
         else:
-            await self.office.finish()
-            await self._count_brokers(self.office)
+            await office.finish()
+            if self.office is office:  # the session may have ended meanwhile
+                await self._count_brokers(office)
 
     async def _register(self) -> None:
         if self.registration is not None:
