@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.processes.guardian import Guardian
+from penstock.processes.uninterrupted import uninterrupted
 
 # Long enough to recover a large log on a busy machine; a broker that cannot start exits at once instead.
 START_TIMEOUT_S = 60.0
@@ -120,7 +121,7 @@ class ServerProcess:
             raise ServerProcessError(f"{self.name} is already running as process {self.pid}")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._end_is_known = False
-        with self.log_path.open("ab") as log:
+        with self.log_path.open("ab") as log, uninterrupted():
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
