@@ -37,5 +37,5 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in dict.fromkeys(heard):
-            os.kill(os.getpid(), number)
+        for each in dict.fromkeys(heard):
+            os.kill(os.getpid(), each)

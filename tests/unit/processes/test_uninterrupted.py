@@ -13,10 +13,15 @@ from penstock.processes.uninterrupted import uninterrupted
 
 def test_work_is_done_when_an_interrupt_comes_in_the_middle() -> None:
     before = signal.getsignal(signal.SIGINT)
-    done = False
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        os.kill(os.getpid(), signal.SIGINT)
-        done = True
+    done = []
+
+    def work() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done
     assert signal.getsignal(signal.SIGINT) is before
 
