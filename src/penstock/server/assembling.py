@@ -10,7 +10,7 @@ from penstock.broker.authorizer import AllowEverything
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
-from penstock.broker.partitions.moves import Moves, throttled
+from penstock.broker.partitions.moves import Moves, Pace, throttled
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
@@ -107,11 +107,13 @@ def assemble(
             ask or no_peers,
         ),
         topic_creation=TopicCreation(metadata),
-        moves=Moves(
-            directories, partitions, surroundings.files, clock, throttled(lambda: metadata.config.throttles, clock)
-        ),
+        moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
     )
+
+
+def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:
+    return throttled(lambda: metadata.config.throttles, clock)
 
 
 def _transaction_coordinator(metadata: Metadata, producer_ids: ProducerIds) -> TransactionCoordinator:
