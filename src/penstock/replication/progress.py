@@ -35,10 +35,11 @@ class FollowerProgress:
         self.broker_epoch = NO_BROKER_EPOCH
 
     def begin_epoch(self, is_in_sync: bool, leader_end: int, now_ms: int, has_led_on: bool = True) -> None:
-        """The same leader at a later epoch. Where the follower is stays known if nobody else led in between; else that
-        leader may have cut the follower's log.
+        """The same leader at a later epoch. Where an in-sync follower is stays known if nobody else led in between;
+        else that leader may have cut the follower's log. One that is not in sync may have left the assignment and come
+        back since, with an empty log: the epoch goes up when a replica leaves, and images can be skipped.
         """
-        if not has_led_on:
+        if not has_led_on or not is_in_sync:
             self.log_end_offset = NO_OFFSET
         self.last_fetch_ms = now_ms if is_in_sync else NEVER_MS
         self.last_fetch_leader_end = leader_end if is_in_sync else 0

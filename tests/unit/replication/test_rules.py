@@ -48,6 +48,14 @@ def test_a_followers_end_is_forgotten_when_another_led_in_between() -> None:
     assert progress.log_end_offset == NO_OFFSET
 
 
+def test_a_followers_end_is_forgotten_when_it_may_have_left_the_assignment_in_between() -> None:
+    """It would come back with an empty log."""
+    progress = FollowerProgress(is_in_sync=True, now_ms=0)
+    progress.note_fetch(10, 0, 10, 600, 5)
+    progress.begin_epoch(False, 10, 900)
+    assert progress.log_end_offset == NO_OFFSET
+
+
 def test_a_fetch_of_a_former_self_is_told_apart_when_epochs_are_sent() -> None:
     progress = FollowerProgress(is_in_sync=True, now_ms=0)
     progress.note_fetch(0, 0, 0, 1, 5)
