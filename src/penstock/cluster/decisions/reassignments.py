@@ -55,19 +55,21 @@ def decide_reassignments(
 ) -> Decision[ReassignmentResult]:
     states = ChangedStates(image)
     results = []
-    named: set[tuple[str, int]] = set()
+    changed: set[tuple[str, int]] = set()
     for request in requests:
         topic, index, replicas = request
         try:
-            if (topic, index) in named:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"The request names {topic}:{index} more than once.")
-            named.add((topic, index))
+            if (topic, index) in changed:  # a state may be written once in a transaction
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"The request changes {topic}:{index} more than once.")
             state = _find(states, topic, index)
             if replicas is not None:
                 check_assignment(image, replicas)
                 if not may_change_replication_factor:
                     _check_factor(state, replicas)
-            states.put(topic, _reassign(states, request, state, may_be_unclean))
+            after = _reassign(states, request, state, may_be_unclean)
+            if after is not state:
+                changed.add((topic, index))
+            states.put(topic, after)
         except ApiError as error:
             results.append(ReassignmentResult(topic, index, error.code, error.message))
         else:
