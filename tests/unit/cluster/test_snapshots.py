@@ -6,7 +6,7 @@ import json
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.cluster.controller.registration import register
@@ -133,6 +133,19 @@ def test_nobody_leads_when_too_few_replicas_have_told_unless_loss_is_accepted() 
     assert decide_leaders(image, {}, {"t": 2}, accepts_loss=True).waiting == {("t", 0): (1, 2, 3)}
 
 
+def test_nobody_leads_when_an_empty_replica_has_told_and_another_has_not() -> None:
+    image, told = restored(1, 2, 3), ends(n1=(-1, 0), n2=(-1, 0))
+    elected = decide_leaders(image, told, {"t": 2})
+    assert (elected.waiting, elected.image) == ({("t", 0): (3,)}, image)
+    assert decide_leaders(image, ends(n1=(-1, 0), n2=(5, 1)), {"t": 2}).waiting == {("t", 0): (3,)}
+    (state,) = decide_leaders(image, {**told, **ends(n3=(5, 9))}, {"t": 2}).image.topics["t"].partitions
+    assert (state.leader, state.isr) == (3, (3,))
+    (state,) = decide_leaders(image, {**told, **ends(n3=(-1, 0))}, {"t": 2}).image.topics["t"].partitions
+    assert state.isr == (1, 2, 3)
+    (state,) = decide_leaders(image, told, {"t": 2}, accepts_loss=True).image.topics["t"].partitions
+    assert state.isr == (1, 2)
+
+
 def test_term_is_above_every_log_when_logs_are_newer_than_the_margin() -> None:
     elected = decide_leaders(restored(1, 2), ends(n1=(9 * EPOCH_MARGIN, 4), n2=(3, 4)), {"t": 1})
     (state,) = elected.image.topics["t"].partitions
@@ -169,18 +182,27 @@ def histories(draw: st.DrawFn) -> tuple[int, dict[int, list[int]], set[int], int
         isr |= caught_up
         if len(isr) >= minimum:
             acknowledged = max(acknowledged, min(len(logs[node]) for node in isr))
+    # Disks that were lost and are empty again; a record that was acknowledged is still on one of the others.
+    for node in draw(st.sets(st.sampled_from(nodes), max_size=minimum - 1)):
+        logs[node] = []
     answering = draw(st.sets(st.sampled_from(nodes), min_size=3 - minimum + 1))
     return minimum, logs, answering, acknowledged
 
 
 @given(histories())
+@example((3, {1: [], 2: [], 3: [0]}, {1, 2}, 1))
 def test_leader_has_every_acknowledged_record_when_enough_replicas_have_told(
     history: tuple[int, dict[int, list[int]], set[int], int],
 ) -> None:
     minimum, logs, answering, acknowledged = history
     holders = [node for node in logs if len(logs[node]) >= acknowledged]
     told = {("t", 0, node): (logs[node][-1] if logs[node] else -1, len(logs[node])) for node in answering}
-    (state,) = decide_leaders(restored(1, 2, 3), told, {"t": minimum}).image.topics["t"].partitions
+    elected = decide_leaders(restored(1, 2, 3), told, {"t": minimum})
+    if elected.waiting:
+        assert elected.waiting == {("t", 0): tuple(node for node in logs if node not in answering)}
+        assert not all(logs[node] for node in answering)
+        return
+    (state,) = elected.image.topics["t"].partitions
     assert len(logs[state.leader]) >= acknowledged, (holders, logs)
     newest = max(logs.values(), key=lambda log: (log[-1] if log else -1, len(log)))
     assert logs[state.leader][:acknowledged] == newest[:acknowledged]

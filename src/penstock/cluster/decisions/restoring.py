@@ -14,6 +14,8 @@ grown, topics have come and gone. So nothing in it may be trusted that a broker'
    min.insync.replicas (m) of n replicas. Of any n - m + 1 replicas one has r. The chosen log has an epoch at least as
    high. If it is higher, its leader was elected in sync, so it had r; if it is the same, the log is at least as long.
    So n - m + 1 answers are enough, and with fewer nobody leads, unless the user accepts that records may be lost.
+   A replica without any records proves nothing: its disk may be new, or it had hardly begun to copy. While one of the
+   answers is such a one, all n are needed.
 4. What came after the snapshot is not in it. Topics that were deleted since are there again, empty. The logs of topics,
    partitions and replicas that came since belong to nobody: brokers set them aside and keep them (`-stray`).
 """
@@ -100,6 +102,8 @@ def decide_leaders(
         }
         count = len(state.replicas)
         needed = count - min(minimums.get(topic.name, 1), count) + 1
+        if any(end == 0 for _, end in ends.values()):
+            needed = count
         if not ends or (len(ends) < needed and not accepts_loss):
             waiting[topic.name, state.partition] = tuple(node for node in state.replicas if node not in ends)
             continue
