@@ -141,6 +141,9 @@ class Metadata:
             restoration_id = await check_usable(store)
             await ensure_cluster(store, config.identity, new_id, levels.highest)
             image = await load_image(store, levels.highest)
+            if await check_usable(store) != restoration_id:  # it may be half of what was there before
+                detail = "the cluster was restored from a snapshot while this broker loaded"
+                raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.RESTORATION, detail)
             _check_level(image.metadata_level, levels)
             image = await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
             return image, restoration_id

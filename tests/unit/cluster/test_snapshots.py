@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 
 import pytest
@@ -39,7 +40,7 @@ from penstock.cluster.snapshots.restoration import (
 from penstock.cluster.snapshots.restoring import begin_restore, try_finish
 from penstock.cluster.snapshots.taking import take_snapshot
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Store, StoreError
+from penstock.cluster.store.interface import Delete, Node, Operation, Result, Store, StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.types import TopicPartition
 from tests.unit.cluster import images
@@ -286,6 +287,97 @@ def test_restore_goes_on_when_it_was_interrupted() -> None:
         mark = await read_restoration(store)
         assert mark is not None
         assert (mark.restoration_id, mark.state) == ("r1", RestorationState.WAITING)
+
+    run(main())
+
+
+class Observant(MemoryStore):
+    """`first` runs before the transaction that writes the mark; `marks` are those that were there at each removal."""
+
+    def __init__(self, tree: MemoryTree, first: Callable[[], Awaitable[object]] | None = None) -> None:
+        super().__init__(tree)
+        self._first = first
+        self.marks: list[Restoration | None] = []
+
+    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
+        if self._first is not None and operations[0].path == znodes.RESTORATION:
+            first, self._first = self._first, None
+            await first()
+        if any(isinstance(each, Delete) for each in operations):
+            self.marks.append(await read_restoration(self))
+        return await super().transaction(operations)
+
+
+def test_mark_is_there_when_the_first_node_is_removed() -> None:
+    async def main() -> None:
+        metadata = await living_cluster(MemoryStore(MemoryTree()))
+        store, cluster_id = metadata._store, metadata.image.cluster_id
+        assert isinstance(store, MemoryStore)
+        snapshot = await take_snapshot(store, NOW_MS)
+        await metadata.leave()
+        observant = Observant(store._tree)
+        assert not await restore(observant, snapshot, cluster_id)
+        assert {mark.state for mark in observant.marks if mark is not None} == {RestorationState.WRITING}
+        assert None not in observant.marks
+        await metadata.close()
+
+    run(main())
+
+
+def test_restore_leaves_all_as_it_was_when_a_broker_comes_before_the_mark() -> None:
+    async def main() -> None:
+        metadata = await living_cluster(MemoryStore(MemoryTree()))
+        store, image = metadata._store, metadata.image
+        assert isinstance(store, MemoryStore)
+        snapshot = await take_snapshot(store, NOW_MS)
+        await metadata.leave()
+        await metadata.close()
+        other = MemoryStore(store._tree)
+        observant = Observant(store._tree, lambda: register(other, broker(2), (), NOW_MS))
+        with pytest.raises(SnapshotError, match="brokers are registered"):
+            await restore(observant, snapshot, image.cluster_id)
+        assert await read_restoration(observant) is None
+        assert (await load_image(observant)).topics == image.topics
+
+    run(main())
+
+
+class Overtaken(MemoryStore):
+    """A restore begins right after the mark was read for the first time."""
+
+    async def read(self, path: str) -> Node | None:
+        node = await super().read(path)
+        if path == znodes.RESTORATION and node is None:
+            await self.ensure_path("/penstock")
+            await self.create(path, encode_restoration(Restoration("r0", RestorationState.WRITING, "x")))
+        return node
+
+
+def test_broker_does_not_trust_what_it_loaded_when_a_restore_began_meanwhile() -> None:
+    async def main() -> None:
+        with pytest.raises(StoreError, match="is under way"):
+            await Metadata.load(Overtaken(MemoryTree()), config(broker_id="1", zookeeper_connection_timeout_ms="1"))
+
+    run(main())
+
+
+def test_producer_ids_begin_above_a_margin_when_the_snapshot_has_none() -> None:
+    async def main() -> None:
+        store = MemoryStore(MemoryTree())
+        await restore(store, Snapshot(cluster(), 1, 1))
+        assert (await allocate_producer_id_block(store, 1)).first_producer_id > 1_000_000
+
+    run(main())
+
+
+def test_snapshot_is_refused_when_a_restore_writes() -> None:
+    async def main() -> None:
+        metadata = await living_cluster(MemoryStore(MemoryTree()))
+        mark = Restoration("r0", RestorationState.WRITING, "x")
+        await metadata._store.create(znodes.RESTORATION, encode_restoration(mark))
+        with pytest.raises(StoreError, match="is under way"):
+            await take_snapshot(metadata._store, NOW_MS)
+        await metadata.close()
 
     run(main())
 

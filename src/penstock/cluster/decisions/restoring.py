@@ -61,8 +61,10 @@ def decide_restored(image: MetadataImage, controller_epoch: int) -> MetadataImag
     )
 
 
-def restored_producer_ids(block: ProducerIdBlock) -> ProducerIdBlock:
-    return ProducerIdBlock(block.first_producer_id + PRODUCER_BLOCK_MARGIN * PRODUCER_ID_BLOCK_SIZE, block.size)
+def restored_producer_ids(block: ProducerIdBlock | None) -> ProducerIdBlock:
+    """Where the snapshot has no block, the first may have been claimed since."""
+    first, size = (0, PRODUCER_ID_BLOCK_SIZE) if block is None else block
+    return ProducerIdBlock(first + PRODUCER_BLOCK_MARGIN * PRODUCER_ID_BLOCK_SIZE, size)
 
 
 def _restored_topic(topic: TopicImage) -> TopicImage:
