@@ -19,6 +19,7 @@ from penstock.cluster.decisions.restoring import (
     decide_leaders,
     decide_restored,
     find_leaderless,
+    find_unled,
 )
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.cluster.loading import load, load_image
@@ -103,6 +104,7 @@ def test_epochs_go_up_and_in_sync_sets_are_forgotten_when_a_snapshot_is_restored
     (alone,) = restored(2).topics["t"].partitions
     assert (alone.leader, alone.isr) == (-1, (2,))
     assert find_leaderless(restored(2)) == []
+    assert find_unled(restored(2)) == {("t", 0): (2,)}
 
 
 @pytest.mark.parametrize(
@@ -418,6 +420,9 @@ def test_restore_is_finished_when_every_partition_has_a_leader() -> None:
         mark = await read_restoration(store)
         assert mark is not None
         assert mark.state is RestorationState.FINISHED
+        assert find_unled(elected.image) == {}
+        assert await restore(store, Snapshot(image, 1, 1))  # it is done, and nothing is written again
+        assert await read_restoration(store) == mark
         await store.close()
         for member in reversed(members):
             await member.close()

@@ -41,12 +41,12 @@ PRODUCER_BLOCK_MARGIN = 1_000_000
 
 ReplicaPlace = tuple[str, int, int]  # topic, partition, broker
 LogEnd = tuple[int, int]  # the epoch of the last record, and the end
+Waiting = Mapping[tuple[str, int], tuple[int, ...]]  # partitions with the brokers that they need
 
 
 class Elected(NamedTuple):
     image: MetadataImage
-    # Partitions that too few replicas have told about, with the brokers that are missed.
-    waiting: Mapping[tuple[str, int], tuple[int, ...]]
+    waiting: Waiting  # partitions that too few replicas have told about
 
 
 def decide_restored(image: MetadataImage, controller_epoch: int) -> MetadataImage:
@@ -84,6 +84,16 @@ def find_leaderless(image: MetadataImage) -> list[tuple[TopicImage, PartitionSta
         for state in topic.partitions
         if state.leader == NO_LEADER and not state.isr
     ]
+
+
+def find_unled(image: MetadataImage) -> Waiting:
+    """Partitions without a leader, also those that have one as soon as their only replica's broker is here."""
+    return {
+        (topic.name, state.partition): state.replicas
+        for topic in image.topics.values()
+        for state in topic.partitions
+        if state.leader == NO_LEADER
+    }
 
 
 def decide_leaders(
