@@ -93,8 +93,7 @@ class Metadata:
         """Use `open`, or `load` and `join`."""
         self.levels = levels
         self._metrics = metrics or ControllerMetrics()
-        self._restoration_id = restoration_id
-        self.is_restored = bool(restoration_id)  # from a snapshot, which may lack what is on disk
+        self.restoration_id = restoration_id  # of the restore that made the metadata; empty where none did
         self._store = store
         self.publisher = publisher
         self._choices = choices
@@ -185,7 +184,7 @@ class Metadata:
             self.duties.losses,
             self._metrics,
             self.levels,
-            self._restoration_id,
+            self.restoration_id,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:

@@ -244,7 +244,7 @@ def test_everything_is_there_again_when_a_snapshot_is_restored_into_an_empty_sto
         assert block.first_producer_id > 1_000_000
         assert await store.read("/kafka-acl/Topic/a") is not None
         later = await Metadata.open(store, config(broker_id="1"), ENDPOINTS, FixedClock(), cluster_id="other")
-        assert (later.is_restored, later.image.cluster_id) == (True, before.cluster_id)
+        assert (later.restoration_id, later.image.cluster_id) == ("r1", before.cluster_id)
         assert later.broker_epoch > metadata.broker_epoch
         assert later.image.topics["b"].configs == {"retention.ms": "5"}
         assert {state.leader for topic in later.image.topics.values() for state in topic.partitions} == {1}
