@@ -44,7 +44,7 @@ class Following:
     def start(self) -> None:
         broker = self._broker
         image = broker.metadata.image
-        broker.partitions.remove_strays(image, keeps_files=broker.metadata.is_restored)
+        broker.partitions.remove_strays(image, broker.metadata.restoration_id)
         self.apply(MetadataImage(image.cluster_id), image)
         if self._neighbours is not None:
             self._neighbours.start(broker.partitions, broker.flusher, broker.clock, broker.metrics.replicas)

@@ -19,10 +19,11 @@ from penstock.cli.access.zookeeper import exit_code_of, open_store, read_store_c
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.text import plural
 from penstock.client.addresses import Address
-from penstock.cluster.decisions.restoring import Elected, LogEnd, ReplicaPlace, find_leaderless
+from penstock.cluster.decisions.restoring import Elected, LogEnd, ReplicaPlace, Waiting, find_leaderless, find_unled
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.snapshots.document import Snapshot, SnapshotError, checksum_of, decode_snapshot, encode_snapshot
+from penstock.cluster.snapshots.restoration import RestorationState
 from penstock.cluster.snapshots.restoring import begin_restore, try_finish
 from penstock.cluster.snapshots.taking import take_snapshot
 from penstock.cluster.store.interface import Store, StoreError
@@ -119,6 +120,9 @@ class _Restorer:
             begun = await begin_restore(
                 store, snapshot, checksum_of(snapshot), self._options.force, lambda: uuid.uuid4().hex
             )
+            if begun.restoration.state is RestorationState.FINISHED:
+                output.note(f"This is already done: the snapshot of {snapshot.taken_at} was restored here.")
+                return
             image = snapshot.image
             what = "was written before" if begun.was_there else "is written"
             output.note(
@@ -126,21 +130,25 @@ class _Restorer:
                 f"{plural(len(image.topics), 'topic')}, {plural(_partition_count(image), 'partition')}."
             )
             output.note("Start all brokers now. Leaders are elected when they are here.")
-            await self._wait(store)
-        output.note("Restored: every partition has a leader. `penstock cluster status` shows how the cluster is.")
+            left = await self._wait(store)
+        what = f"all is decided, but {self._told}" if left else "every partition has a leader"
+        output.note(f"Restored: {what}. `penstock cluster status` shows how the cluster is.")
 
-    async def _wait(self, store: Store) -> None:
-        """A broker that comes changes the image, so each look reads it anew."""
+    async def _wait(self, store: Store) -> Waiting:
+        """A broker that comes changes the image, so each look reads it anew. Returns the partitions that have no
+        leader when the time is up, though nothing is left to decide: the only replica of each is not here.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_s
         while True:
             # A broker that comes a moment later may have more: loss is accepted when the time is up, and not before.
             is_over = loop.time() >= deadline
             elected = await self._look(store, accepts_loss=is_over and self._options.accept_loss)
-            if elected is not None and not elected.waiting:
-                return
             if elected is not None:
-                self._tell(elected.waiting)
+                left = elected.waiting or find_unled(elected.image)
+                self._tell(left)
+                if not left or (is_over and not elected.waiting):
+                    return left
             if is_over:
                 raise CliError(
                     f"not all brokers came within {self._options.timeout_s:g} s: {self._told or 'nobody is here'}",
@@ -184,7 +192,9 @@ class _Restorer:
                 continue
         return {}, None
 
-    def _tell(self, waiting: Mapping[tuple[str, int], tuple[int, ...]]) -> None:
+    def _tell(self, waiting: Waiting) -> None:
+        if not waiting:
+            return
         missing = ", ".join(map(str, sorted({node_id for nodes in waiting.values() for node_id in nodes})))
         text = f"{plural(len(waiting), 'partition')} wait for what brokers {missing} have"
         if text != self._told:

@@ -93,8 +93,7 @@ class Metadata:
         """Use `open`, or `load` and `join`."""
         self.levels = levels
         self._metrics = metrics or ControllerMetrics()
-        self._restoration_id = restoration_id
-        self.is_restored = bool(restoration_id)  # from a snapshot, which may lack what is on disk
+        self.restoration_id = restoration_id  # of the restore that made the metadata; empty where none did
         self._store = store
         self.publisher = publisher
         self._choices = choices
@@ -141,6 +140,9 @@ class Metadata:
             restoration_id = await check_usable(store)
             await ensure_cluster(store, config.identity, new_id, levels.highest)
             image = await load_image(store, levels.highest)
+            if await check_usable(store) != restoration_id:  # it may be half of what was there before
+                detail = "the cluster was restored from a snapshot while this broker loaded"
+                raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.RESTORATION, detail)
             _check_level(image.metadata_level, levels)
             image = await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
             return image, restoration_id
@@ -182,7 +184,7 @@ class Metadata:
             self.duties.losses,
             self._metrics,
             self.levels,
-            self._restoration_id,
+            self.restoration_id,
         )
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:

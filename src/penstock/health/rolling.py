@@ -15,6 +15,7 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -82,7 +83,8 @@ def find_interrupted(observed: Observed, node_id: int) -> list[PartitionSeen]:
     for each in observed.partitions:
         if node_id in each.replicas:
             minimum = observed.minimum(each)
-            remaining = len(each.replicas) - 1
+            # A replica that a move adds counts once it is in sync.
+            remaining = len({*each.isr, *(node for node in each.replicas if node not in each.adding)} - {node_id})
             if remaining < max(1, 1 if minimum is None else minimum):
                 interrupted.append(each)
     return interrupted
@@ -194,15 +196,21 @@ class Rolling:
         return observed
 
     def _wait_until_ended(self, kept: VersionedClient, node_id: int) -> None:
+        """No answer is no end: a broker that stands still is asked again, over another connection."""
         deadline = time.monotonic() + self._patience.restart_s
-        while kept.is_open:
-            try:
-                kept.request(_SIGN_OF_LIFE, ApiVersionsResponse, timeout_s=_SIGN_OF_LIFE_S)
-            except OSError:
-                return
-            if time.monotonic() >= deadline:
-                raise _StoppedError(f"broker {node_id} was to be restarted, and its process goes on unchanged")
-            time.sleep(_POLL_S)
+        with contextlib.ExitStack() as opened:
+            while True:
+                try:
+                    if not kept.is_open:
+                        kept = opened.enter_context(self._reader.open(kept.address))
+                    kept.request(_SIGN_OF_LIFE, ApiVersionsResponse, timeout_s=_SIGN_OF_LIFE_S)
+                except TimeoutError:
+                    pass
+                except OSError:
+                    return
+                if time.monotonic() >= deadline:
+                    raise _StoppedError(f"broker {node_id} was to be restarted, and its process goes on unchanged")
+                time.sleep(_POLL_S)
 
     def _wait_until_back(self, node_id: int, expected: frozenset[int]) -> None:
         def look() -> tuple[str, Observed | None]:

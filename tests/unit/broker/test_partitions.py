@@ -286,6 +286,21 @@ class TestFollowingTheImage:
         assert sorted(seen) == ["a", "b"]
 
 
+def test_strays_are_set_aside_at_the_first_start_when_the_cluster_was_restored_and_deleted_later(
+    host: Host,
+) -> None:
+    for restoration_id, topic, ending in (
+        ("r1", "late", "-stray"),
+        ("r1", "old", "-delete"),
+        ("r2", "later", "-stray"),
+        ("", "oldest", "-delete"),
+    ):
+        host.apply(topic_image(topic), topic_image("kept"))
+        host.partitions.remove_strays(image(topic_image("kept")), restoration_id)
+        (name,) = (name for name in host.names() if name.startswith(f"{topic}-0"))
+        assert name.endswith(ending)
+
+
 class TestRefusedPartitions:
     def test_refused_partition_is_tried_again_with_the_next_change_when_preparation_failed(
         self, tmp_path: Path

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.cluster.controller.registration import register
@@ -18,6 +19,7 @@ from penstock.cluster.decisions.restoring import (
     decide_leaders,
     decide_restored,
     find_leaderless,
+    find_unled,
 )
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.cluster.loading import load, load_image
@@ -39,7 +41,7 @@ from penstock.cluster.snapshots.restoration import (
 from penstock.cluster.snapshots.restoring import begin_restore, try_finish
 from penstock.cluster.snapshots.taking import take_snapshot
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Store, StoreError
+from penstock.cluster.store.interface import Delete, Node, Operation, Result, Store, StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.types import TopicPartition
 from tests.unit.cluster import images
@@ -102,6 +104,7 @@ def test_epochs_go_up_and_in_sync_sets_are_forgotten_when_a_snapshot_is_restored
     (alone,) = restored(2).topics["t"].partitions
     assert (alone.leader, alone.isr) == (-1, (2,))
     assert find_leaderless(restored(2)) == []
+    assert find_unled(restored(2)) == {("t", 0): (2,)}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +134,19 @@ def test_nobody_leads_when_too_few_replicas_have_told_unless_loss_is_accepted() 
     (state,) = decide_leaders(image, told, {"t": 2}, accepts_loss=True).image.topics["t"].partitions
     assert state.leader == 2
     assert decide_leaders(image, {}, {"t": 2}, accepts_loss=True).waiting == {("t", 0): (1, 2, 3)}
+
+
+def test_nobody_leads_when_an_empty_replica_has_told_and_another_has_not() -> None:
+    image, told = restored(1, 2, 3), ends(n1=(-1, 0), n2=(-1, 0))
+    elected = decide_leaders(image, told, {"t": 2})
+    assert (elected.waiting, elected.image) == ({("t", 0): (3,)}, image)
+    assert decide_leaders(image, ends(n1=(-1, 0), n2=(5, 1)), {"t": 2}).waiting == {("t", 0): (3,)}
+    (state,) = decide_leaders(image, {**told, **ends(n3=(5, 9))}, {"t": 2}).image.topics["t"].partitions
+    assert (state.leader, state.isr) == (3, (3,))
+    (state,) = decide_leaders(image, {**told, **ends(n3=(-1, 0))}, {"t": 2}).image.topics["t"].partitions
+    assert state.isr == (1, 2, 3)
+    (state,) = decide_leaders(image, told, {"t": 2}, accepts_loss=True).image.topics["t"].partitions
+    assert state.isr == (1, 2)
 
 
 def test_term_is_above_every_log_when_logs_are_newer_than_the_margin() -> None:
@@ -169,18 +185,27 @@ def histories(draw: st.DrawFn) -> tuple[int, dict[int, list[int]], set[int], int
         isr |= caught_up
         if len(isr) >= minimum:
             acknowledged = max(acknowledged, min(len(logs[node]) for node in isr))
+    # Disks that were lost and are empty again; a record that was acknowledged is still on one of the others.
+    for node in draw(st.sets(st.sampled_from(nodes), max_size=minimum - 1)):
+        logs[node] = []
     answering = draw(st.sets(st.sampled_from(nodes), min_size=3 - minimum + 1))
     return minimum, logs, answering, acknowledged
 
 
 @given(histories())
+@example((3, {1: [], 2: [], 3: [0]}, {1, 2}, 1))
 def test_leader_has_every_acknowledged_record_when_enough_replicas_have_told(
     history: tuple[int, dict[int, list[int]], set[int], int],
 ) -> None:
     minimum, logs, answering, acknowledged = history
     holders = [node for node in logs if len(logs[node]) >= acknowledged]
     told = {("t", 0, node): (logs[node][-1] if logs[node] else -1, len(logs[node])) for node in answering}
-    (state,) = decide_leaders(restored(1, 2, 3), told, {"t": minimum}).image.topics["t"].partitions
+    elected = decide_leaders(restored(1, 2, 3), told, {"t": minimum})
+    if elected.waiting:
+        assert elected.waiting == {("t", 0): tuple(node for node in logs if node not in answering)}
+        assert not all(logs[node] for node in answering)
+        return
+    (state,) = elected.image.topics["t"].partitions
     assert len(logs[state.leader]) >= acknowledged, (holders, logs)
     newest = max(logs.values(), key=lambda log: (log[-1] if log else -1, len(log)))
     assert logs[state.leader][:acknowledged] == newest[:acknowledged]
@@ -219,7 +244,7 @@ def test_everything_is_there_again_when_a_snapshot_is_restored_into_an_empty_sto
         assert block.first_producer_id > 1_000_000
         assert await store.read("/kafka-acl/Topic/a") is not None
         later = await Metadata.open(store, config(broker_id="1"), ENDPOINTS, FixedClock(), cluster_id="other")
-        assert (later.is_restored, later.image.cluster_id) == (True, before.cluster_id)
+        assert (later.restoration_id, later.image.cluster_id) == ("r1", before.cluster_id)
         assert later.broker_epoch > metadata.broker_epoch
         assert later.image.topics["b"].configs == {"retention.ms": "5"}
         assert {state.leader for topic in later.image.topics.values() for state in topic.partitions} == {1}
@@ -268,6 +293,97 @@ def test_restore_goes_on_when_it_was_interrupted() -> None:
     run(main())
 
 
+class Observant(MemoryStore):
+    """`first` runs before the transaction that writes the mark; `marks` are those that were there at each removal."""
+
+    def __init__(self, tree: MemoryTree, first: Callable[[], Awaitable[object]] | None = None) -> None:
+        super().__init__(tree)
+        self._first = first
+        self.marks: list[Restoration | None] = []
+
+    async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
+        if self._first is not None and operations[0].path == znodes.RESTORATION:
+            first, self._first = self._first, None
+            await first()
+        if any(isinstance(each, Delete) for each in operations):
+            self.marks.append(await read_restoration(self))
+        return await super().transaction(operations)
+
+
+def test_mark_is_there_when_the_first_node_is_removed() -> None:
+    async def main() -> None:
+        metadata = await living_cluster(MemoryStore(MemoryTree()))
+        store, cluster_id = metadata._store, metadata.image.cluster_id
+        assert isinstance(store, MemoryStore)
+        snapshot = await take_snapshot(store, NOW_MS)
+        await metadata.leave()
+        observant = Observant(store._tree)
+        assert not await restore(observant, snapshot, cluster_id)
+        assert {mark.state for mark in observant.marks if mark is not None} == {RestorationState.WRITING}
+        assert None not in observant.marks
+        await metadata.close()
+
+    run(main())
+
+
+def test_restore_leaves_all_as_it_was_when_a_broker_comes_before_the_mark() -> None:
+    async def main() -> None:
+        metadata = await living_cluster(MemoryStore(MemoryTree()))
+        store, image = metadata._store, metadata.image
+        assert isinstance(store, MemoryStore)
+        snapshot = await take_snapshot(store, NOW_MS)
+        await metadata.leave()
+        await metadata.close()
+        other = MemoryStore(store._tree)
+        observant = Observant(store._tree, lambda: register(other, broker(2), (), NOW_MS))
+        with pytest.raises(SnapshotError, match="brokers are registered"):
+            await restore(observant, snapshot, image.cluster_id)
+        assert await read_restoration(observant) is None
+        assert (await load_image(observant)).topics == image.topics
+
+    run(main())
+
+
+class Overtaken(MemoryStore):
+    """A restore begins right after the mark was read for the first time."""
+
+    async def read(self, path: str) -> Node | None:
+        node = await super().read(path)
+        if path == znodes.RESTORATION and node is None:
+            await self.ensure_path("/penstock")
+            await self.create(path, encode_restoration(Restoration("r0", RestorationState.WRITING, "x")))
+        return node
+
+
+def test_broker_does_not_trust_what_it_loaded_when_a_restore_began_meanwhile() -> None:
+    async def main() -> None:
+        with pytest.raises(StoreError, match="is under way"):
+            await Metadata.load(Overtaken(MemoryTree()), config(broker_id="1", zookeeper_connection_timeout_ms="1"))
+
+    run(main())
+
+
+def test_producer_ids_begin_above_a_margin_when_the_snapshot_has_none() -> None:
+    async def main() -> None:
+        store = MemoryStore(MemoryTree())
+        await restore(store, Snapshot(cluster(), 1, 1))
+        assert (await allocate_producer_id_block(store, 1)).first_producer_id > 1_000_000
+
+    run(main())
+
+
+def test_snapshot_is_refused_when_a_restore_writes() -> None:
+    async def main() -> None:
+        metadata = await living_cluster(MemoryStore(MemoryTree()))
+        mark = Restoration("r0", RestorationState.WRITING, "x")
+        await metadata._store.create(znodes.RESTORATION, encode_restoration(mark))
+        with pytest.raises(StoreError, match="is under way"):
+            await take_snapshot(metadata._store, NOW_MS)
+        await metadata.close()
+
+    run(main())
+
+
 def test_broker_that_ran_through_a_restore_does_not_register() -> None:
     async def main() -> None:
         snapshot = await take_snapshot((await living_cluster(MemoryStore(MemoryTree())))._store, NOW_MS)
@@ -304,6 +420,9 @@ def test_restore_is_finished_when_every_partition_has_a_leader() -> None:
         mark = await read_restoration(store)
         assert mark is not None
         assert mark.state is RestorationState.FINISHED
+        assert find_unled(elected.image) == {}
+        assert await restore(store, Snapshot(image, 1, 1))  # it is done, and nothing is written again
+        assert await read_restoration(store) == mark
         await store.close()
         for member in reversed(members):
             await member.close()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.client.versioned import Response, VersionedClient
 from penstock.health.condition import judge
-from penstock.health.observed import Observed
-from penstock.health.rolling import find_interrupted, plan_order, why_not_back, why_not_well
+from penstock.health.observed import Observed, PartitionSeen
+from penstock.health.reading import ClusterReader
+from penstock.health.rolling import Rolling, find_interrupted, plan_order, why_not_back, why_not_well
+from penstock.protocol.message import Message
 from tests.unit.health.seen import broker, observed, partition
 
 ALL = frozenset({1, 2, 3})
@@ -42,6 +45,53 @@ def test_partition_stands_still_when_too_few_replicas_are_left(
 ) -> None:
     seen = observed([partition(0, replicas[0], replicas)], min_in_sync=minimum)
     assert bool(find_interrupted(seen, 1)) is is_interrupted
+
+
+@pytest.mark.parametrize(
+    ("isr", "minimum", "is_interrupted"),
+    [
+        ((1,), 1, True),  # the others copy yet
+        ((1, 2), 1, False),
+        ((1, 2), 2, True),
+        ((1, 2, 3), 2, False),
+    ],
+)
+def test_replica_that_a_move_adds_counts_when_it_is_in_sync(
+    isr: tuple[int, ...], minimum: int, is_interrupted: bool
+) -> None:
+    moving = PartitionSeen("t", 0, 1, (2, 3, 1), isr, adding=(2, 3), removing=(1,))
+    assert bool(find_interrupted(observed([moving], min_in_sync=minimum), 1)) is is_interrupted
+
+
+class Scripted(VersionedClient):
+    """A broker's connections: each request takes the next of the outcomes that they share. None is an answer."""
+
+    def __init__(self, outcomes: list[OSError | None]) -> None:
+        self.address = ("host", 9091)
+        self._outcomes = outcomes
+        self._is_open = True
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def request(self, message: Message, response: type[Response], *, timeout_s: float | None = None) -> Response:
+        assert self._is_open
+        outcome = self._outcomes.pop(0)
+        if outcome is not None:
+            self.close()
+            raise outcome
+        return response()
+
+    def close(self) -> None:
+        self._is_open = False
+
+
+def test_broker_has_not_ended_when_it_does_not_answer_in_time() -> None:
+    outcomes: list[OSError | None] = [None, TimeoutError(), TimeoutError(), None, ConnectionResetError()]
+    reader = ClusterReader([], lambda address, timeout_s: Scripted(outcomes))
+    Rolling(reader, lambda node_id: None, lambda node_id, what: None)._wait_until_ended(Scripted(outcomes), 1)
+    assert outcomes == []
 
 
 @pytest.mark.parametrize(

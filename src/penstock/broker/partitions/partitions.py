@@ -110,9 +110,9 @@ class Partitions:
 
     # -------------------------------------------------------------------------------------------- following the image
 
-    def remove_strays(self, image: MetadataImage, *, keeps_files: bool = False) -> None:
-        """See `strays`. With `keeps_files` they are set aside: after a restore the image may be older than a topic."""
-        remove_strays(self._directories, self._node_id, image, None if keeps_files else self._clock.now_ms())
+    def remove_strays(self, image: MetadataImage, restoration_id: str = "") -> None:
+        """See `strays`."""
+        remove_strays(self._directories, self._node_id, image, self._clock.now_ms(), restoration_id)
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> str | None:
         """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes

@@ -6,6 +6,10 @@ moved to other brokers while this one was away.
 A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are. Where
 other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made anew while this
 broker was away, or was never made, because the controller died over it.
+
+After a restore of the cluster's metadata the image may be older than a topic. So the first start with it deletes
+nothing: it sets the logs aside, under another name, and notes the restore in every data directory. Where a directory
+does not have the note, because it is new or was not to be read at that start, nothing is deleted either.
 """
 
 from __future__ import annotations
@@ -15,18 +19,34 @@ from collections import Counter
 
 from penstock.cluster.image import MetadataImage
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
+from penstock.log.directories.data_directory import DataDirectory
 from penstock.log.directories.log_directories import LogDirectories
 
 logger = logging.getLogger("penstock.broker.partitions.strays")
 
 
-def remove_strays(directories: LogDirectories, node_id: int, image: MetadataImage, now_ms: int | None) -> None:
-    """`image` has all topics of the cluster. Without a time the files are kept, under another name."""
+def remove_strays(
+    directories: LogDirectories, node_id: int, image: MetadataImage, now_ms: int, restoration_id: str = ""
+) -> None:
+    """`image` has all topics of the cluster. `restoration_id` is that of the restore that made it, if one did."""
+    is_first = bool(restoration_id) and any(
+        directory.read_restoration() != restoration_id for directory in _usable(directories)
+    )
     strays = [each for each, log in directories.logs.items() if _is_stray(node_id, each, log.topic_id, image)]
-    what = "setting aside, as -stray," if now_ms is None else "deleting"
+    what = "setting aside, as -stray," if is_first else "deleting"
     for topic, count in Counter(each.topic for each in strays).items():
         logger.warning("%s the logs of %s (partitions: %d): they are not this broker's any more", what, topic, count)
-    directories.delete(strays, now_ms)
+    directories.delete(strays, None if is_first else now_ms)
+    if is_first:
+        for directory in _usable(directories):  # one that failed meanwhile may still have what was to be set aside
+            try:
+                directory.note_restoration(restoration_id)
+            except OSError as error:
+                directories.take_directory_offline(directory.path, f"noting the restore failed: {error}")
+
+
+def _usable(directories: LogDirectories) -> list[DataDirectory]:
+    return [directory for path, directory in directories.directories.items() if path not in directories.offline]
 
 
 def _is_stray(node_id: int, topic_partition: TopicPartition, topic_id: TopicId, image: MetadataImage) -> bool:

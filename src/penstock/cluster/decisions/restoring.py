@@ -14,6 +14,8 @@ grown, topics have come and gone. So nothing in it may be trusted that a broker'
    min.insync.replicas (m) of n replicas. Of any n - m + 1 replicas one has r. The chosen log has an epoch at least as
    high. If it is higher, its leader was elected in sync, so it had r; if it is the same, the log is at least as long.
    So n - m + 1 answers are enough, and with fewer nobody leads, unless the user accepts that records may be lost.
+   A replica without any records proves nothing: its disk may be new, or it had hardly begun to copy. While one of the
+   answers is such a one, all n are needed.
 4. What came after the snapshot is not in it. Topics that were deleted since are there again, empty. The logs of topics,
    partitions and replicas that came since belong to nobody: brokers set them aside and keep them (`-stray`).
 """
@@ -39,12 +41,12 @@ PRODUCER_BLOCK_MARGIN = 1_000_000
 
 ReplicaPlace = tuple[str, int, int]  # topic, partition, broker
 LogEnd = tuple[int, int]  # the epoch of the last record, and the end
+Waiting = Mapping[tuple[str, int], tuple[int, ...]]  # partitions with the brokers that they need
 
 
 class Elected(NamedTuple):
     image: MetadataImage
-    # Partitions that too few replicas have told about, with the brokers that are missed.
-    waiting: Mapping[tuple[str, int], tuple[int, ...]]
+    waiting: Waiting  # partitions that too few replicas have told about
 
 
 def decide_restored(image: MetadataImage, controller_epoch: int) -> MetadataImage:
@@ -59,8 +61,10 @@ def decide_restored(image: MetadataImage, controller_epoch: int) -> MetadataImag
     )
 
 
-def restored_producer_ids(block: ProducerIdBlock) -> ProducerIdBlock:
-    return ProducerIdBlock(block.first_producer_id + PRODUCER_BLOCK_MARGIN * PRODUCER_ID_BLOCK_SIZE, block.size)
+def restored_producer_ids(block: ProducerIdBlock | None) -> ProducerIdBlock:
+    """Where the snapshot has no block, the first may have been claimed since."""
+    first, size = (0, PRODUCER_ID_BLOCK_SIZE) if block is None else block
+    return ProducerIdBlock(first + PRODUCER_BLOCK_MARGIN * PRODUCER_ID_BLOCK_SIZE, size)
 
 
 def _restored_topic(topic: TopicImage) -> TopicImage:
@@ -82,6 +86,16 @@ def find_leaderless(image: MetadataImage) -> list[tuple[TopicImage, PartitionSta
     ]
 
 
+def find_unled(image: MetadataImage) -> Waiting:
+    """Partitions without a leader, also those that have one as soon as their only replica's broker is here."""
+    return {
+        (topic.name, state.partition): state.replicas
+        for topic in image.topics.values()
+        for state in topic.partitions
+        if state.leader == NO_LEADER
+    }
+
+
 def decide_leaders(
     image: MetadataImage,
     log_ends: Mapping[ReplicaPlace, LogEnd],
@@ -100,6 +114,8 @@ def decide_leaders(
         }
         count = len(state.replicas)
         needed = count - min(minimums.get(topic.name, 1), count) + 1
+        if any(end == 0 for _, end in ends.values()):
+            needed = count
         if not ends or (len(ends) < needed and not accepts_loss):
             waiting[topic.name, state.partition] = tuple(node for node in state.replicas if node not in ends)
             continue

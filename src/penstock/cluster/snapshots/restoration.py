@@ -2,7 +2,8 @@
 
 A broker notes the mark's id when it loads. A broker that ran through the loss of the ensemble finds another id when it
 registers anew, and refuses to: its image and its partitions' epochs are those of before the restore. The mark stays, so
-that brokers that come later set aside what the snapshot does not know instead of deleting it.
+that a broker that comes later, for the first time since the restore, sets aside what the snapshot does not know instead
+of deleting it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Restores a snapshot into an ensemble that has no cluster, and lets leaders be elected when the brokers are back.
 
 Steps, each of which may be repeated after a crash:
-1. The mark says WRITING, together with the cluster's id. Brokers that start now wait.
-2. All nodes are written, in as many transactions as they need. A run before that was killed half-way is cleared first.
+1. The mark says WRITING, before anything goes. Brokers that start now wait, and one that has loaded before cannot
+   register any more: the counter that it needs for that has moved on in the same transaction. So whoever is not
+   registered when the mark is there stays away; if somebody is, the mark goes back to what it was.
+2. What is there is cleared: a cluster that may be replaced, or what a run before has left that was killed half-way.
+   Then all nodes are written, in as many transactions as they need.
 3. The mark says WAITING. Brokers start, load and register; partitions with one replica have a leader.
 4. When enough replicas have told where their logs end, `finish` writes who leads (`decisions.restoring`), and the mark
    says FINISHED.
@@ -33,12 +36,13 @@ from penstock.cluster.snapshots.document import Snapshot, SnapshotError
 from penstock.cluster.snapshots.restoration import (
     Restoration,
     RestorationState,
+    decode_restoration,
     encode_restoration,
     read_restoration,
 )
 from penstock.cluster.snapshots.taking import walk
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation, Store, path_and_parents
+from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation, Store, path_and_parents
 from penstock.core.types import format_topic_id, new_topic_id
 
 _ZOOKEEPERS_OWN = frozenset({"/zookeeper"})
@@ -62,19 +66,33 @@ async def begin_restore(
             f"{SUPPORTED.lowest} to {SUPPORTED.highest}",
             "Restore it with the version that took it.",
         )
-    before = await read_restoration(store)
-    present = await store.read(znodes.CLUSTER_ID)
-    if before is not None and before.checksum == checksum and before.state is RestorationState.WAITING:
-        return Begun(before, was_there=True)
+    node = await store.read(znodes.RESTORATION)
+    before = decode_restoration(node)
+    if before is not None and before.checksum == checksum:
+        # Whoever names the cluster wants a finished restore once more.
+        is_done = before.state is RestorationState.FINISHED and replaced_cluster is None
+        if is_done or before.state is RestorationState.WAITING:
+            return Begun(before, was_there=True)
     is_interrupted = before is not None and before.state is RestorationState.WRITING
+    await _check_free(store, replaced_cluster, is_interrupted=is_interrupted)
+    restoration = Restoration(new_id(), RestorationState.WRITING, checksum)
+    await _mark(store, restoration, node)
+    try:
+        await _check_free(store, replaced_cluster, is_interrupted=is_interrupted)
+    except SnapshotError:
+        await store.transaction([_unmark(node)])
+        raise
+    await _clear(store)
+    await _write(store, snapshot, restoration)
+    return Begun(restoration, was_there=False)
+
+
+async def _check_free(store: Store, replaced_cluster: str | None, *, is_interrupted: bool) -> None:
+    present = await store.read(znodes.CLUSTER_ID)
     if present is not None and not is_interrupted:
         _check_replaced(znodes.decode_cluster_id(present.data), replaced_cluster)
     if await store.read(znodes.BROKER_IDS) is not None and await store.children(znodes.BROKER_IDS):
         raise SnapshotError("brokers are registered in this ensemble", "Stop all brokers first.")
-    restoration = Restoration(new_id(), RestorationState.WRITING, checksum)
-    await _clear(store)
-    await _write(store, snapshot, restoration)
-    return Begun(restoration, was_there=False)
 
 
 def _check_replaced(cluster_id: str, replaced_cluster: str | None) -> None:
@@ -87,8 +105,25 @@ def _check_replaced(cluster_id: str, replaced_cluster: str | None) -> None:
         raise SnapshotError(f"this ensemble has cluster {cluster_id}, not {replaced_cluster}", "Check --zookeeper.")
 
 
+async def _mark(store: Store, restoration: Restoration, before: Node | None) -> None:
+    """Fails where another restore has marked meanwhile."""
+    for path in path_and_parents(znodes.RESTORATION)[:-1]:
+        await store.ensure_path(path)
+    data = encode_restoration(restoration)
+    operations: list[Operation] = [
+        Create(znodes.RESTORATION, data) if before is None else CompareAndSet(znodes.RESTORATION, data, before.version)
+    ]
+    if await store.read(znodes.BROKER_SEQUENCE) is not None:
+        operations.append(CompareAndSet(znodes.BROKER_SEQUENCE, b""))
+    await store.transaction(operations)
+
+
+def _unmark(before: Node | None) -> Operation:
+    return Delete(znodes.RESTORATION) if before is None else CompareAndSet(znodes.RESTORATION, before.data)
+
+
 async def _clear(store: Store) -> None:
-    """Children first. The mark stays until the next one takes its place, so that no broker founds a cluster here."""
+    """Children first. The mark stays, so that no broker founds a cluster here."""
     kept = {*path_and_parents(znodes.RESTORATION), "/"}
     paths = [path for path in await walk(store, "/", skipped=_ZOOKEEPERS_OWN) if path not in kept]
     for part in in_transactions([Delete(path) for path in reversed(paths)], store.transaction_limit):
@@ -97,14 +132,8 @@ async def _clear(store: Store) -> None:
 
 async def _write(store: Store, snapshot: Snapshot, restoration: Restoration) -> None:
     image = decide_restored(snapshot.image, snapshot.controller_epoch)
-    for path in path_and_parents(znodes.RESTORATION)[:-1]:
-        await store.ensure_path(path)
-    mark: Operation = Create(znodes.RESTORATION, encode_restoration(restoration))
-    if await store.read(znodes.RESTORATION) is not None:
-        mark = CompareAndSet(znodes.RESTORATION, encode_restoration(restoration))
-    await store.transaction(
-        [mark, Create("/cluster"), Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id))]
-    )
+    cluster_id = znodes.encode_cluster_id(image.cluster_id)
+    await store.transaction([Create("/cluster"), Create(znodes.CLUSTER_ID, cluster_id)])
     for part in in_transactions(_operations(snapshot, image), store.transaction_limit):
         await store.transaction(part)
     await _set_state(store, restoration, RestorationState.WAITING)
@@ -124,9 +153,8 @@ def _operations(snapshot: Snapshot, image: MetadataImage) -> list[Operation]:
         nodes[znodes.broker_config_path(node_id)] = znodes.encode_settings(settings)
     for group, settings in image.group_configs.items():
         nodes[znodes.group_config_path(group)] = znodes.encode_settings(settings)
-    if snapshot.producer_ids is not None:
-        block = restored_producer_ids(snapshot.producer_ids)
-        nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(block, NO_CONTROLLER)
+    block = restored_producer_ids(snapshot.producer_ids)
+    nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(block, NO_CONTROLLER)
     nodes.update(snapshot.other_nodes)
     made = {"/cluster", *path_and_parents(znodes.RESTORATION)}
     operations: list[Operation] = [Create(path, data) for path, data in nodes.items() if path not in made]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from penstock.cluster.loading import load_image
 from penstock.cluster.snapshots.document import Snapshot, SnapshotError
+from penstock.cluster.snapshots.restoration import check_usable
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Node, Store
 
@@ -36,8 +37,9 @@ _AT_ONCE = 200
 
 
 async def take_snapshot(store: Store, now_ms: int) -> Snapshot:
-    """Raises StoreError, and SnapshotError where there is no cluster."""
+    """Raises StoreError, also while a restore writes, and SnapshotError where there is no cluster."""
     await store.sync(znodes.LOG)
+    restoration_id = await check_usable(store)
     if await store.read(znodes.CLUSTER_ID) is None:
         raise SnapshotError("there is no cluster in this ensemble", "Check the path behind the servers.")
     image = await load_image(store)
@@ -45,6 +47,8 @@ async def take_snapshot(store: Store, now_ms: int) -> Snapshot:
         [znodes.CONTROLLER_EPOCH, znodes.BROKER_SEQUENCE, znodes.PRODUCER_ID_BLOCK]
     )
     others = await walk(store, "/", skipped=_KNOWN)
+    if await check_usable(store) != restoration_id:
+        raise SnapshotError("the cluster was restored while the snapshot was taken", "Take it again.")
     return Snapshot(
         image,
         max(image.controller_epoch, 0 if epoch is None else znodes.decode_controller_epoch(epoch.data)),

@@ -86,6 +86,16 @@ class DataDirectory:
         """Writing them failed: nobody knows what the files say now, so all are written next time."""
         self._written.clear()
 
+    def read_restoration(self) -> str:
+        """What `note_restoration` has written; nothing where it never did."""
+        try:
+            return self.files.read_file(self.path / names.RESTORATION).decode("utf-8", "replace").strip()
+        except OSError:  # where it cannot be read, it does not count as noted
+            return ""
+
+    def note_restoration(self, restoration_id: str) -> None:
+        self.files.write_atomically(self.path / names.RESTORATION, f"{restoration_id}\n".encode())
+
     def mark_clean(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)
 

@@ -30,6 +30,9 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
+# In a data directory: the restore of the cluster's metadata that its logs have been compared with.
+RESTORATION = "penstock.restoration"
+
 # In the directory of a partition that came from another data directory, until the old one is out of the way.
 MOVED = "penstock.moved"
 
