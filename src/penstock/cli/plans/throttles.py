@@ -6,6 +6,7 @@ written. A broker has the rates. Only replicas that move are named: one that is 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -68,11 +69,15 @@ def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, Thrott
     """The settings of each topic that has a replica that moves."""
     return {
         topic: ThrottledReplicas(
-            _names((key.partition, moves[key].sources) for key in sorted(moves) if key.topic == topic),
-            _names((key.partition, moves[key].destinations) for key in sorted(moves) if key.topic == topic),
+            _names((key.partition, moves[key].sources) for key in keys),
+            _names((key.partition, moves[key].destinations) for key in keys),
         )
-        for topic in sorted({key.topic for key in moves})
+        for topic, keys in ((topic, list(same)) for topic, same in itertools.groupby(sorted(moves), _topic_of))
     }
+
+
+def _topic_of(key: TopicPartition) -> str:
+    return key.topic
 
 
 def _names(replicas: Iterable[tuple[int, Replicas]]) -> str:
