@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock.cli.commands.moving import raise_unmoved
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.plans.assignments import (
     BrokerNode,
@@ -20,12 +21,14 @@ from penstock.cli.plans.assignments import (
 from penstock.cli.plans.demotion import plan_demotion
 from penstock.cli.plans.progress import (
     MoveState,
+    Overview,
     ReplicaFiles,
     Sample,
     bytes_to_move,
     directory_moves_under_way,
     misplaced_replicas,
     seconds_left,
+    sort_misplaced,
     survey,
 )
 from penstock.cli.plans.spread import Wish, changed_only, plan_spread
@@ -211,6 +214,16 @@ def test_replica_is_misplaced_when_it_is_neither_there_nor_on_its_way() -> None:
     files = {ReplicaPlace(P0, 1): ReplicaFiles("/b", 1), ReplicaPlace(P0, 2): ReplicaFiles("/a", 1, "/b", 1)}
     assert misplaced_replicas(wanted, files) == {ReplicaPlace(P0, 3): "/b"}
     assert directory_moves_under_way(wanted, files) == [ReplicaPlace(P0, 2)]
+
+
+def test_misplaced_replica_is_not_asked_for_again_when_its_move_has_begun_and_ended() -> None:
+    ended, lost, new = (ReplicaPlace(P0, node) for node in (1, 2, 3))
+    files = {ended: ReplicaFiles("/a", 1), new: ReplicaFiles("/a", 1)}
+    found = sort_misplaced(dict.fromkeys((ended, lost, new), "/b"), files, {ended, lost})
+    assert found.to_ask == {lost: "/b", new: "/b"}
+    assert found.stranded == (ended,)
+    with pytest.raises(CliError, match="t-0 on broker 1 does not move and is not in the directory of the file"):
+        raise_unmoved(Overview((), 0, found.stranded))
 
 
 # ---------------------------------------------------------------------------------------------------- views

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, wait
 from penstock.cli.access.cluster_now import ask_controller
 from penstock.cli.access.raw_client import check_error, open_broker
-from penstock.cli.errors import CliError, explain
+from penstock.cli.errors import CliError, ExitCode, explain
 from penstock.cli.plans.assignments import BrokerNode, ReplicaPlace, Replicas
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode, describe
@@ -78,7 +78,10 @@ def _failure(subject: object, code: int, message: str | None = None) -> CliError
 def move_directories(
     cluster: Cluster, brokers: Mapping[int, BrokerNode], wanted: Mapping[ReplicaPlace, str]
 ) -> dict[ReplicaPlace, CliError]:
-    """What could not be started. A broker that has no such replica yet says so, and remembers the directory."""
+    """What could not be started. A broker that has no such replica yet says so, and remembers the directory.
+
+    A broker that does not answer is a failure of its places alone: somebody may be restarting it.
+    """
     failures: dict[ReplicaPlace, CliError] = {}
     for node_id in sorted({place.broker for place in wanted}):
         if node_id not in brokers:  # it may come back
@@ -99,8 +102,14 @@ def move_directories(
             ]
         )
         node = brokers[node_id]
-        with open_broker(cluster, (node.host, node.port)) as broker:
-            response = broker.request(request, AlterReplicaLogDirsResponse)
+        try:
+            with open_broker(cluster, (node.host, node.port)) as broker:
+                response = broker.request(request, AlterReplicaLogDirsResponse)
+        except CliError as error:
+            if error.exit_code is not ExitCode.UNREACHABLE:
+                raise
+            failures |= {place: error for place in wanted if place.broker == node_id}
+            continue
         for topic in response.results:
             for answer in topic.partitions:
                 if answer.error_code != ErrorCode.NONE:

@@ -46,6 +46,7 @@ class SetThrottles(NamedTuple):
 
     topics: dict[str, dict[str, str]]
     brokers: dict[int, dict[str, str]]
+    silent: tuple[int, ...] = ()  # brokers that do not answer
 
     def __bool__(self) -> bool:
         return bool(self.topics or self.brokers)
@@ -81,6 +82,7 @@ def remove_throttles(cluster: Cluster, brokers: Mapping[int, BrokerNode], found:
 def find_throttles(cluster: Cluster, brokers: Iterable[BrokerNode], topics: Iterable[str]) -> SetThrottles:
     found_topics = _describe(cluster, None, ResourceKind.TOPIC, topics, TOPIC_KEYS, _DYNAMIC_TOPIC)
     found_brokers: dict[int, dict[str, str]] = {}
+    silent = []
     for node in brokers:
         try:
             found = _describe(
@@ -89,10 +91,11 @@ def find_throttles(cluster: Cluster, brokers: Iterable[BrokerNode], topics: Iter
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
+            silent.append(node.id)
             continue
         if found:
             found_brokers[node.id] = found[str(node.id)]
-    return SetThrottles(found_topics, found_brokers)
+    return SetThrottles(found_topics, found_brokers, tuple(silent))
 
 
 # ---------------------------------------------------------------------------------------------------- requests
