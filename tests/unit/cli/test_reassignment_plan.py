@@ -33,7 +33,7 @@ from penstock.cli.plans.progress import (
 )
 from penstock.cli.plans.spread import Wish, changed_only, plan_spread
 from penstock.cli.plans.throttles import Move, find_moves, moving_brokers, parse_rate, throttled_replicas
-from penstock.cli.views.moves import balance_table, broker_counts_table, count_brokers, format_span, summary
+from penstock.cli.views.moves import balance_table, broker_counts_table, count_brokers, summary
 from penstock.core.types import TopicPartition
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
@@ -206,7 +206,6 @@ def test_time_left_follows_the_speed_when_something_moves() -> None:
     assert seconds_left(Sample(10.0, 1000), Sample(12.0, 800)) == 8.0
     assert seconds_left(Sample(10.0, 1000), Sample(12.0, 0)) == 0.0
     assert seconds_left(Sample(10.0, 1000), Sample(12.0, 1000)) is None
-    assert [format_span(seconds) for seconds in (5, 61, 7300)] == ["about 5 s", "about 1 min 1 s", "about 2 h 1 min"]
 
 
 def test_replica_is_misplaced_when_it_is_neither_there_nor_on_its_way() -> None:
@@ -235,6 +234,11 @@ def test_broker_that_is_away_is_listed_when_it_has_replicas() -> None:
     rows = broker_counts_table(count_brokers(now, SIZES)).rows
     assert rows[0][:8] == ("1", "host:9091", "-", "yes", "1", "1", "1", "0")
     assert rows[-1] == ("9", "away", "-", "", "1", "0", "0", "1", "-")
+
+
+def test_replica_does_not_lag_when_a_move_is_adding_it() -> None:
+    now = cluster(p0=PartitionNow(1, (1, 2, 3), (1,), adding=(3,), removing=(2,)))
+    assert [view.lagging for view in count_brokers(now, SIZES)] == [0, 1, 0]
 
 
 def test_brokers_are_counted_before_and_after_when_a_plan_is_shown() -> None:
