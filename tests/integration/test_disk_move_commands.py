@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.plans.throttles import DIRECTORY_RATE
+from penstock.core.config.keys.throttles import DIRECTORY_RATE
 from penstock.protocol.errors import ErrorCode
 from penstock.testing.processes import BrokerProcess
 from tests.clients.cli_runner import Cli

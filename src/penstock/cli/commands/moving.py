@@ -40,9 +40,7 @@ from penstock.cli.plans.progress import (
     survey,
 )
 from penstock.cli.plans.throttles import (
-    ALL_REPLICAS,
     DEFAULT_RATE,
-    DIRECTORY_RATE,
     find_moves,
     moving_brokers,
     parse_rate,
@@ -51,6 +49,7 @@ from penstock.cli.plans.throttles import (
 from penstock.cli.progress import Advance, is_watched, progress
 from penstock.cli.text import format_size, plural
 from penstock.cli.views.moves import summary
+from penstock.core.config.keys.throttles import ALL_REPLICAS, DIRECTORY_RATE
 from penstock.protocol.errors import ErrorCode
 
 # Small partitions are there in an instant; large ones need no closer look than this.
@@ -282,17 +281,19 @@ def raise_unmoved(overview: Overview) -> None:
 # ---------------------------------------------------------------------------------------------------- throttles
 
 
-def end_throttles(cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None) -> None:
+def end_throttles(
+    cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None, cancelled: AbstractSet[ReplicaPlace] = frozenset()
+) -> None:
     """Takes away what slows moves down, of these topics or of all, and says so. Not while anything moves.
 
     Without topics nobody says which throttles belong to moves. One for all replicas of a topic is somebody's own, and
-    then so may be the rates of the brokers.
+    then so may be the rates of the brokers. Brokers may still tell of moves between directories that were `cancelled`.
     """
     if now.moving:
         output.note(f"{plural(len(now.moving), 'partition')} still move: the throttles stay.")
         return
     try:
-        ask_patiently(lambda: _end_throttles(cluster, now, topics))
+        ask_patiently(lambda: _end_throttles(cluster, now, topics, cancelled))
     except CliError as error:
         error.hint = _LEFT_HINT
         raise
@@ -301,7 +302,9 @@ def end_throttles(cluster: Cluster, now: ClusterNow, topics: Iterable[str] | Non
         raise
 
 
-def _end_throttles(cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None) -> None:
+def _end_throttles(
+    cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None, cancelled: AbstractSet[ReplicaPlace] = frozenset()
+) -> None:
     chosen = {key.topic for key in now.partitions} if topics is None else set(topics)
     found = find_throttles(cluster, now.brokers.values(), sorted(chosen))
     if topics is None:
@@ -310,7 +313,7 @@ def _end_throttles(cluster: Cluster, now: ClusterNow, topics: Iterable[str] | No
             output.note(f"The throttles of {', '.join(sorted(own))} name all replicas: they stay, and so do the rates.")
             others = {topic: values for topic, values in found.topics.items() if topic not in own}
             found = SetThrottles(others, {})
-    _remove(cluster, now, _spare_disk_moves(cluster, now, found))
+    _remove(cluster, now, _spare_disk_moves(cluster, now, found, cancelled))
 
 
 def _lift_throttles(cluster: Cluster, now: ClusterNow, wanted: Reassignment) -> None:

@@ -297,7 +297,7 @@ def cancel(
     output.note(f"Cancelled {plural(cancelled, 'move')}." if keys or between_disks else "Nothing of it moves.")
     if not keep_throttles:
         topics = None if wanted is None else {key.topic for key in wanted.replicas}
-        end_throttles(cluster, read_cluster(cluster), topics)
+        end_throttles(cluster, read_cluster(cluster), topics, between_disks.keys() - stuck.keys())
     raise_failures([*failures.values(), *stuck.values()])
 
 

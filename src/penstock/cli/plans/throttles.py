@@ -15,16 +15,6 @@ from penstock.cli.plans.assignments import Assignment, PartitionNow, Replicas
 from penstock.cli.text import parse_size
 from penstock.core.types import TopicPartition
 
-LEADER_REPLICAS = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-
-TOPIC_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
-BROKER_KEYS = (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE)
-ALL_REPLICAS = "*"
-
 # The rate of the examples in Kafka's documentation. Each broker sends and receives that much beside what clients do:
 # two fifths of a gigabit network, and 500 GB in less than three hours.
 DEFAULT_RATE = 50_000_000
