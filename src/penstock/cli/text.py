@@ -1,4 +1,4 @@
-"""Small text forms the commands share: pairs, escapes, sizes, partition lists."""
+"""Small text forms the commands share: pairs, escapes, sizes, spans of time, partition lists."""
 
 from __future__ import annotations
 
@@ -77,3 +77,11 @@ def parse_partitions(text: str) -> list[int]:
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def format_duration(seconds: float) -> str:
+    whole = round(seconds)
+    for size, unit, smaller, rest in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {rest}"
+    return f"{whole} s"

@@ -117,6 +117,31 @@ def test_throttles_stay_until_the_status_is_asked_for_when_apply_does_not_wait(
     assert replicas_of(cli, topic) == [[1, 3], [4, 3]]
 
 
+def test_throttles_are_removed_when_nothing_began_to_move(cluster: penstock.Cluster, cli: Cli, tmp_path: Path) -> None:
+    topic = place(cluster, [1, 2])
+    plan = tmp_path / "plan.json"
+    entry = {"topic": topic, "partition": 0, "replicas": [1, 3], "log_dirs": ["any", "/no/such/directory"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    refused = cli.try_run("reassign", "apply", str(plan))
+    assert refused.code == 1
+    assert "Throttled to " in refused.err
+    assert "Removed the throttles of broker 1" in refused.err
+    assert throttles(cli, topic) == []
+    assert replicas_of(cli, topic) == [[1, 2]]
+
+
+def test_throttles_are_lifted_when_a_file_is_applied_again_without(
+    cluster: penstock.Cluster, cli: Cli, tmp_path: Path
+) -> None:
+    topic = place(cluster, [1, 2])
+    plan = write_plan(tmp_path / "plan.json", topic, [1, 3])
+    cli.run("reassign", "apply", plan, "--no-wait", "--throttle", "50m")
+    assert throttles(cli, topic) != []
+    cli.run("reassign", "apply", plan, "--no-wait", "--throttle", "none")
+    assert throttles(cli, topic) == []
+    cli.run("reassign", "status", plan, "--wait")
+
+
 def test_throttle_for_all_replicas_stays_when_no_file_says_whose_it_is(cluster: penstock.Cluster, cli: Cli) -> None:
     topic = place(cluster, [1, 2])
     cli.run("configs", "alter", "--topic", topic, "--set", "leader.replication.throttled.replicas=*")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock.cli.commands.moving import raise_unmoved
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.plans.assignments import (
     BrokerNode,
@@ -20,17 +21,19 @@ from penstock.cli.plans.assignments import (
 from penstock.cli.plans.demotion import plan_demotion
 from penstock.cli.plans.progress import (
     MoveState,
+    Overview,
     ReplicaFiles,
     Sample,
     bytes_to_move,
     directory_moves_under_way,
     misplaced_replicas,
     seconds_left,
+    sort_misplaced,
     survey,
 )
 from penstock.cli.plans.spread import Wish, changed_only, plan_spread
 from penstock.cli.plans.throttles import Move, find_moves, moving_brokers, parse_rate, throttled_replicas
-from penstock.cli.views.moves import balance_table, broker_counts_table, count_brokers, format_span, summary
+from penstock.cli.views.moves import balance_table, broker_counts_table, count_brokers, summary
 from penstock.core.types import TopicPartition
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
@@ -203,7 +206,6 @@ def test_time_left_follows_the_speed_when_something_moves() -> None:
     assert seconds_left(Sample(10.0, 1000), Sample(12.0, 800)) == 8.0
     assert seconds_left(Sample(10.0, 1000), Sample(12.0, 0)) == 0.0
     assert seconds_left(Sample(10.0, 1000), Sample(12.0, 1000)) is None
-    assert [format_span(seconds) for seconds in (5, 61, 7300)] == ["about 5 s", "about 1 min 1 s", "about 2 h 1 min"]
 
 
 def test_replica_is_misplaced_when_it_is_neither_there_nor_on_its_way() -> None:
@@ -211,6 +213,16 @@ def test_replica_is_misplaced_when_it_is_neither_there_nor_on_its_way() -> None:
     files = {ReplicaPlace(P0, 1): ReplicaFiles("/b", 1), ReplicaPlace(P0, 2): ReplicaFiles("/a", 1, "/b", 1)}
     assert misplaced_replicas(wanted, files) == {ReplicaPlace(P0, 3): "/b"}
     assert directory_moves_under_way(wanted, files) == [ReplicaPlace(P0, 2)]
+
+
+def test_misplaced_replica_is_not_asked_for_again_when_its_move_has_begun_and_ended() -> None:
+    ended, lost, new = (ReplicaPlace(P0, node) for node in (1, 2, 3))
+    files = {ended: ReplicaFiles("/a", 1), new: ReplicaFiles("/a", 1)}
+    found = sort_misplaced(dict.fromkeys((ended, lost, new), "/b"), files, {ended, lost})
+    assert found.to_ask == {lost: "/b", new: "/b"}
+    assert found.stranded == (ended,)
+    with pytest.raises(CliError, match="t-0 on broker 1 does not move and is not in the directory of the file"):
+        raise_unmoved(Overview((), 0, found.stranded))
 
 
 # ---------------------------------------------------------------------------------------------------- views
@@ -222,6 +234,11 @@ def test_broker_that_is_away_is_listed_when_it_has_replicas() -> None:
     rows = broker_counts_table(count_brokers(now, SIZES)).rows
     assert rows[0][:8] == ("1", "host:9091", "-", "yes", "1", "1", "1", "0")
     assert rows[-1] == ("9", "away", "-", "", "1", "0", "0", "1", "-")
+
+
+def test_replica_does_not_lag_when_a_move_is_adding_it() -> None:
+    now = cluster(p0=PartitionNow(1, (1, 2, 3), (1,), adding=(3,), removing=(2,)))
+    assert [view.lagging for view in count_brokers(now, SIZES)] == [0, 1, 0]
 
 
 def test_brokers_are_counted_before_and_after_when_a_plan_is_shown() -> None:

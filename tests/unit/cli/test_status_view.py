@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.cli.output import render_plain
+from penstock.cli.text import format_duration
 from penstock.cli.views.status import (
     StatusView,
     finding_lines,
-    format_duration,
     head,
     lag_table,
     lags_of_the_present,

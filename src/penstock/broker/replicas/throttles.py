@@ -9,11 +9,9 @@ from __future__ import annotations
 from penstock.broker.partitions.leading import LeaderContext
 from penstock.broker.partitions.throttling import Throttle
 from penstock.cluster.image import ImageDelta, TopicImage
+from penstock.core.config.keys.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from penstock.core.config.sections import ThrottleSection
 from penstock.replication.throttle import throttled_partitions
-
-_LEADER_REPLICAS = "leader.replication.throttled.replicas"
-_FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 
 class Throttles:
@@ -40,7 +38,7 @@ class Throttles:
 
     def _name(self, topic: TopicImage, *, is_gone: bool = False) -> bool:
         is_changed = False
-        for throttle, key in ((self.leader, _LEADER_REPLICAS), (self.follower, _FOLLOWER_REPLICAS)):
+        for throttle, key in ((self.leader, LEADER_REPLICAS), (self.follower, FOLLOWER_REPLICAS)):
             text = None if is_gone else topic.configs.get(key)
             partitions = throttled_partitions(text, self._context.node_id) if text else None
             if partitions or topic.name in throttle.topics:

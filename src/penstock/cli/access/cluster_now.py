@@ -7,7 +7,7 @@ the request on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster
@@ -33,6 +33,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 
 Response = TypeVar("Response", bound=Message)
+Result = TypeVar("Result")
 
 # A controller that died has a successor within the session of ZooKeeper, 18 s by default.
 CONTROLLER_PATIENCE_S = 30.0
@@ -104,11 +105,17 @@ def ask_controller(
             raise CliError(f"broker {metadata.controller_id} is not the controller", exit_code=ExitCode.UNREACHABLE)
         return answer
 
+    cluster.check_reachable()  # a wrong address is told at once
+    return ask_patiently(ask, patience_s)
+
+
+def ask_patiently(ask: Callable[[], Result], patience_s: float = CONTROLLER_PATIENCE_S) -> Result:
+    """The broker that is asked may be the one that somebody restarts: asks again while nobody answers."""
+
     def judge(error: Exception) -> Outlook:
         is_passing = isinstance(error, CliError) and error.exit_code is ExitCode.UNREACHABLE
         return Outlook.PASSING if is_passing else Outlook.FINAL
 
-    cluster.check_reachable()  # a wrong address is told at once
     return Retrying(RetryPolicy(patience_s, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)).run(ask, CliError, judge)
 
 

@@ -9,22 +9,13 @@ from typing import Any
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, wait
 from penstock.cli.access.cluster_now import ask_controller
 from penstock.cli.access.raw_client import check_error, open_broker
-from penstock.cli.errors import CliError, explain
+from penstock.cli.errors import CliError, ExitCode, explain
 from penstock.cli.plans.assignments import BrokerNode, ReplicaPlace, Replicas
+from penstock.client.move_requests import build_directory_moves, build_reassignment
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode, describe
-from penstock.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from penstock.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-)
+from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
 
 # One request is one decision of the controller. This many states fit well into a transaction of ZooKeeper, and the
 # brokers have something to do while the next ones are being asked for.
@@ -38,18 +29,8 @@ def start_moves(cluster: Cluster, wanted: Mapping[TopicPartition, Replicas | Non
     failures: Failures = {}
     keys = sorted(wanted)
     for start in range(0, len(keys), BATCH):
-        topics: dict[str, list[ReassignablePartition]] = {}
-        for key in keys[start : start + BATCH]:
-            replicas = wanted[key]
-            topics.setdefault(key.topic, []).append(
-                ReassignablePartition(
-                    partition_index=key.partition, replicas=None if replicas is None else list(replicas)
-                )
-            )
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=round(REQUEST_TIMEOUT_SECONDS * 1000),
-            topics=[ReassignableTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-        )
+        batch = ((key, wanted[key]) for key in keys[start : start + BATCH])
+        request = build_reassignment(batch, round(REQUEST_TIMEOUT_SECONDS * 1000))
         response = ask_controller(cluster, request, AlterPartitionReassignmentsResponse)
         check_error(response.error_code, "the reassignment", response.error_message)
         for topic in response.responses:
@@ -78,29 +59,28 @@ def _failure(subject: object, code: int, message: str | None = None) -> CliError
 def move_directories(
     cluster: Cluster, brokers: Mapping[int, BrokerNode], wanted: Mapping[ReplicaPlace, str]
 ) -> dict[ReplicaPlace, CliError]:
-    """What could not be started. A broker that has no such replica yet says so, and remembers the directory."""
+    """What could not be started. A broker that has no such replica yet says so, and remembers the directory.
+
+    A broker that does not answer is a failure of its places alone: somebody may be restarting it.
+    """
     failures: dict[ReplicaPlace, CliError] = {}
     for node_id in sorted({place.broker for place in wanted}):
         if node_id not in brokers:  # it may come back
             gone = (place for place in wanted if place.broker == node_id)
             failures |= {place: _failure(place, ErrorCode.REPLICA_NOT_AVAILABLE) for place in gone}
             continue
-        directories: dict[str, dict[str, list[int]]] = {}
-        for place, path in sorted(wanted.items()):
-            if place.broker == node_id:
-                directories.setdefault(path, {}).setdefault(place.key.topic, []).append(place.key.partition)
-        request = AlterReplicaLogDirsRequest(
-            dirs=[
-                AlterReplicaLogDir(
-                    path=path,
-                    topics=[AlterReplicaLogDirTopic(name=name, partitions=numbers) for name, numbers in topics.items()],
-                )
-                for path, topics in directories.items()
-            ]
+        request = build_directory_moves(
+            (place.key, path) for place, path in sorted(wanted.items()) if place.broker == node_id
         )
         node = brokers[node_id]
-        with open_broker(cluster, (node.host, node.port)) as broker:
-            response = broker.request(request, AlterReplicaLogDirsResponse)
+        try:
+            with open_broker(cluster, (node.host, node.port)) as broker:
+                response = broker.request(request, AlterReplicaLogDirsResponse)
+        except CliError as error:
+            if error.exit_code is not ExitCode.UNREACHABLE:
+                raise
+            failures |= {place: error for place in wanted if place.broker == node_id}
+            continue
         for topic in response.results:
             for answer in topic.partitions:
                 if answer.error_code != ErrorCode.NONE:

@@ -10,18 +10,18 @@ from penstock.cli.access.cluster_now import BROKER_PATIENCE_S
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode
 from penstock.cli.plans.assignments import BrokerNode
-from penstock.cli.plans.throttles import (
-    BROKER_KEYS,
+from penstock.cli.plans.throttles import ThrottledReplicas
+from penstock.cli.views.configs import Operation, ResourceKind
+from penstock.client.addresses import Address
+from penstock.core.config.keys.throttles import (
     DIRECTORY_RATE,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
-    TOPIC_KEYS,
-    ThrottledReplicas,
+    REPLICATION_RATES,
+    THROTTLED_REPLICAS,
 )
-from penstock.cli.views.configs import Operation, ResourceKind
-from penstock.client.addresses import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -35,6 +35,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+_BROKER_KEYS = (*REPLICATION_RATES, DIRECTORY_RATE)
 # Of what was set while the brokers run; a file or a default is not ours to remove.
 _DYNAMIC_TOPIC, _DYNAMIC_BROKER = 1, 2
 
@@ -46,6 +47,7 @@ class SetThrottles(NamedTuple):
 
     topics: dict[str, dict[str, str]]
     brokers: dict[int, dict[str, str]]
+    silent: tuple[int, ...] = ()  # brokers that do not answer
 
     def __bool__(self) -> bool:
         return bool(self.topics or self.brokers)
@@ -79,20 +81,22 @@ def remove_throttles(cluster: Cluster, brokers: Mapping[int, BrokerNode], found:
 
 
 def find_throttles(cluster: Cluster, brokers: Iterable[BrokerNode], topics: Iterable[str]) -> SetThrottles:
-    found_topics = _describe(cluster, None, ResourceKind.TOPIC, topics, TOPIC_KEYS, _DYNAMIC_TOPIC)
+    found_topics = _describe(cluster, None, ResourceKind.TOPIC, topics, THROTTLED_REPLICAS, _DYNAMIC_TOPIC)
     found_brokers: dict[int, dict[str, str]] = {}
+    silent = []
     for node in brokers:
         try:
             found = _describe(
-                cluster, (node.host, node.port), ResourceKind.BROKER, [str(node.id)], BROKER_KEYS, _DYNAMIC_BROKER
+                cluster, (node.host, node.port), ResourceKind.BROKER, [str(node.id)], _BROKER_KEYS, _DYNAMIC_BROKER
             )
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
+            silent.append(node.id)
             continue
         if found:
             found_brokers[node.id] = found[str(node.id)]
-    return SetThrottles(found_topics, found_brokers)
+    return SetThrottles(found_topics, found_brokers, tuple(silent))
 
 
 # ---------------------------------------------------------------------------------------------------- requests

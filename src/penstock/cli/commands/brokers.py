@@ -78,20 +78,19 @@ def decommission(
         if dry_run:
             _show_drain(now, broker, view, as_json)
             return
-        if view.proposed:
-            begin_moves(cluster, now, Reassignment(dict(view.proposed), {}), pace.throttle)
         leaving = _held(now, broker)
         if not leaving:
             break
+        # What was under way before is waited for as well: it is not done while the broker has a replica.
+        wanted = Reassignment({key: view.proposed.get(key, now.partitions[key].target) for key in leaving}, {})
+        begin_moves(cluster, now, wanted, pace.throttle)
         output.note(f"{plural(len(leaving), 'replica')} leave broker {broker}.")
         if not pace.wait:
             output.note(f"Not yet: run `penstock brokers decommission {broker}` again to see when it may stop.")
             _tell_drained(broker, len(leaving), as_json)
             return
-        # What was under way before is waited for as well: it is not done while the broker has a replica.
-        wanted = {key: view.proposed.get(key, now.partitions[key].target) for key in leaving}
-        after, overview = wait_for_moves(cluster, Reassignment(wanted, {}))
-        end_throttles(cluster, after, {key.topic for key in wanted})
+        after, overview = wait_for_moves(cluster, wanted)
+        end_throttles(cluster, after, {key.topic for key in wanted.replicas})
         raise_unmoved(overview)
     else:
         raise CliError(

@@ -10,6 +10,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster, raise_failures
-from penstock.cli.access.cluster_now import CONTROLLER_PATIENCE_S, read_cluster, read_files, sizes_of
+from penstock.cli.access.cluster_now import ask_patiently, read_cluster, read_files, sizes_of
 from penstock.cli.access.moves import move_directories, start_moves
 from penstock.cli.access.throttles import (
     SetThrottles,
@@ -35,10 +36,10 @@ from penstock.cli.plans.progress import (
     directory_moves_under_way,
     misplaced_replicas,
     seconds_left,
+    sort_misplaced,
     survey,
 )
 from penstock.cli.plans.throttles import (
-    ALL_REPLICAS,
     DEFAULT_RATE,
     find_moves,
     moving_brokers,
@@ -48,6 +49,7 @@ from penstock.cli.plans.throttles import (
 from penstock.cli.progress import Advance, is_watched, progress
 from penstock.cli.text import format_size, plural
 from penstock.cli.views.moves import summary
+from penstock.core.config.keys.throttles import ALL_REPLICAS, DIRECTORY_RATE
 from penstock.protocol.errors import ErrorCode
 
 # Small partitions are there in an instant; large ones need no closer look than this.
@@ -59,6 +61,8 @@ _TELL_EVERY_S = 30.0
 # Brokers learn of the end of a move a moment after the controller.
 _SETTLE_S = 10.0
 _GO_ON_HINT = "The moves go on. `penstock reassign status` shows them, and ends their throttles."
+_LEFT_HINT = "Throttles may be left. `penstock reassign status` ends them when nothing moves."
+_NOT_THERE_YET = ErrorCode.REPLICA_NOT_AVAILABLE.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +92,42 @@ def begin_moves(cluster: Cluster, now: ClusterNow, wanted: Reassignment, throttl
     rate = parse_rate(throttle)
     pending = {key: replicas for key, replicas in wanted.replicas.items() if now.partitions[key].target != replicas}
     moves = find_moves(now.partitions, pending)
-    if rate is not None and moves:
+    topics = {key.topic for key in wanted.replicas}
+    if rate is None:
+        _lift_throttles(cluster, now, wanted)
+    elif moves:
         brokers = [now.brokers[node] for node in moving_brokers(moves) if node in now.brokers]
         _tell_missed(set_throttles(cluster, brokers, throttled_replicas(moves), rate), "is not throttled")
         output.note(f"Throttled to {format_size(rate)}/s for each of {plural(len(brokers), 'broker')}.")
-    if wanted.directories:
-        _begin_directory_moves(cluster, now, wanted.directories, rate)
-    failures = start_moves(cluster, pending)
-    if failures:
-        output.note(f"{plural(len(pending) - len(failures), 'partition')} of {len(pending)} began to move.")
-        raise_failures(failures.values())
+    try:
+        if wanted.directories:
+            _begin_directory_moves(cluster, now, wanted.directories, rate)
+        failures = start_moves(cluster, pending)
+        if failures:
+            output.note(f"{plural(len(pending) - len(failures), 'partition')} of {len(pending)} began to move.")
+            raise_failures(failures.values())
+    except CliError as error:
+        _give_up(cluster, topics if rate is not None else None, error)
+        raise
+    except KeyboardInterrupt:
+        output.note(_GO_ON_HINT)
+        raise
     return len(pending)
+
+
+def _give_up(cluster: Cluster, throttled: AbstractSet[str] | None, error: CliError) -> None:
+    """After a beginning that failed. Where nothing began there is nothing to slow down; where something did, somebody
+    has to look after it. The failure stays the one that is told."""
+    hint = _GO_ON_HINT
+    try:
+        now = read_cluster(cluster)
+        if not now.moving:
+            hint = ""
+            if throttled is not None:
+                _end_throttles(cluster, now, throttled)
+    except CliError:
+        hint = _LEFT_HINT
+    error.hint = "\n".join(filter(None, (error.hint, hint)))
 
 
 def _begin_directory_moves(
@@ -111,13 +140,8 @@ def _begin_directory_moves(
     if rate is not None and misplaced:
         nodes = sorted({place.broker for place in misplaced if place in files})
         _tell_missed(set_directory_throttle(cluster, [now.brokers[node] for node in nodes], rate), "is not throttled")
-    _move_directories(cluster, now, misplaced)
-
-
-def _move_directories(cluster: Cluster, now: ClusterNow, wanted: Mapping[ReplicaPlace, str]) -> None:
-    failures = move_directories(cluster, now.brokers, wanted)
-    not_there_yet = ErrorCode.REPLICA_NOT_AVAILABLE.name
-    raise_failures(failure for failure in failures.values() if failure.name != not_there_yet)
+    failures = move_directories(cluster, now.brokers, misplaced)
+    raise_failures(failure for failure in failures.values() if failure.name != _NOT_THERE_YET)
 
 
 def check_wanted(now: ClusterNow, wanted: Reassignment) -> None:
@@ -163,45 +187,54 @@ def look_twice(cluster: Cluster, wanted: Reassignment | None) -> tuple[ClusterNo
 def wait_for_moves(cluster: Cluster, wanted: Reassignment | None) -> tuple[ClusterNow, Overview]:
     """Returns when nothing of it is under way. CliError when something is not where it should be even so."""
     try:
-        now, overview = _patiently(cluster, wanted)
+        directories = _DirectoryMoves({} if wanted is None else wanted.directories)
+        now, overview = ask_patiently(lambda: look(cluster, wanted))
         with _told(overview) as tell:
             settled_at, pause_s = time.monotonic() + _SETTLE_S, _FIRST_POLL_S
             while True:
-                if overview.under_way or _directories_move(cluster, now, wanted):
+                is_under_way = directories.look(cluster, now)
+                if overview.under_way or is_under_way:
                     settled_at = time.monotonic() + _SETTLE_S
-                elif not overview.failed or time.monotonic() >= settled_at:
+                elif not (overview.failed or directories.stranded) or time.monotonic() >= settled_at:
                     break
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_POLL_S)
-                now, overview = _patiently(cluster, wanted)
+                now, overview = ask_patiently(lambda: look(cluster, wanted))
                 tell(overview)
+    except CliError as error:
+        error.hint = error.hint or _GO_ON_HINT
+        raise
     except KeyboardInterrupt:
         output.note(_GO_ON_HINT)
         raise
-    return now, overview
+    return now, overview._replace(stranded=directories.stranded)
 
 
-def _patiently(cluster: Cluster, wanted: Reassignment | None) -> tuple[ClusterNow, Overview]:
-    """The broker that is asked may be the one that somebody restarts."""
-    deadline = time.monotonic() + CONTROLLER_PATIENCE_S
-    while True:
-        try:
-            return look(cluster, wanted)
-        except CliError as error:
-            if error.exit_code is not ExitCode.UNREACHABLE or time.monotonic() >= deadline:
-                error.hint = error.hint or _GO_ON_HINT
-                raise
-        time.sleep(_FIRST_POLL_S)
+class _DirectoryMoves:
+    """The moves of a file between the directories of a broker: what has not begun is begun."""
 
+    def __init__(self, wanted: Mapping[ReplicaPlace, str]) -> None:
+        self._wanted = wanted
+        self._begun: set[ReplicaPlace] = set()
+        self.stranded: tuple[ReplicaPlace, ...] = ()
 
-def _directories_move(cluster: Cluster, now: ClusterNow, wanted: Reassignment | None) -> bool:
-    """Whether replicas are still on their way to the directories of the file. What has not begun is begun."""
-    if wanted is None or not wanted.directories:
-        return False
-    files = read_files(cluster, now.brokers.values(), {place.key for place in wanted.directories})
-    misplaced = misplaced_replicas(wanted.directories, files)
-    _move_directories(cluster, now, misplaced)
-    return bool(misplaced or directory_moves_under_way(wanted.directories, files))
+    def look(self, cluster: Cluster, now: ClusterNow) -> bool:
+        """Whether replicas are still on their way, or wait for it."""
+        if not self._wanted:
+            return False
+        files = read_files(cluster, now.brokers.values(), {place.key for place in self._wanted})
+        under_way = directory_moves_under_way(self._wanted, files)
+        to_ask, self.stranded = sort_misplaced(self._wanted, files, self._begun)
+        failures = move_directories(cluster, now.brokers, to_ask)
+        # A replica that is not there yet comes, and a broker that does not answer comes back.
+        raise_failures(
+            failure
+            for failure in failures.values()
+            if failure.name != _NOT_THERE_YET and failure.exit_code is not ExitCode.UNREACHABLE
+        )
+        self._begun |= to_ask.keys() - failures.keys()
+        self._begun |= set(under_way)
+        return bool(to_ask or under_way)
 
 
 class _Teller:
@@ -237,20 +270,41 @@ def raise_unmoved(overview: Overview) -> None:
             f"{first.key} does not move and is not as in the file ({first.state.value}){more}",
             "Somebody cancelled the move, or began another one. Apply the file again, or make a new plan.",
         )
+    if overview.stranded:
+        more = f", and {len(overview.stranded) - 1} more" if len(overview.stranded) > 1 else ""
+        raise CliError(
+            f"{overview.stranded[0]} does not move and is not in the directory of the file{more}",
+            "The broker's log says why the move ended. Apply the file again when that is mended.",
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- throttles
 
 
-def end_throttles(cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None) -> None:
+def end_throttles(
+    cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None, cancelled: AbstractSet[ReplicaPlace] = frozenset()
+) -> None:
     """Takes away what slows moves down, of these topics or of all, and says so. Not while anything moves.
 
     Without topics nobody says which throttles belong to moves. One for all replicas of a topic is somebody's own, and
-    then so may be the rates of the brokers.
+    then so may be the rates of the brokers. Brokers may still tell of moves between directories that were `cancelled`.
     """
     if now.moving:
         output.note(f"{plural(len(now.moving), 'partition')} still move: the throttles stay.")
         return
+    try:
+        ask_patiently(lambda: _end_throttles(cluster, now, topics, cancelled))
+    except CliError as error:
+        error.hint = _LEFT_HINT
+        raise
+    except KeyboardInterrupt:
+        output.note(_LEFT_HINT)
+        raise
+
+
+def _end_throttles(
+    cluster: Cluster, now: ClusterNow, topics: Iterable[str] | None, cancelled: AbstractSet[ReplicaPlace] = frozenset()
+) -> None:
     chosen = {key.topic for key in now.partitions} if topics is None else set(topics)
     found = find_throttles(cluster, now.brokers.values(), sorted(chosen))
     if topics is None:
@@ -259,9 +313,45 @@ def end_throttles(cluster: Cluster, now: ClusterNow, topics: Iterable[str] | Non
             output.note(f"The throttles of {', '.join(sorted(own))} name all replicas: they stay, and so do the rates.")
             others = {topic: values for topic, values in found.topics.items() if topic not in own}
             found = SetThrottles(others, {})
+    _remove(cluster, now, _spare_disk_moves(cluster, now, found, cancelled))
+
+
+def _lift_throttles(cluster: Cluster, now: ClusterNow, wanted: Reassignment) -> None:
+    """Of a file's moves alone, also of those that are under way. A broker's rates are for all moves: they stay while
+    other topics have some."""
+    topics = {key.topic for key in wanted.replicas}
+    found = find_throttles(cluster, now.brokers.values(), sorted(topics))
+    if any(key.topic not in topics for key in now.moving):
+        lifted = {DIRECTORY_RATE} if wanted.directories else set()
+        rates = {node: {key: keys[key] for key in keys if key in lifted} for node, keys in found.brokers.items()}
+        found = found._replace(brokers={node: keys for node, keys in rates.items() if keys})
+    _remove(cluster, now, _spare_disk_moves(cluster, now, found, wanted.directories.keys()))
+
+
+def _spare_disk_moves(
+    cluster: Cluster, now: ClusterNow, found: SetThrottles, ours: AbstractSet[ReplicaPlace] = frozenset()
+) -> SetThrottles:
+    """Without the rate of brokers that move replicas of others between their directories: nobody lists such moves, so
+    the brokers are asked."""
+    if not any(DIRECTORY_RATE in keys for keys in found.brokers.values()):
+        return found
+    files = read_files(cluster, now.brokers.values())
+    busy = {place.broker for place, each in files.items() if each.future_directory is not None and place not in ours}
+    brokers: dict[int, dict[str, str]] = {}
+    for node, keys in found.brokers.items():
+        if node in busy and DIRECTORY_RATE in keys:
+            output.note(f"Broker {node} moves replicas between its directories: the rate of that stays.")
+        removed = {key: keys[key] for key in keys if node not in busy or key != DIRECTORY_RATE}
+        if removed:
+            brokers[node] = removed
+    return found._replace(brokers=brokers)
+
+
+def _remove(cluster: Cluster, now: ClusterNow, found: SetThrottles) -> None:
+    missed = remove_throttles(cluster, now.brokers, found)
+    _tell_missed(sorted({*missed, *found.silent}), "may keep a throttle: `penstock reassign status` ends it later")
     if not found:
         return
-    _tell_missed(remove_throttles(cluster, now.brokers, found), "keeps its throttle: run this again")
     places = [*(f"broker {node}" for node in found.brokers), *(f"topic {topic}" for topic in found.topics)]
     shown = ", ".join(places[:10]) + (f" and {len(places) - 10} more" if len(places) > 10 else "")
     output.note(f"Removed the throttles of {shown}.")

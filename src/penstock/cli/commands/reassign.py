@@ -33,6 +33,7 @@ from penstock.cli.plans.assignments import (
     ClusterNow,
     PartitionNow,
     Reassignment,
+    ReplicaPlace,
     choose_partitions,
     format_reassignment,
     parse_broker_ids,
@@ -286,24 +287,30 @@ def cancel(
     wanted = None if file is None else parse_reassignment(read_text(file))
     now, overview = look(cluster, wanted)
     keys = [move.key for move in overview.moves if move.key in now.moving]
-    if everything and keys:
-        confirm(f"Cancel the moves of {plural(len(keys), 'partition')}?", yes)
+    between_disks = _directory_moves(cluster, now, wanted)
+    if everything and (keys or between_disks):
+        disks = f", and {plural(len(between_disks), 'move')} between disks" if between_disks else ""
+        confirm(f"Cancel the moves of {plural(len(keys), 'partition')}{disks}?", yes)
     failures = cancel_moves(cluster, keys)
-    if wanted is not None and wanted.directories:
-        _cancel_directory_moves(cluster, now, wanted)
-    output.note(f"Cancelled {plural(len(keys) - len(failures), 'move')}." if keys else "Nothing of it moves.")
+    stuck = move_directories(cluster, now.brokers, between_disks)
+    cancelled = len(keys) - len(failures) + len(between_disks) - len(stuck)
+    output.note(f"Cancelled {plural(cancelled, 'move')}." if keys or between_disks else "Nothing of it moves.")
     if not keep_throttles:
         topics = None if wanted is None else {key.topic for key in wanted.replicas}
-        end_throttles(cluster, read_cluster(cluster), topics)
-    raise_failures(failures.values())
+        end_throttles(cluster, read_cluster(cluster), topics, between_disks.keys() - stuck.keys())
+    raise_failures([*failures.values(), *stuck.values()])
 
 
-def _cancel_directory_moves(cluster: Cluster, now: ClusterNow, wanted: Reassignment) -> None:
-    """As Kafka's tool does it: a replica is told to move to where it is."""
-    files = read_files(cluster, now.brokers.values(), {place.key for place in wanted.directories})
-    back = {
+def _directory_moves(cluster: Cluster, now: ClusterNow, wanted: Reassignment | None) -> dict[ReplicaPlace, str]:
+    """The replicas of the file, or all, that are on their way to another disk, and where they are. To cancel a move a
+    replica is told to move to where it is, as Kafka's tool does it."""
+    if wanted is not None and not wanted.directories:
+        return {}
+    keys = None if wanted is None else {place.key for place in wanted.directories}
+    files = read_files(cluster, now.brokers.values(), keys)
+    chosen = dict.fromkeys(files, "") if wanted is None else wanted.directories
+    return {
         place: directory
-        for place in directory_moves_under_way(wanted.directories, files)
+        for place in directory_moves_under_way(chosen, files)
         if (directory := files[place].directory) is not None
     }
-    raise_failures(move_directories(cluster, now.brokers, back).values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from penstock.cli.plans.assignments import Assignment, ClusterNow, PartitionNow, ReplicaPlace, Replicas
@@ -45,6 +46,7 @@ class MoveView(NamedTuple):
 class Overview(NamedTuple):
     moves: tuple[MoveView, ...]  # of the file, or all that are under way
     others: int  # moves that the file does not name
+    stranded: tuple[ReplicaPlace, ...] = ()  # replicas whose way to the directory of the file has ended elsewhere
 
     @property
     def bytes_left(self) -> int:
@@ -131,6 +133,21 @@ def misplaced_replicas(
         for place, directory in sorted(wanted.items())
         if place not in files or directory not in (files[place].directory, files[place].future_directory)
     }
+
+
+class Misplaced(NamedTuple):
+    to_ask: dict[ReplicaPlace, str]
+    stranded: tuple[ReplicaPlace, ...]  # a broker began to move them, and does not any more
+
+
+def sort_misplaced(
+    wanted: Mapping[ReplicaPlace, str], files: Mapping[ReplicaPlace, ReplicaFiles], begun: AbstractSet[ReplicaPlace]
+) -> Misplaced:
+    """A move that has begun and ended elsewhere has failed: asking for it again would copy everything once more, and
+    fail again. A replica that nobody tells of may have got lost with its broker, so it is asked for."""
+    misplaced = misplaced_replicas(wanted, files)
+    stranded = tuple(place for place in misplaced if place in begun and place in files)
+    return Misplaced({place: path for place, path in misplaced.items() if place not in stranded}, stranded)
 
 
 def total_of(sizes: Sizes, brokers: Iterable[int]) -> dict[int, int]:

@@ -6,6 +6,7 @@ written. A broker has the rates. Only replicas that move are named: one that is 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -13,16 +14,6 @@ from penstock.cli.errors import UsageError
 from penstock.cli.plans.assignments import Assignment, PartitionNow, Replicas
 from penstock.cli.text import parse_size
 from penstock.core.types import TopicPartition
-
-LEADER_REPLICAS = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-
-TOPIC_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
-BROKER_KEYS = (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE)
-ALL_REPLICAS = "*"
 
 # The rate of the examples in Kafka's documentation. Each broker sends and receives that much beside what clients do:
 # two fifths of a gigabit network, and 500 GB in less than three hours.
@@ -68,11 +59,15 @@ def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, Thrott
     """The settings of each topic that has a replica that moves."""
     return {
         topic: ThrottledReplicas(
-            _names((key.partition, moves[key].sources) for key in sorted(moves) if key.topic == topic),
-            _names((key.partition, moves[key].destinations) for key in sorted(moves) if key.topic == topic),
+            _names((key.partition, moves[key].sources) for key in keys),
+            _names((key.partition, moves[key].destinations) for key in keys),
         )
-        for topic in sorted({key.topic for key in moves})
+        for topic, keys in ((topic, list(same)) for topic, same in itertools.groupby(sorted(moves), _topic_of))
     }
+
+
+def _topic_of(key: TopicPartition) -> str:
+    return key.topic
 
 
 def _names(replicas: Iterable[tuple[int, Replicas]]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from penstock.cli.output import Table
 from penstock.cli.plans.assignments import Assignment, ClusterNow, ReplicaPlace, reassignment_document
 from penstock.cli.plans.progress import MoveState, MoveView, Overview, total_of
-from penstock.cli.text import format_size
+from penstock.cli.text import format_duration, format_size
 from penstock.cli.views.topics import join_ids
 from penstock.core.types import TopicPartition
 
@@ -109,17 +109,12 @@ def summary(overview: Overview, seconds: float | None) -> str:
     left = ""
     if overview.under_way:
         left = f" {format_size(overview.bytes_left)} left"
-        left += f", {format_span(seconds)}." if seconds is not None else "; nothing has been copied in the last second."
+        left += (
+            f", about {format_duration(seconds)}."
+            if seconds is not None
+            else "; nothing has been copied in the last second."
+        )
     return f"Moves: {', '.join(parts)}.{left}"
-
-
-def format_span(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"about {whole} s"
-    if whole < 3600:
-        return f"about {whole // 60} min {whole % 60} s"
-    return f"about {whole // 3600} h {whole % 3600 // 60} min"
 
 
 # ---------------------------------------------------------------------------------------------------- brokers
@@ -133,7 +128,7 @@ class BrokerCounts(NamedTuple):
     replicas: int
     leads: int
     preferred: int  # partitions whose first replica it is
-    lagging: int  # replicas that are not in sync
+    lagging: int  # replicas that are not in sync, without those that a move is adding
     size: int
 
 
@@ -145,7 +140,7 @@ def count_brokers(now: ClusterNow, sizes: Mapping[ReplicaPlace, int]) -> list[Br
     lagging: Counter[int] = Counter()
     for partition in now.partitions.values():
         replicas.update(partition.replicas)
-        lagging.update(node for node in partition.replicas if node not in partition.isr)
+        lagging.update(node for node in partition.replicas if node not in (*partition.isr, *partition.adding))
         preferred.update(partition.replicas[:1])
         if partition.leader is not None:
             leads[partition.leader] += 1

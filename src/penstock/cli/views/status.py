@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from penstock.cli.output import Table
-from penstock.cli.text import format_size, plural
+from penstock.cli.text import format_duration, format_size, plural
 from penstock.health.condition import Condition, Lag, Move
 from penstock.health.findings import Finding, Severity, is_healthy
 from penstock.health.observed import BrokerSeen, PartitionSeen
@@ -135,14 +135,6 @@ def hidden_rows(count: int) -> str:
 
 def format_left(seconds: float | None) -> str:
     return "" if seconds is None else f", {format_duration(seconds)} left"
-
-
-def format_duration(seconds: float) -> str:
-    whole = round(seconds)
-    for size, unit, smaller, rest in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // smaller} {rest}"
-    return f"{whole} s"
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[list[str]]:

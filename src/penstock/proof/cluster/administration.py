@@ -9,22 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from penstock.client.move_requests import build_directory_moves, build_reassignment
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
-from penstock.core.config.table import BROKER_KEYS
+from penstock.core.config.keys.throttles import ALL_REPLICAS, REPLICATION_RATES, THROTTLED_REPLICAS
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
-from penstock.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from penstock.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-)
+from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.protocol.messages.incremental_alter_configs import (
@@ -61,13 +52,6 @@ _PASSING = frozenset(
 _PREFERRED = 0
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
-_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-_THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-
-
-def knows_throttles() -> bool:
-    """Whether brokers of this version have a rate to throttle replication by."""
-    return _RATES[0] in BROKER_KEYS
 
 
 class Asked(Protocol):
@@ -95,14 +79,7 @@ class Administration:
 
     def reassign(self, moves: Moves) -> None:
         """A move that is over already cannot be cancelled, which is fine."""
-        topics: dict[str, list[ReassignablePartition]] = {}
-        for (topic, index), replicas in sorted(moves.items()):
-            row = ReassignablePartition(partition_index=index, replicas=None if replicas is None else list(replicas))
-            topics.setdefault(topic, []).append(row)
-        request = AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in topics.items()],
-            timeout_ms=int(_TIMEOUT_S * 1000),
-        )
+        request = build_reassignment(sorted(moves.items()), int(_TIMEOUT_S * 1000))
 
         def ask() -> None:
             answer = self._cluster.ask_controller(request, AlterPartitionReassignmentsResponse, _TIMEOUT_S)
@@ -152,10 +129,10 @@ class Administration:
     def throttle(self, rate: int | None, topics: Iterable[str]) -> None:
         """Of all moves of these topics; None removes it."""
         value = None if rate is None else str(rate)
-        resources = [_resource(_TOPIC, topic, _THROTTLED, None if rate is None else "*") for topic in topics]
-        self._configure(resources)
+        replicas = None if rate is None else ALL_REPLICAS
+        self._configure([_resource(_TOPIC, topic, THROTTLED_REPLICAS, replicas) for topic in topics])
         for node_id in self._cluster.node_ids:
-            self._configure([_resource(_BROKER, str(node_id), _RATES, value)], node_id)
+            self._configure([_resource(_BROKER, str(node_id), REPLICATION_RATES, value)], node_id)
 
     def _configure(self, resources: list[AlterConfigsResource], node_id: int | None = None) -> None:
         request = IncrementalAlterConfigsRequest(resources=resources)
@@ -186,18 +163,7 @@ class Administration:
         }
 
     def move_directories(self, node_id: int, targets: Mapping[Where, str]) -> None:
-        paths: dict[str, dict[str, list[int]]] = {}
-        for (topic, index), path in sorted(targets.items()):
-            paths.setdefault(path, {}).setdefault(topic, []).append(index)
-        request = AlterReplicaLogDirsRequest(
-            dirs=[
-                AlterReplicaLogDir(
-                    path=path,
-                    topics=[AlterReplicaLogDirTopic(name=name, partitions=rows) for name, rows in topics.items()],
-                )
-                for path, topics in paths.items()
-            ]
-        )
+        request = build_directory_moves(sorted(targets.items()))
 
         def ask() -> None:
             answer = self._cluster.ask(node_id, request, AlterReplicaLogDirsResponse)

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from penstock.client.versioned import VersionedClient
 from penstock.core.properties import format_properties
 from penstock.local_cluster.administration import create_topic, delete_topic
 from penstock.local_cluster.asking import BrokerClients
@@ -233,15 +232,6 @@ class FaultCluster:
 
     def ask_controller(self, request: Message, response: type[Response], timeout_s: float) -> Response:
         return self._clients.ask(self._controller_address(), request, response, timeout_s)
-
-    def serves(self, api_key: int) -> bool:
-        """Whether every broker serves the API."""
-        return all(self._serves(broker, api_key) for broker in self.brokers)
-
-    @staticmethod
-    def _serves(broker: Broker, api_key: int) -> bool:
-        with VersionedClient.open((broker.host, broker.port), client_id=_NAME, software=_NAME) as client:
-            return any(api.api_key == api_key for api in client.served.api_keys)
 
     def wait_until_ready(self, timeout_s: float) -> str:
         """Empty, or what is missing when the time is up."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from penstock.proof.cluster.administration import Administration, knows_throttles, wait_until_none
+from penstock.proof.cluster.administration import Administration, wait_until_none
 from penstock.proof.cluster.disks import empty_directory
 from penstock.proof.cluster.members import BROKERS, Broker
 from penstock.proof.cluster.replicas import find_directory
 from penstock.proof.cluster.scene import DEADLINE_S, DOWN_S, Fault, Scene
-from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from penstock.protocol.messages.metadata import MetadataResponsePartition
 from penstock.testing.history import Where
 
@@ -98,20 +97,17 @@ def reassign(scene: Scene) -> str:
     _end(scene, administration, "reassign")
     _check_gone(scene, targets)
     targets = _swapped(targets, scene)
-    rate = scene.random.choice(_RATES) if knows_throttles() else None
-    if rate is not None:
-        administration.throttle(rate, scene.topics)
+    rate = scene.random.choice(_RATES)
+    administration.throttle(rate, scene.topics)
     try:
         administration.reassign(targets)
         scene.wait(_WITHIN_MOVE_S)
     finally:
-        if rate is not None:
-            administration.throttle(None, scene.topics)
+        administration.throttle(None, scene.topics)
     _end(scene, administration, "reassign")
     _check_gone(scene, targets)
     _bring_back(scene, administration, "reassign")
-    throttle = f"throttled to {rate} bytes a second" if rate is not None else "not throttled: no broker knows a rate"
-    return f"move the replicas of {len(targets)} partitions to and fro, {throttle}"
+    return f"move the replicas of {len(targets)} partitions to and fro, throttled to {rate} bytes a second"
 
 
 def reassign_kill(scene: Scene) -> str:
@@ -252,5 +248,3 @@ OPERATIONS: dict[str, Fault] = {
     "demote": demote,
     "move-directories": move_directories,
 }
-# The API that an operation needs, where not all brokers serve it.
-NEEDED_APIS = {"move-directories": (AlterReplicaLogDirsRequest.API_KEY, "AlterReplicaLogDirs")}

@@ -17,7 +17,6 @@ class ClusterReport:
     seed: int
     network: str
     faults: Counter[str] = field(default_factory=Counter)
-    left_out: dict[str, str] = field(default_factory=dict)  # faults that are not possible here, and why
     acknowledged: int = 0
     sent: int = 0
     polled: int = 0
@@ -63,7 +62,6 @@ class ClusterReport:
             f"other={len(self.other)}"
         )
         lines = [line]
-        lines += [f"  left out: {name}: {reason}" for name, reason in self.left_out.items()]
         for name in CLASSES:
             lines += [f"  {name}: {text}" for text in self._of_class(name)[:_MOST_EXAMPLES]]
         return "\n".join(lines)

@@ -29,7 +29,6 @@ from penstock.proof.cluster.load import Load
 from penstock.proof.cluster.loopback import Loopback, LoopbackWiring
 from penstock.proof.cluster.members import BROKERS, FaultCluster, Wiring, broker_name, store_name
 from penstock.proof.cluster.network import Namespaces, can_make_namespaces
-from penstock.proof.cluster.operations import NEEDED_APIS
 from penstock.proof.cluster.replicas import compare_replicas, find_directory
 from penstock.proof.cluster.report import ClusterReport
 from penstock.proof.cluster.scene import Scene
@@ -68,7 +67,6 @@ class ClusterRounds:
             cluster = FaultCluster(self.scratch, wiring, make_disk)
             stack.enter_context(cluster)
             self.say(f"three brokers and {stores} ZooKeeper on {wiring.network.name}")
-            self._leave_out(cluster, report)
             self._run(cluster, report)
         return report
 
@@ -78,13 +76,6 @@ class ClusterRounds:
             return LoopbackWiring(Loopback(names), stores)
         disks.remove_leftovers()
         return Wiring(Namespaces([*(broker_name(node_id) for node_id in BROKERS), *names]), stores)
-
-    def _leave_out(self, cluster: FaultCluster, report: ClusterReport) -> None:
-        for name, (api_key, api) in NEEDED_APIS.items():
-            if name in self.faults and not cluster.serves(api_key):
-                report.left_out[name] = f"the brokers do not serve {api}"
-                self.say(f"left out: {name}: {report.left_out[name]}")
-        self.faults = [name for name in self.faults if name not in report.left_out]
 
     def _run(self, cluster: FaultCluster, report: ClusterReport) -> None:
         watch = LeaderWatch([(broker.host, broker.port) for broker in cluster.brokers])

@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 
 from penstock.local_cluster.asking import BrokerClients
 from penstock.local_cluster.cluster import Cluster
-from penstock.proof.cluster.administration import Administration, knows_throttles
+from penstock.proof.cluster.administration import Administration
 from penstock.proof.frame import Task
 from penstock.proof.moving.clients import Figures, Reader, Writer
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -106,7 +106,7 @@ class MovingReport:
     seed: int
     partitions: int
     bytes_each: int
-    rate: int | None  # of the throttle, in bytes a second
+    rate: int  # of the throttle, in bytes a second
     quiet: tuple[Figures, Figures]  # writes, reads
     moving: tuple[Figures, Figures]
     move_s: float
@@ -120,9 +120,9 @@ class MovingReport:
         return not self.problem and not self.errors and all(each.count for each in (*self.quiet, *self.moving))
 
     def __str__(self) -> str:
-        throttle = "no throttle: these brokers know none" if self.rate is None else f"throttle {self.rate:,} bytes/s"
         first = (
-            f"moving: seed={self.seed} partitions={self.partitions:,} bytes_each={self.bytes_each:,} {throttle} "
+            f"moving: seed={self.seed} partitions={self.partitions:,} bytes_each={self.bytes_each:,} "
+            f"throttle {self.rate:,} bytes/s "
             f"move_s={self.move_s:.1f} load average {self.load[0]:.1f} to {self.load[1]:.1f}"
         )
         lines = [first]
@@ -156,16 +156,13 @@ def run(task: Task) -> MovingReport:
         quiet_from = time.monotonic()
         time.sleep(task.count)
         task.say("the move begins")
-        throttle = rate if knows_throttles() else None
-        if throttle is not None:
-            administration.throttle(throttle, [_TOPIC])
+        administration.throttle(rate, [_TOPIC])
         began = time.monotonic()
         administration.reassign({(_TOPIC, index): _replaced(nodes, chance) for index, nodes in enumerate(assignment)})
         problem = administration.wait_until_moved(_MOVE_DEADLINE_S)
         ended = time.monotonic()
         task.say(f"the move is over after {ended - began:.1f} s")
-        if throttle is not None:
-            administration.throttle(None, [_TOPIC])
+        administration.throttle(None, [_TOPIC])
         time.sleep(1.0)  # what was handed over in the move arrives
         writer.stop()
         reader.stop()
@@ -174,7 +171,7 @@ def run(task: Task) -> MovingReport:
     quiet = writer.times.between(quiet_from, began), reader.times.between(quiet_from, began)
     moving = writer.times.between(began, ended), reader.times.between(began, ended)
     load = before, os.getloadavg()[0]
-    return MovingReport(task.seed, partitions, size, throttle, quiet, moving, ended - began, problem, errors, load)
+    return MovingReport(task.seed, partitions, size, rate, quiet, moving, ended - began, problem, errors, load)
 
 
 def _replaced(nodes: Sequence[int], chance: Random) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.config.keys.throttles import ALL_REPLICAS, THROTTLED_REPLICAS
 from penstock.protocol.records import Record
 
 RECORDS, RECORDS_PARTITIONS = "records", 3
@@ -10,7 +11,7 @@ KEYS = ("a", "b", "c", "d")
 BRIEF = "brief"
 
 # All replicas are throttled, where a schedule has a rate for that.
-_THROTTLED = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
+_THROTTLED = dict.fromkeys(THROTTLED_REPLICAS, ALL_REPLICAS)
 # Name, partitions, settings.
 TOPICS: tuple[tuple[str, int, dict[str, str]], ...] = (
     (RECORDS, RECORDS_PARTITIONS, _THROTTLED),

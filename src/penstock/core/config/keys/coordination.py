@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.config.keys.throttles import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE
 from penstock.core.config.keys.topic import LONG_MAX
 from penstock.core.config.types import ConfigKey, ConfigKind, Importance, OneOf, Range, UpdateMode
 
@@ -342,7 +343,7 @@ REPLICATION_KEYS: tuple[ConfigKey, ...] = (
 
 THROTTLE_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
-        "leader.replication.throttled.rate",
+        LEADER_RATE,
         ConfigKind.LONG,
         LONG_MAX,
         "Bytes per second that a leader sends to replicas that are not in sync, of the partitions that the topics' "
@@ -351,7 +352,7 @@ THROTTLE_KEYS: tuple[ConfigKey, ...] = (
         mode=_DYNAMIC,
     ),
     ConfigKey(
-        "follower.replication.throttled.rate",
+        FOLLOWER_RATE,
         ConfigKind.LONG,
         LONG_MAX,
         "Bytes per second that a follower fetches while it is not in sync, of the partitions that the topics' "
@@ -360,7 +361,7 @@ THROTTLE_KEYS: tuple[ConfigKey, ...] = (
         mode=_DYNAMIC,
     ),
     ConfigKey(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
+        DIRECTORY_RATE,
         ConfigKind.LONG,
         LONG_MAX,
         "Bytes per second that move between the data directories of a broker.",

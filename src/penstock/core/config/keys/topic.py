@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.config.keys.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from penstock.core.config.types import (
     ConfigKey,
     ConfigKind,
@@ -103,7 +104,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
     ),
     ConfigKey(
-        "follower.replication.throttled.replicas",
+        FOLLOWER_REPLICAS,
         ConfigKind.LIST,
         (),
         "Replicas whose fetching from the leader is throttled.",
@@ -119,7 +120,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         synonyms=(Synonym("log.index.interval.bytes"),),
     ),
     ConfigKey(
-        "leader.replication.throttled.replicas",
+        LEADER_REPLICAS,
         ConfigKind.LIST,
         (),
         "Replicas to which the leader's sending is throttled.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from penstock.core.config.table import BROKER_KEYS
+from penstock.core.config.keys.throttles import ALL_REPLICAS, REPLICATION_RATES, THROTTLED_REPLICAS
 from penstock.proof.simulation.client import TRANSIENT, Asking, Call, Client, Script, ask
 from penstock.proof.simulation.notebook import Partition
 from penstock.proof.simulation.operating.requests import (
@@ -40,8 +40,6 @@ _EXPECTED_OF_ELECTIONS = TRANSIENT | {
 }
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
-_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-_THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 # Bytes a second: a few batches, or all that a schedule writes.
 _RATE_CHOICES = ("2000", "20000", "1000000")
 _RETRY_MS = 50.0
@@ -152,13 +150,13 @@ class Operator(Client):
     # ---- throttles
 
     def _throttle(self, rate: str | None) -> Asking:
-        """Without a rate the throttle is removed, for as long as it takes. Brokers that know no rates have none."""
+        """Without a rate the throttle is removed, for as long as it takes."""
         self._is_throttling = True
         for topic in (RECORDS, KEYED):
-            yield from self._configure(_TOPIC, topic, _THROTTLED, None if rate is None else "*", None)
-        if _RATES[0] in BROKER_KEYS:
-            for node in range(len(self.setting.machines)):
-                yield from self._configure(_BROKER, str(node), _RATES, rate, node)
+            replicas = None if rate is None else ALL_REPLICAS
+            yield from self._configure(_TOPIC, topic, THROTTLED_REPLICAS, replicas, None)
+        for node in range(len(self.setting.machines)):
+            yield from self._configure(_BROKER, str(node), REPLICATION_RATES, rate, node)
         self._is_throttling = rate is not None
 
     def _configure(self, kind: int, name: str, keys: Sequence[str], value: str | None, node: int | None) -> Asking:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
+from penstock.client.move_requests import build_reassignment
 from penstock.proof.simulation.client import TRANSIENT, Call, ask
 from penstock.proof.simulation.notebook import Partition
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
+from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 # Never fewer: what one replica alone has acknowledged is lost with it.
@@ -48,14 +44,7 @@ def find_replicas(topics: Iterable[str] | None) -> Generator[Call | float, Any, 
 
 def reassign(moves: Moves) -> Generator[Call | float, Any, dict[Partition, int] | None]:
     """The error of each partition; None where no answer came."""
-    topics: dict[str, list[ReassignablePartition]] = {}
-    for (topic, index), replicas in moves.items():
-        row = ReassignablePartition(partition_index=index, replicas=None if replicas is None else list(replicas))
-        topics.setdefault(topic, []).append(row)
-    request = AlterPartitionReassignmentsRequest(
-        topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in topics.items()]
-    )
-    response = yield from ask(Call(request, 0), AlterPartitionReassignmentsResponse)
+    response = yield from ask(Call(build_reassignment(moves.items()), 0), AlterPartitionReassignmentsResponse)
     if response is None:
         return None
     if response.error_code:
