@@ -51,8 +51,8 @@ _REPLICATION: dict[str, tuple[str, ...]] = {
     "replica.fetch.backoff.ms": ("20", "100"),
     "replica.fetch.max.bytes": ("1", "1048576"),
     "replica.fetch.response.max.bytes": ("1", "10485760"),
-    "leader.replication.throttled.rate": (_NO_LIMIT, _NO_LIMIT, "500", "5000"),
-    "follower.replication.throttled.rate": (_NO_LIMIT, _NO_LIMIT, "500", "5000"),
+    "leader.replication.throttled.rate": (_NO_LIMIT, _NO_LIMIT, "5000", "20000"),
+    "follower.replication.throttled.rate": (_NO_LIMIT, _NO_LIMIT, "5000", "20000"),
 }
 _PAUSES_MS = (0.0, 1.0, 10.0, 50.0, 250.0)
 _MOST_REPLICAS = 3
