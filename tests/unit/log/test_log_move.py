@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -263,6 +264,32 @@ def test_new_place_counts_when_the_old_directory_was_away_and_returns() -> None:
     disk.files.check = None
     assert len(read_all(disk.kill())) == 5
     assert disk.places == ["b"]
+
+
+def test_partition_alone_is_offline_when_one_of_two_directories_of_an_unfinished_move_cannot_be_read() -> None:
+    for unreadable in (A, B):
+        disk = MovingDisk()
+        append_many(disk.log, 15)
+        move = disk.move()
+        for step in move.steps():
+            if move.has_changed_over:
+                break
+            disk.do(step)
+        disk.files = disk.files.after_kill()
+
+        def refuse(name: str, path: str, unreadable: Path = unreadable) -> None:
+            if name == "list" and path == str(unreadable / NAME):
+                raise DiskFault(errno.EIO, "gone", path)
+
+        disk.files.check = refuse
+        log = disk.start()
+        assert "gone" in (log.offline_reason or "")
+        assert (disk.directories.offline, disk.places) == ({}, ["a", "b"])
+        disk.directories.close()
+        assert not any(disk.files.exists(path / names.CLEAN_SHUTDOWN) for path in (A, B))
+        disk.files.check = None
+        assert len(read_all(disk.start())) == 15
+        assert disk.places == ["b"]
 
 
 def test_start_is_refused_when_two_logs_of_one_partition_are_not_those_of_a_move() -> None:
