@@ -287,6 +287,19 @@ class LogMove:
             self._directories.settle_renames(discard)
         self._end(ending)
 
+    def abandon(self) -> None:
+        """After an error that nobody has foreseen, and that the steps did not survive."""
+        log, standbys = self.log, self._directories.standbys
+        if self.has_changed_over:
+            # Two directories have the name. Only the next start can settle that, and it goes by the ends of the logs.
+            if not log.availability.is_removed and self.ending is None:
+                log.go_offline("its move was not settled; the next start does it")
+        elif self.ending is None:
+            self._directories.log_counts[self.target] -= 1
+            if (standby := standbys.get(log.topic_partition)) is not None and standby.log is log:
+                del standbys[log.topic_partition]
+        self._end(Ending.FAILED)
+
     def _end(self, ending: Ending) -> None:
         self.log.is_settling = False
         self.ending = ending
