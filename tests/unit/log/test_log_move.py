@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from penstock.log.compaction.log_compaction import clean_log
-from penstock.log.directories.log_move import Ending
+from penstock.log.directories.log_move import RESERVED_BYTES, Ending
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import decode_offsets
+from penstock.log.storage.files import DiskSpace, StrPath
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.memory import DiskFault
+from penstock.testing.disks.memory import DiskFault, MemoryFiles
 from tests.unit.log.compacted import COMPACTED, fill, read_keyed, roll
 from tests.unit.log.moving_rig import NAME, A, B, MovingDisk
 from tests.unit.log.support import (
@@ -229,6 +230,26 @@ def test_target_goes_offline_and_the_log_stays_when_the_disk_refuses_the_copy() 
         assert (move.ending, disk.log.offline_reason, disk.places) == (Ending.FAILED, None, ["a"])
         assert (B in disk.directories.offline) == is_offline
         assert len(read_all(disk.log)) == 15
+
+
+class SmallDisk(MemoryFiles):
+    usable_bytes = 0
+
+    def space(self, path: StrPath) -> DiskSpace:
+        return DiskSpace(2**40, self.usable_bytes)
+
+
+def test_log_stays_and_nothing_is_written_when_the_disk_has_no_room_for_all_of_it() -> None:
+    for usable_bytes, ending in ((RESERVED_BYTES + 500, Ending.FAILED), (RESERVED_BYTES + 5_000, Ending.MOVED)):
+        files = SmallDisk()
+        disk = MovingDisk(files=files)
+        append_many(disk.log, 15)
+        assert 500 < disk.log.size < 5_000
+        files.usable_bytes = usable_bytes
+        move = disk.move()
+        disk.run(move)
+        assert (move.ending, disk.directories.offline, disk.log.offline_reason) == (ending, {}, None)
+        assert move.copy.size == (disk.log.size if ending is Ending.MOVED else 0)
 
 
 def test_log_can_come_back_when_it_has_moved_away() -> None:
