@@ -276,19 +276,64 @@ def test_replica_is_made_where_it_was_asked_for_when_it_comes_later(tmp_path: Pa
     directories.close()
 
 
-def test_remembered_directory_is_forgotten_when_the_topic_is_gone(tmp_path: Path) -> None:
+def test_remembered_directory_is_forgotten_when_the_topic_is_gone_and_room_is_needed(tmp_path: Path) -> None:
     directories = opened(tmp_path / "a", tmp_path / "b")
     partitions = Partitions(NODE, directories, lambda topic: SMALL, TopicCounters(), ManualClock())
     moves = Moves(directories, partitions, Files(), ManualClock())
     elsewhere = (PartitionState(0, (2,), (2,), 2),)
     first, second = (topic_image(name)._replace(partitions=elsewhere) for name in ("first", "second"))
     partitions.apply(EMPTY, image(first, second))
-    for name in ("first", "second"):
-        moves.request(TopicPartition(name, 0), str(tmp_path / "b"))
+    moves.request(TopicPartition("first", 0), str(tmp_path / "b"))
+    directories.preferred |= {TopicPartition("gone", index): tmp_path / "b" for index in range(10_000)}
     partitions.apply(image(first, second), image(second))
     moves.request(TopicPartition("second", 0), str(tmp_path / "a"))
     assert directories.preferred == {TopicPartition("second", 0): tmp_path / "a"}
     directories.close()
+
+
+def test_replica_of_a_new_topic_moves_when_the_move_of_its_namesake_is_not_over(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            served.broker.moves.pace = lambda size: 200 if size else 0
+            await alter(served, disks.all[1], ("orders", 0))
+            await delete_topic(served.broker.metadata, "orders")
+            await served.create("orders")
+            assert len(served.broker.moves) == 1
+            partition = served.broker.partitions.find("orders", 0)
+            assert partition is not None
+            target = next(path for path in disks.all[1:] if path != partition.directory)
+            assert await alter(served, target, ("orders", 0)) == [ErrorCode.NONE]
+            await settled(served)
+            assert disks.of("orders-0") == [target.name]
+
+    asyncio.run(scenario())
+
+
+def test_replica_can_be_cut_and_moved_again_when_its_move_has_met_an_error_that_nobody_foresaw(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    def broken(size: int) -> int:
+        raise ZeroDivisionError
+
+    async def scenario() -> None:
+        async with serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            served.broker.moves.pace = broken
+            await alter(served, disks.all[1], ("orders", 0))
+            await until(lambda: not len(served.broker.moves))
+            directories = served.broker.directories
+            assert (directories.standbys, directories.log_counts[disks.all[1]]) == ({}, 0)
+            served.broker.moves.pace = lambda size: 0
+            await alter(served, disks.all[1], ("orders", 0))
+            await settled(served)
+            assert disks.of("orders-0") == ["b"]
+
+    asyncio.run(scenario())
 
 
 def test_loop_asks_nothing_of_the_disk_that_may_block_when_a_replica_moves(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from penstock.log.compaction.log_compaction import clean_log
-from penstock.log.directories.log_move import Ending
+from penstock.log.directories.log_move import RESERVED_BYTES, Ending
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import decode_offsets
+from penstock.log.storage.files import DiskSpace, StrPath
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.memory import DiskFault
+from penstock.testing.disks.memory import DiskFault, MemoryFiles
 from tests.unit.log.compacted import COMPACTED, fill, read_keyed, roll
 from tests.unit.log.moving_rig import NAME, A, B, MovingDisk
 from tests.unit.log.support import (
@@ -230,6 +232,26 @@ def test_target_goes_offline_and_the_log_stays_when_the_disk_refuses_the_copy() 
         assert len(read_all(disk.log)) == 15
 
 
+class SmallDisk(MemoryFiles):
+    usable_bytes = 0
+
+    def space(self, path: StrPath) -> DiskSpace:
+        return DiskSpace(2**40, self.usable_bytes)
+
+
+def test_log_stays_and_nothing_is_written_when_the_disk_has_no_room_for_all_of_it() -> None:
+    for usable_bytes, ending in ((RESERVED_BYTES + 500, Ending.FAILED), (RESERVED_BYTES + 5_000, Ending.MOVED)):
+        files = SmallDisk()
+        disk = MovingDisk(files=files)
+        append_many(disk.log, 15)
+        assert 500 < disk.log.size < 5_000
+        files.usable_bytes = usable_bytes
+        move = disk.move()
+        disk.run(move)
+        assert (move.ending, disk.directories.offline, disk.log.offline_reason) == (ending, {}, None)
+        assert move.copy.size == (disk.log.size if ending is Ending.MOVED else 0)
+
+
 def test_log_can_come_back_when_it_has_moved_away() -> None:
     disk = MovingDisk()
     append_many(disk.log, 15)
@@ -263,6 +285,32 @@ def test_new_place_counts_when_the_old_directory_was_away_and_returns() -> None:
     disk.files.check = None
     assert len(read_all(disk.kill())) == 5
     assert disk.places == ["b"]
+
+
+def test_partition_alone_is_offline_when_one_of_two_directories_of_an_unfinished_move_cannot_be_read() -> None:
+    for unreadable in (A, B):
+        disk = MovingDisk()
+        append_many(disk.log, 15)
+        move = disk.move()
+        for step in move.steps():
+            if move.has_changed_over:
+                break
+            disk.do(step)
+        disk.files = disk.files.after_kill()
+
+        def refuse(name: str, path: str, unreadable: Path = unreadable) -> None:
+            if name == "list" and path == str(unreadable / NAME):
+                raise DiskFault(errno.EIO, "gone", path)
+
+        disk.files.check = refuse
+        log = disk.start()
+        assert "gone" in (log.offline_reason or "")
+        assert (disk.directories.offline, disk.places) == ({}, ["a", "b"])
+        disk.directories.close()
+        assert not any(disk.files.exists(path / names.CLEAN_SHUTDOWN) for path in (A, B))
+        disk.files.check = None
+        assert len(read_all(disk.start())) == 15
+        assert disk.places == ["b"]
 
 
 def test_start_is_refused_when_two_logs_of_one_partition_are_not_those_of_a_move() -> None:

@@ -26,7 +26,8 @@ class _Killed(BaseException):
 class Course:
     """A log with some segments moves while records come, until the disk ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_flushed_always: bool) -> None:
+        self.is_flushed_always = is_flushed_always
         self.disk = MovingDisk()
         self.appended: list[str] = []
         self.durable = 0
@@ -49,18 +50,24 @@ class Course:
     def flush(self) -> None:
         self.durable = self.disk.log.flushing.flush()
 
+    def append_and_flush(self) -> None:
+        self.append()
+        self.flush()
+
     def run(self) -> None:
-        """Some records come between any two steps; every third time they are flushed."""
-        acts: Iterator[Callable[[], None]] = iter((self.append, self.append, self.flush) * 100)
+        """Some records come between any two steps; they are flushed every third time, or always."""
+        now_and_then = (self.append, self.append, self.flush)
+        always = (self.append_and_flush,)
+        acts: Iterator[Callable[[], None]] = iter((always if self.is_flushed_always else now_and_then) * 100)
         self.disk.run(self.disk.move(step_bytes=900), lambda: next(acts)())
         self.append()
         self.flush()
         self.disk.directories.write_checkpoints()
 
 
-def stopped_at(operation: int) -> Course | None:
+def stopped_at(operation: int, is_flushed_always: bool) -> Course | None:
     """None when the course is over before."""
-    course = Course()
+    course = Course(is_flushed_always)
     course.prepare()
     files = course.disk.files
     end = files.operations + operation
@@ -78,9 +85,9 @@ def stopped_at(operation: int) -> Course | None:
     return None
 
 
-def each_stop(stride: int) -> Iterator[Course]:
+def each_stop(stride: int, *, is_flushed_always: bool = False) -> Iterator[Course]:
     operation = 1
-    while (course := stopped_at(operation)) is not None:
+    while (course := stopped_at(operation, is_flushed_always)) is not None:
         yield course
         operation += stride
     assert operation > 50
@@ -110,12 +117,28 @@ def test_everything_is_there_once_when_the_broker_is_killed_at_any_file_operatio
         check_start(course, told)
 
 
+@pytest.mark.parametrize("is_flushed_always", [False, True])
 @pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
-def test_everything_durable_is_there_once_when_the_power_fails_at_any_file_operation_of_a_move(stride: int) -> None:
-    for number, course in enumerate(each_stop(stride)):
+def test_everything_durable_is_there_once_when_the_power_fails_at_any_file_operation_of_a_move(
+    stride: int, is_flushed_always: bool
+) -> None:
+    for number, course in enumerate(each_stop(stride, is_flushed_always=is_flushed_always)):
         fates = [WorstCase(), *(random.Random(1000 * number + seed) for seed in range(1 if stride > 1 else 10))]
         files: MemoryFiles = course.disk.files
         for fate in fates:
             course.disk.files = files
             course.disk.cut_power(fate)
             check_start(course, course.durable)
+
+
+def test_what_is_flushed_in_the_new_directory_is_there_when_the_power_fails_before_the_old_one_goes() -> None:
+    course = Course(is_flushed_always=True)
+    course.prepare()
+    move = course.disk.move(step_bytes=9000)
+    for step in move.steps():
+        if move.has_changed_over:
+            break
+        course.disk.do(step)
+    course.append_and_flush()
+    course.disk.cut_power(WorstCase())
+    check_start(course, course.durable)

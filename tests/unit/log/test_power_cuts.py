@@ -205,3 +205,20 @@ def test_epochs_are_kept_when_the_power_fails_and_an_earlier_kill_came_before_th
     files.write_survivors(data, found, Tail.LOST, random.Random(1))
     disk.directory = found / directory
     assert disk.open(is_clean=False).epochs.entries == epochs
+
+
+def test_what_replaced_a_cut_end_is_there_when_it_was_flushed_after_a_kill_and_the_power_fails() -> None:
+    disk = PowerCutDisk(SMALL)
+    append_many(disk.log, 5)
+    for number in range(5):  # not replicated yet
+        disk.log.append_as_leader(batch(f"old {number}"), 0, NOW)
+    disk.log.flushing.flush()
+    disk.directories.write_checkpoints()
+    disk.log.truncate_to(5)
+    for number in range(5):
+        disk.log.append_as_leader(batch(f"new {number}"), 1, NOW)
+    log = disk.kill()
+    assert log.recovery_point <= 5
+    log.flushing.flush()
+    values = [value for _, value in read_all(disk.cut_power())]
+    assert values[5:] == [f"new {number}" for number in range(5)]

@@ -90,7 +90,7 @@ class Moves:
         self._files = files
         self._clock = clock
         self._moves: dict[TopicPartition, LogMove] = {}
-        self._wanted: dict[TopicPartition, Path] = {}  # where to go when the present move is over
+        self._wanted: dict[TopicPartition, tuple[Partition, Path]] = {}  # where to go when the present move is over
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._copying = asyncio.Semaphore(max(len(directories.directories), 1))
         self._stopping = asyncio.Event()
@@ -124,8 +124,9 @@ class Moves:
         if code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return code
         preferred, state_of = self._directories.preferred, self._partitions.state_of
-        for each in [each for each in preferred if state_of(*each) is None]:
-            del preferred[each]
+        if len(preferred) >= _MOST_REMEMBERED:
+            for each in [each for each in preferred if state_of(*each) is None]:
+                del preferred[each]
         if topic_partition in preferred or len(preferred) < _MOST_REMEMBERED:
             preferred[topic_partition] = target
         return ErrorCode.REPLICA_NOT_AVAILABLE
@@ -136,14 +137,16 @@ class Moves:
         if move is None:
             if target != partition.directory:
                 self._start(partition, target)
+        elif move.log is not partition.log:  # of a topic of this name that was deleted
+            self._wanted[name] = partition, target
         elif move.target != target:
             move.is_wanted = move.has_changed_over
-            self._wanted[name] = target
+            self._wanted[name] = partition, target
             self._wake()
         else:
             self._wanted.pop(name, None)
             if not move.is_wanted:  # and about to end
-                self._wanted[name] = target
+                self._wanted[name] = partition, target
 
     def _wake(self) -> None:
         self._changed.set()
@@ -214,13 +217,22 @@ class Moves:
             await self._advance(move, steps)
         except Exception:  # others go on
             logger.exception("moving %s failed", name)
+            move.abandon()
         finally:
             _log_end(name, move)
             del self._moves[name], self._tasks[name]
-            wanted = self._wanted.pop(name, None)
-            is_same = self._partitions.find(*name) is partition and partition.is_online
-            if wanted is not None and is_same and wanted != partition.directory:
-                self._start(partition, wanted)
+            unmade = self._unmade.pop(name, None)
+            if unmade is not None:
+                unmade.set()
+            self._go_on(name)
+
+    def _go_on(self, name: TopicPartition) -> None:
+        """With the move that was asked for while another was not over."""
+        partition, target = self._wanted.pop(name, (None, None))
+        if partition is None or target is None or self._partitions.find(*name) is not partition:
+            return
+        if partition.is_online and target != partition.directory:
+            self._start(partition, target)
 
     async def _advance(self, move: LogMove, steps: Iterator[Step | Pause]) -> None:
         is_over = False

@@ -194,6 +194,7 @@ class LogCopy:
         contents.directory = self.directory = directory
         contents.recovery_point = min(contents.recovery_point, self.durable_end)
         contents.durable_names = -1
+        contents.is_place_durable = False
         contents.truncation_count += 1  # a flush under way syncs the files that are left behind
 
 

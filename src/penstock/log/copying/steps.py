@@ -8,6 +8,7 @@ copy. Files beside the log are copied by name, and one that is missing is left o
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -90,6 +91,7 @@ class Copying(Step):
         self.end_offset = 0  # the copy has everything before it afterwards
         self.is_last = True  # the copy has everything afterwards
         self.is_torn = False  # the log was cut meanwhile
+        self.room_needed = 0  # on the disk of the copy, or nothing is written; 0 where nobody has to look
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -105,6 +107,8 @@ class Copying(Step):
         return self.is_last and is_plain and self.size <= most_bytes
 
     def work(self) -> None:
+        if self.room_needed:
+            self._check_room()
         for name in self.gone:
             self.files.unlink(f"{self._target}/{name}")
         for part in self.parts:
@@ -113,6 +117,12 @@ class Copying(Step):
                 return
         for offset in self.snapshots:
             self._copy_file(names.segment_file(offset, names.SNAPSHOT))
+
+    def _check_room(self) -> None:
+        """A disk that a copy fills fails for all the logs that are on it."""
+        usable = self.files.space(self._target).usable_bytes
+        if usable < self.room_needed:
+            raise OSError(errno.ENOSPC, f"the disk has {usable} bytes left, and {self.room_needed} are needed")
 
     def _copy_part(self, part: Part) -> None:
         path = f"{self._target}/{names.segment_file(part.base_offset, '')}"

@@ -8,12 +8,15 @@ partition, one of which has that file:
 - Otherwise a power failure took the end of the new one. The old one has everything that was durable when the log moved,
   and what came later was not durable in the new one either. So the old one counts, and the move begins anew.
 
+Where one of the two cannot be read, the partition is offline and both stay as they are for the next start.
+
 While the old directory may still count the new log is never cut, so that the ends tell. Where the old directory could
 not be looked at, the new log serves, and from then on it counts whatever the old one holds.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -28,10 +31,16 @@ from penstock.log.storage.files import Files
 logger = logging.getLogger(__name__)
 
 
+class Verdict(enum.Enum):
+    MOVED = "the new one counts"
+    UNDONE = "the old one counts, and the move begins anew"
+    UNKNOWN = "one cannot be read: both stay for the next start, and the partition is offline until then"
+
+
 class Choice(NamedTuple):
     kept: PartitionLog
     dropped: PartitionLog
-    is_move_undone: bool
+    verdict: Verdict
 
 
 def choose_log(files: Files, first: PartitionLog, second: PartitionLog) -> Choice:
@@ -43,15 +52,19 @@ def choose_log(files: Files, first: PartitionLog, second: PartitionLog) -> Choic
         )
     new, old, mark = (second, first, marks[1]) if marks[0] is None else (first, second, marks[0])
     assert mark is not None
-    if new.offline_reason is not None or old.offline_reason is not None:
-        raise LogDirectoryError(
-            f"{new.topic_partition} was on its way from {old.directory} to {new.directory}, and one of the two cannot "
-            f"be read: {new.offline_reason or old.offline_reason}"
+    unreadable = new.offline_reason or old.offline_reason
+    if unreadable is not None:
+        # Neither may go, and neither may serve: the other one may have more.
+        if new.offline_reason is None:
+            new.go_offline(f"its move from {old.directory} was not over, and that cannot be read: {unreadable}")
+        logger.error(
+            "%s is offline: of %s and %s one cannot be read", new.topic_partition, old.directory, new.directory
         )
+        return Choice(new, old, Verdict.UNKNOWN)
     is_whole = mark.is_final or new.log_end_offset >= old.log_end_offset
     kept, dropped = (new, old) if is_whole else (old, new)
     logger.info("%s is in %s: the move from %s was not over", kept.topic_partition, kept.directory, old.directory)
-    return Choice(kept, dropped, not is_whole)
+    return Choice(kept, dropped, Verdict.MOVED if is_whole else Verdict.UNDONE)
 
 
 def make_future(files: Files, log: PartitionLog) -> Path:

@@ -17,7 +17,7 @@ from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite, Standby
 from penstock.log.directories.closing import close_cleanly
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
-from penstock.log.directories.doubles import choose_log, make_future, settle_marks
+from penstock.log.directories.doubles import Verdict, choose_log, make_future, settle_marks
 from penstock.log.directories.log_loading import load_partition_log, request_log
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
@@ -57,6 +57,7 @@ class LogDirectories:
         self.standbys: dict[TopicPartition, Standby] = {}  # of logs that change their directory
         self._retired: deque[tuple[PartitionLog, int | None]] = deque()  # each with the time of its deletion
         self._checkpoint_write: CheckpointWrite | None = None
+        self._undecided: set[Path] = set()  # data directories with logs that only a later start can choose from
 
     @classmethod
     def open(
@@ -114,8 +115,11 @@ class LogDirectories:
         self.log_counts[log.directory.parent] += 1
         other = self.logs.get(log.topic_partition)
         if other is not None:
-            log, dropped, is_move_undone = choose_log(self._resources.files, other, log)
-            if is_move_undone:
+            log, dropped, verdict = choose_log(self._resources.files, other, log)
+            if verdict is Verdict.UNKNOWN:
+                dropped.close(clean=False)
+                self._undecided |= {log.directory.parent, dropped.directory.parent}
+            elif verdict is Verdict.UNDONE:
                 self.log_counts[dropped.directory.parent] -= 1
                 self.futures[make_future(self._resources.files, dropped)] = log.topic_partition
             else:
@@ -306,7 +310,7 @@ class LogDirectories:
 
     def close(self, clean: bool = True, threads_per_directory: int = 1, epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
-        unsettled = self._close_logs(clean, threads_per_directory)
+        unsettled = self._close_logs(clean, threads_per_directory) | self._undecided
         if clean:
             self.write_checkpoints()
         for path, directory in self.directories.items():

@@ -23,6 +23,7 @@ def request_log(
     resources: OpenResources,
     now_ms: int,
 ) -> LoadRequest:
+    high_watermark = directory.high_watermarks.get(topic_partition, 0)
     return LoadRequest(
         topic_partition=topic_partition,
         directory=f"{directory.path}/{names.partition_directory(topic_partition)}",
@@ -30,9 +31,11 @@ def request_log(
         resources=resources,
         now_ms=now_ms,
         is_clean=directory.was_clean,
-        recovery_point=directory.recovery_points.get(topic_partition, 0),
+        # A follower's log may have been cut and written again since the checkpoint, so of what lies before the recovery
+        # point only that is known to be durable which no leader can ask a follower to cut: it was replicated.
+        recovery_point=min(directory.recovery_points.get(topic_partition, 0), high_watermark),
         log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
-        high_watermark=directory.high_watermarks.get(topic_partition, 0),
+        high_watermark=high_watermark,
         cleaned_end=directory.cleaned_ends.get(topic_partition, 0),
     )
 

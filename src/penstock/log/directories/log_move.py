@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 # Copied in one step: some milliseconds of a thread.
 STEP_BYTES = 4 * 1024 * 1024
+# What a copy leaves free on its disk, for the logs that are there.
+RESERVED_BYTES = 64 * 1024 * 1024
 # Copied in the turn of the loop in which the log changes its directory: about 0.2 ms.
 _TAIL_BYTES = 256 * 1024
 
@@ -162,6 +164,7 @@ class LogMove:
             self._directories.standbys.pop(self.log.topic_partition, None)
         is_near = step.is_tail(_TAIL_BYTES)
         if not is_near or (copy.durable_end is None and not step.is_empty):
+            step.room_needed = max(self.log.size - copy.size, 0) + RESERVED_BYTES
             yield step
             copy.settle(step)
             if step.failure is not None:
@@ -286,6 +289,19 @@ class LogMove:
             discard.failures.clear()  # a copy that stays does no harm
             self._directories.settle_renames(discard)
         self._end(ending)
+
+    def abandon(self) -> None:
+        """After an error that nobody has foreseen, and that the steps did not survive."""
+        log, standbys = self.log, self._directories.standbys
+        if self.has_changed_over:
+            # Two directories have the name. Only the next start can settle that, and it goes by the ends of the logs.
+            if not log.availability.is_removed and self.ending is None:
+                log.go_offline("its move was not settled; the next start does it")
+        elif self.ending is None:
+            self._directories.log_counts[self.target] -= 1
+            if (standby := standbys.get(log.topic_partition)) is not None and standby.log is log:
+                del standbys[log.topic_partition]
+        self._end(Ending.FAILED)
 
     def _end(self, ending: Ending) -> None:
         self.log.is_settling = False

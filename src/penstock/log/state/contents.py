@@ -45,6 +45,8 @@ class LogContents:
     recovery_point: int  # everything before it is durable
     # `segments.change_count` when the names of all files were durable; -1 when nobody knows whether they are.
     durable_names: int = -1
+    # False after a move, until a flush has made the new name of the directory durable.
+    is_place_durable: bool = True
     truncation_count: int = 0  # work in other threads compares it: what was captured may have been cut off since
 
     @property

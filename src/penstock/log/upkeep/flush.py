@@ -81,11 +81,11 @@ def capture_flush(contents: LogContents) -> Flush:
     unflushed = segments.from_offset(recovery_point)
     paths = _unsynced_paths(contents)
     # A file that is new since the last flush needs its directory entry durable as well, and so does the directory
-    # itself as long as nothing in it has ever been flushed.
+    # itself as long as nothing in it has ever been flushed, or nothing since the log came there.
     directories: list[str] = []
     if paths or recovery_point <= unflushed[0].base_offset or not contents.epoch_file.is_current:
         directories.append(contents.directory)
-    if recovery_point <= segments.first.base_offset:
+    if recovery_point <= segments.first.base_offset or not contents.is_place_durable:
         directories.append(os.path.dirname(contents.directory))
     return _capture(contents, unflushed, paths, directories)
 
@@ -190,6 +190,7 @@ class Flushing:
             return  # what was synced has been cut off since; the next flush counts
         if flush.offset > contents.recovery_point:
             contents.recovery_point = flush.offset
+        contents.is_place_durable = True  # a flush from before a move does not come here
         contents.epoch_file.mark_flushed(flush.epochs.write)
         if now_ms is not None:
             self.last_flush_ms = now_ms
