@@ -55,6 +55,9 @@ def test_rate_between_disks_stays_until_the_move_has_ended_or_is_cancelled(
     assert rates(cli) == []
     assert (disks[0] / f"{topic}-0").is_dir()
     plan = write_plan(tmp_path / "plan.json", topic, disks[1])
+    for option in ([], ["--wait"]):  # to look begins nothing
+        assert cli.try_run("reassign", "status", plan, *option).code == 1
+        assert (disks[0] / f"{topic}-0").is_dir()
     assert "Done: " in cli.run("reassign", "apply", plan).err
     assert (disks[1] / f"{topic}-0").is_dir()
     assert rates(cli) == []

@@ -184,10 +184,14 @@ def look_twice(cluster: Cluster, wanted: Reassignment | None) -> tuple[ClusterNo
     return now, overview, seconds_left(first, Sample(time.monotonic(), overview.bytes_left))
 
 
-def wait_for_moves(cluster: Cluster, wanted: Reassignment | None) -> tuple[ClusterNow, Overview]:
-    """Returns when nothing of it is under way. CliError when something is not where it should be even so."""
+def wait_for_moves(
+    cluster: Cluster, wanted: Reassignment | None, *, may_begin: bool = True
+) -> tuple[ClusterNow, Overview]:
+    """Returns when nothing of it is under way. CliError when something is not where it should be even so. With
+    `may_begin` moves between disks that have not begun are asked for.
+    """
     try:
-        directories = _DirectoryMoves({} if wanted is None else wanted.directories)
+        directories = _DirectoryMoves({} if wanted is None else wanted.directories, may_begin)
         now, overview = ask_patiently(lambda: look(cluster, wanted))
         with _told(overview) as tell:
             settled_at, pause_s = time.monotonic() + _SETTLE_S, _FIRST_POLL_S
@@ -210,12 +214,20 @@ def wait_for_moves(cluster: Cluster, wanted: Reassignment | None) -> tuple[Clust
     return now, overview._replace(stranded=directories.stranded)
 
 
-class _DirectoryMoves:
-    """The moves of a file between the directories of a broker: what has not begun is begun."""
+def find_stranded(cluster: Cluster, now: ClusterNow, wanted: Reassignment) -> tuple[ReplicaPlace, ...]:
+    """Replicas that are not in the directory of the file, and do not move there."""
+    directories = _DirectoryMoves(wanted.directories, may_begin=False)
+    directories.look(cluster, now)
+    return directories.stranded
 
-    def __init__(self, wanted: Mapping[ReplicaPlace, str]) -> None:
+
+class _DirectoryMoves:
+    """The moves of a file between the directories of a broker: what has not begun is begun, where that is allowed."""
+
+    def __init__(self, wanted: Mapping[ReplicaPlace, str], may_begin: bool) -> None:
         self._wanted = wanted
-        self._begun: set[ReplicaPlace] = set()
+        self._may_begin = may_begin
+        self._begun: set[ReplicaPlace] = set() if may_begin else set(wanted)
         self.stranded: tuple[ReplicaPlace, ...] = ()
 
     def look(self, cluster: Cluster, now: ClusterNow) -> bool:
@@ -225,6 +237,8 @@ class _DirectoryMoves:
         files = read_files(cluster, now.brokers.values(), {place.key for place in self._wanted})
         under_way = directory_moves_under_way(self._wanted, files)
         to_ask, self.stranded = sort_misplaced(self._wanted, files, self._begun)
+        if not self._may_begin:
+            return bool(under_way)
         failures = move_directories(cluster, now.brokers, to_ask)
         # A replica that is not there yet comes, and a broker that does not answer comes back.
         raise_failures(

@@ -20,6 +20,7 @@ from penstock.cli.commands.moving import (
     begin_moves,
     check_wanted,
     end_throttles,
+    find_stranded,
     look,
     look_twice,
     raise_unmoved,
@@ -247,10 +248,12 @@ def status(
     """
     wanted = None if file is None else parse_reassignment(read_text(file))
     if wait:
-        now, overview = wait_for_moves(cluster, wanted)
+        now, overview = wait_for_moves(cluster, wanted, may_begin=False)
         seconds: float | None = 0.0
     else:
         now, overview, seconds = look_twice(cluster, wanted)
+        if wanted is not None:
+            overview = overview._replace(stranded=find_stranded(cluster, now, wanted))
     if as_json:
         output.print_json(overview_document(overview, seconds))
     else:
