@@ -64,8 +64,10 @@ def decode_snapshot(data: bytes) -> Snapshot:
         document = json.loads(data)
         kind, version, cluster = document["kind"], document["format"], document["cluster"]
         expected = document["checksum"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SnapshotError(f"this is no whole snapshot: {error!r}", "The file was cut short, or is another.") from None
+    except json.JSONDecodeError as error:
+        raise SnapshotError(f"this is no whole snapshot: {error}", "The file was cut short, or is another.") from None
+    except (ValueError, KeyError, TypeError):
+        raise SnapshotError("this is no snapshot of a cluster", "`penstock cluster snapshot FILE` writes one.") from None
     if kind != KIND:
         raise SnapshotError(f"this is no snapshot of a cluster, but {kind!r}")
     if version != FORMAT:
