@@ -76,7 +76,7 @@ def _without_partition_epochs(image: MetadataImage) -> dict[str, TopicImage]:
         (lambda text: text.replace('"cluster_id": "cluster"', '"cluster_id": "cluste2"'), "checksum"),
         (lambda text: text.replace('"format": 1', '"format": 9'), "format 9"),
         (lambda text: text.replace("penstock cluster snapshot", "shopping list"), "shopping list"),
-        (lambda _: "[]", "no whole snapshot"),
+        (lambda _: "[]", "no snapshot of a cluster"),
     ],
 )
 def test_file_is_refused_when_it_is_not_what_was_written(change, message: str) -> None:  # type: ignore[no-untyped-def]
