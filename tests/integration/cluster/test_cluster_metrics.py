@@ -109,7 +109,7 @@ def test_metrics_of_controller_and_others_tell_what_is_wrong_when_a_broker_dies(
             elected = before[1][elections]
 
             await servers[3].stop()
-            await until(lambda: len(servers[2].broker.metadata.image.brokers) == 2)
+            await until(lambda: all(len(servers[each].broker.metadata.image.brokers) == 2 for each in (1, 2)))
             after = await scrape_all(servers)
             assert told(after, CONTROLLER + "activebrokercount") == [2, 0]
             assert told(after, CONTROLLER + "offlinepartitionscount") == [1, 0]

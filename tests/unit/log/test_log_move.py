@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.log.compaction.log_compaction import clean_log
-from penstock.log.directories.log_move import RESERVED_BYTES, Ending
+from penstock.log.copying.steps import RESERVED_BYTES
+from penstock.log.directories.log_move import Ending
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import decode_offsets
 from penstock.log.storage.files import DiskSpace, StrPath

@@ -67,7 +67,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
     except json.JSONDecodeError as error:
         raise SnapshotError(f"this is no whole snapshot: {error}", "The file was cut short, or is another.") from None
     except (ValueError, KeyError, TypeError):
-        raise SnapshotError("this is no snapshot of a cluster", "`penstock cluster snapshot FILE` writes one.") from None
+        raise SnapshotError(
+            "this is no snapshot of a cluster", "`penstock cluster snapshot FILE` writes one."
+        ) from None
     if kind != KIND:
         raise SnapshotError(f"this is no snapshot of a cluster, but {kind!r}")
     if version != FORMAT:

@@ -19,6 +19,8 @@ from penstock.log.storage.files import FULL_DISK, Files, OpenFile
 from penstock.log.storage.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from penstock.log.storage.segment_indexes import IndexEntries
 
+# What a copy leaves free on its disk, for the logs that are there; of a small disk a hundredth.
+RESERVED_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
 
 
@@ -120,9 +122,10 @@ class Copying(Step):
 
     def _check_room(self) -> None:
         """A disk that a copy fills fails for all the logs that are on it."""
-        usable = self.files.space(self._target).usable_bytes
-        if usable < self.room_needed:
-            raise OSError(errno.ENOSPC, f"the disk has {usable} bytes left, and {self.room_needed} are needed")
+        total, usable = self.files.space(self._target)
+        needed = self.room_needed + min(RESERVED_BYTES, total // 100)
+        if usable < needed:
+            raise OSError(errno.ENOSPC, f"the disk has {usable} bytes left, and {needed} are needed")
 
     def _copy_part(self, part: Part) -> None:
         path = f"{self._target}/{names.segment_file(part.base_offset, '')}"

@@ -40,8 +40,6 @@ logger = logging.getLogger(__name__)
 
 # Copied in one step: some milliseconds of a thread.
 STEP_BYTES = 4 * 1024 * 1024
-# What a copy leaves free on its disk, for the logs that are there.
-RESERVED_BYTES = 64 * 1024 * 1024
 # Copied in the turn of the loop in which the log changes its directory: about 0.2 ms.
 _TAIL_BYTES = 256 * 1024
 
@@ -164,7 +162,7 @@ class LogMove:
             self._directories.standbys.pop(self.log.topic_partition, None)
         is_near = step.is_tail(_TAIL_BYTES)
         if not is_near or (copy.durable_end is None and not step.is_empty):
-            step.room_needed = max(self.log.size - copy.size, 0) + RESERVED_BYTES
+            step.room_needed = max(self.log.size - copy.size, 1)
             yield step
             copy.settle(step)
             if step.failure is not None:
