@@ -26,6 +26,7 @@ class IdentitySection(NamedTuple):
     node_id: int
     broker_rack: str | None
     penstock_cluster_id: str
+    penstock_first_users_file: str
 
 
 class ProcessSection(NamedTuple):
