@@ -6,10 +6,15 @@ import threading
 from typing import TypeVar
 
 from penstock.client.addresses import Address
+from penstock.client.move_requests import read_moves
 from penstock.client.versioned import VersionedClient
 from penstock.local_cluster.state import ClusterState
 from penstock.protocol.errors import ApiError
 from penstock.protocol.message import Message
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 Response = TypeVar("Response", bound=Message)
@@ -27,9 +32,17 @@ class BrokerClients:
     def read_state(self, address: Address) -> ClusterState | None:
         """None when the broker does not answer."""
         try:
-            return ClusterState.of(self.ask(address, MetadataRequest(topics=None), MetadataResponse))
+            answer = self.ask(address, MetadataRequest(topics=None), MetadataResponse)
         except (OSError, ApiError):
             return None
+        state = ClusterState.of(answer)
+        if not state.under_replicated:
+            return state
+        request = ListPartitionReassignmentsRequest(timeout_ms=int(ANSWER_TIMEOUT_S * 1000), topics=None)
+        try:
+            return ClusterState.of(answer, read_moves(self.ask(address, request, ListPartitionReassignmentsResponse)))
+        except (OSError, ApiError):  # without a controller nobody knows what moves
+            return state
 
     def ask(
         self, address: Address, request: Message, response: type[Response], timeout_s: float = ANSWER_TIMEOUT_S

@@ -46,7 +46,9 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     """Creates topics, or only says whether it would. Each topic succeeds or fails by itself.
 
     From version 4 on -1 stands for the configured number of partitions and replicas. From version 5 on the answer has
-    the topic's configuration, from version 7 on its id.
+    the topic's configuration, from version 7 on its id. The request's timeout bounds the way to the controller
+    (`forwarding`) and not the work there, as in KRaft: the answer comes when the topic is made, and librdkafka asks for
+    0 ms by default. A store that does not answer ends the work when the session with it does.
     """
     anything = broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     refused: list[str] = []

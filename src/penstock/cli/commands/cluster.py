@@ -9,6 +9,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, wait
+from penstock.cli.access.cluster_now import try_list_moves
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.commands.cluster_replicas import app as replicas_app
 from penstock.cli.errors import CliError, UsageError
@@ -162,7 +163,7 @@ def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
 def describe(cluster: Cluster, as_json: AsJson = False) -> None:
     """Show the cluster's id, controller, brokers, missing replicas and features."""
     cluster_id, controller, brokers = _read_brokers(cluster)
-    counts = partition_counts(fetch_metadata(cluster.admin()))
+    counts = partition_counts(fetch_metadata(cluster.admin()), try_list_moves(cluster))
     try:
         with open_broker(cluster) as broker:
             versions = broker.served
