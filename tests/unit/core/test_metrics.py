@@ -193,4 +193,6 @@ def filled_metrics() -> BrokerMetrics:
     metrics.sockets.count_malformed("undecodable")
     metrics.purgatory.count_expired("Fetch")
     metrics.logs.flush_time_ms.observe(2)
+    metrics.audit.count("change")
+    metrics.audit.count_dropped("file")
     return metrics

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.core.config.checks import CHECKS, check_compaction_lag, check_log_times
 from penstock.core.config.sections import (
+    AuditSection,
     BalanceSection,
     CleanerSection,
     GroupSection,
@@ -72,6 +73,7 @@ class BrokerConfig:
     throttles: ThrottleSection
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
+    audit: AuditSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     dynamic_broker: Mapping[str, str]
@@ -119,6 +121,7 @@ class BrokerConfig:
             throttles=read_section(ThrottleSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
+            audit=read_section(AuditSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),

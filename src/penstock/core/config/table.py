@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.core.config.keys.audit import AUDIT_KEYS
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
@@ -31,6 +32,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Replication", REPLICATION_KEYS),
     ("Throttles", THROTTLE_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
+    ("Audit", AUDIT_KEYS),
 )
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(key for _, keys in BROKER_SECTIONS for key in keys)
