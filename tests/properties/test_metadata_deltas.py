@@ -52,6 +52,7 @@ def test_image_is_the_newest_when_it_has_parts_of_the_deltas_already(
         topics={name: image.topics[name] for name, image in moments.items() if name in image.topics},
         brokers=data.draw(st.sampled_from(images)).brokers,
         group_configs=data.draw(st.sampled_from(images)).group_configs,
+        security=data.draw(st.sampled_from(images)).security,
     )
     for delta in deltas_of(images):
         torn = replay(torn, delta)
@@ -79,6 +80,7 @@ def test_store_has_the_image_when_the_operations_are_made(images: list[MetadataI
             assert znodes.decode_brokers(brokers.data) == (new.brokers, new.directories)
             assert (loaded.topics, loaded.group_configs) == (new.topics, new.group_configs)
             assert loaded.broker_configs == new.broker_configs
+            assert loaded.security == new.security
             assert loaded.default_broker_config == new.default_broker_config
 
     asyncio.run(main())

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Protocol
 
 from penstock.broker.session import RequestContext
+from penstock.security.acls.types import CLUSTER_NAME, Operation, ResourceType
 
+__all__ = [
+    "CLUSTER_NAME",
+    "NOT_ASKED",
+    "AllowEverything",
+    "Authorizer",
+    "Operation",
+    "ResourceType",
+    "authorized_operations",
+]
 
-class Operation(enum.IntEnum):
-    """Kafka's codes, as they travel in `authorized_operations` bit fields."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class ResourceType(enum.IntEnum):
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-CLUSTER_NAME = "kafka-cluster"
 
 # The operations a resource of each type knows, for `authorized_operations`.
 _OPERATIONS = {

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.cluster.levels import FIRST_LEVEL, LevelRange
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.listeners import Endpoint
 from penstock.core.partition_state import NO_LEADER, PartitionState
@@ -88,6 +89,8 @@ class MetadataImage:
     directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     # In which format the metadata are written.
     metadata_level: int = FIRST_LEVEL
+    # ACLs, users, quotas, tokens and policies.
+    security: SecurityImage = NO_SECURITY
     # The newest delta of the log that the image contains.
     number: int = 0
 
@@ -132,6 +135,7 @@ class ImageDelta(NamedTuple):
     configured: tuple[TopicImage, ...]
     broker_configs_changed: bool
     group_configs_changed: bool
+    security_changed: bool = False
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> ImageDelta:
@@ -159,4 +163,5 @@ class ImageDelta(NamedTuple):
                 old.broker_configs != new.broker_configs or old.default_broker_config != new.default_broker_config
             ),
             group_configs_changed=old.group_configs != new.group_configs,
+            security_changed=old.security is not new.security and old.security != new.security,
         )

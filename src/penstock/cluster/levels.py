@@ -13,6 +13,8 @@ from typing import NamedTuple
 # As clients see it (ApiVersions, UpdateFeatures).
 FEATURE = "penstock.metadata"
 FIRST_LEVEL = 1
+# From here on deltas hold what concerns security.
+SECURITY_LEVEL = 2
 
 
 class LevelRange(NamedTuple):
@@ -24,4 +26,4 @@ class LevelRange(NamedTuple):
 
 
 # What this version knows. A new format raises the second number and adds to `encode_delta` how the former is written.
-SUPPORTED = LevelRange(FIRST_LEVEL, FIRST_LEVEL)
+SUPPORTED = LevelRange(FIRST_LEVEL, SECURITY_LEVEL)

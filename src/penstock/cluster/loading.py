@@ -18,8 +18,10 @@ from penstock.cluster.deltas.encoding import decode_delta
 from penstock.cluster.deltas.position import LogPosition, decode_position
 from penstock.cluster.image import MetadataImage, Settings, TopicImage
 from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
-from penstock.cluster.store import znodes
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage
+from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import FIRST_VERSION, Node, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.walking import walk
 from penstock.core.types import TopicId
 
 # Each turn reads everything. Where the log moves by more than it keeps in each of them, the store is not the problem.
@@ -144,6 +146,7 @@ async def _read_nodes(store: Store) -> _Read:
         default_broker_config=default_config,
         group_configs=await _load_group_configs(store),
         directories=directories,
+        security=await _load_security(store),
         metadata_level=FIRST_LEVEL if features is None else znodes.decode_features(features.data),
     )
     return _Read(image, missing)
@@ -162,6 +165,14 @@ async def _load_group_configs(store: Store) -> dict[str, Settings]:
     names = await store.children(znodes.GROUP_CONFIGS)
     settings = await _load_settings(store, [f"{znodes.GROUP_CONFIGS}/{name}" for name in names])
     return {znodes.group_of_config(name): value for name, value in zip(names, settings, strict=True) if value}
+
+
+async def _load_security(store: Store) -> SecurityImage:
+    """One turn where there is nothing."""
+    nodes = await walk(store, *security_nodes.ROOTS, has_children=security_nodes.may_have_children)
+    if not nodes:
+        return NO_SECURITY
+    return security_nodes.decode_nodes({path: node.data for path, node in nodes.items()})
 
 
 async def _load_settings(store: Store, paths: Sequence[str]) -> list[Settings]:

@@ -47,6 +47,7 @@ from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription, effective_config
+from penstock.cluster.security_changes import SecurityChanges
 from penstock.cluster.snapshots.restoration import check_usable
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
@@ -99,6 +100,7 @@ class Metadata:
         self._choices = choices
         self._member: Member | None = None
         self.duties = Duties(store, publisher, self._change, lambda topic: may_be_unclean(self.config, topic))
+        self.security = SecurityChanges(self._change)
         self._running: set[asyncio.Future[None]] = set()
 
     @classmethod

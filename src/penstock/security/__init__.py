@@ -1,1 +1,1 @@
-"""Who may connect, what they may do, how much, and who did it. Pure: bytes and decisions, no sockets, no asyncio."""
+"""Who may connect, what they may do, how much, and who did it: decisions and formats. No I/O, no asyncio."""

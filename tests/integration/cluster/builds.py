@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 _ROOT = Path(__file__).parents[3]
 _PINNED = "b4c6f90420235413429f00d9844550ebe7c8add1"
-_LEVELS = "SUPPORTED = LevelRange(FIRST_LEVEL, FIRST_LEVEL)"
-_MORE_LEVELS = "SUPPORTED = LevelRange(FIRST_LEVEL, FIRST_LEVEL + 1)"
+_LEVELS = "SUPPORTED = LevelRange(FIRST_LEVEL, SECURITY_LEVEL)"
+_FEWER_LEVELS = "SUPPORTED = LevelRange(FIRST_LEVEL, FIRST_LEVEL)"
 
 
 class Builds(NamedTuple):
@@ -31,12 +31,14 @@ class Builds(NamedTuple):
 
 
 def make_builds(directory: Path) -> Builds:
-    after = _copy(directory / "after")
-    levels = after / "penstock" / "cluster" / "levels.py"
-    text = levels.read_text()
-    assert _LEVELS in text, "the levels have changed: pin a later commit, and take this tree as it is for the one after"
-    levels.write_text(text.replace(_LEVELS, _MORE_LEVELS))
-    return Builds(_unpack(directory / "before") or _copy(directory / "before"), after)
+    before = _unpack(directory / "before")
+    if before is None:
+        before = _copy(directory / "before")
+        levels = before / "penstock" / "cluster" / "levels.py"
+        text = levels.read_text()
+        assert _LEVELS in text, "the levels have changed: take one away here as well"
+        levels.write_text(text.replace(_LEVELS, _FEWER_LEVELS))
+    return Builds(before, _copy(directory / "after"))
 
 
 def _copy(target: Path) -> Path:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, TopicImage
 from penstock.cluster.levels import LevelRange
+from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key
 from penstock.core.listeners import Endpoint
+from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 
 TOPICS = ["a", "b.c", "__consumer_offsets"]
 NODES = [1, 2, 3]
@@ -73,6 +75,42 @@ def changed_topic(draw: st.DrawFn, topic: TopicImage) -> TopicImage:
     return topic._replace(partitions=tuple(states), configs=configs)
 
 
+RESOURCES = st.builds(
+    ResourcePattern,
+    st.sampled_from([ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID]),
+    st.sampled_from(["*", "orders", "a/b", "..", "ü~"]),
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+)
+ACLS = st.builds(
+    AclEntry,
+    st.sampled_from(["User:*", "User:alice"]),
+    st.sampled_from(["*", "10.0.0.1"]),
+    st.sampled_from([Operation.READ, Operation.IDEMPOTENT_WRITE]),
+    st.sampled_from([Permission.ALLOW, Permission.DENY]),
+)
+ENTITIES = st.sampled_from(
+    [
+        user_key("alice"),
+        user_key(None),
+        client_key("app", of_user="alice"),
+        client_key(None, of_user=None),
+        client_key("a/b"),
+        ip_key("10.0.0.1"),
+    ]
+)
+
+
+@st.composite
+def securities(draw: st.DrawFn) -> SecurityImage:
+    named = st.dictionaries(st.sampled_from(["one", "."]), SETTINGS.filter(bool), max_size=2)
+    return SecurityImage(
+        draw(st.dictionaries(RESOURCES, st.lists(ACLS, min_size=1, max_size=3).map(tuple), max_size=3)),
+        draw(st.dictionaries(ENTITIES, SETTINGS.filter(bool), max_size=3)),
+        draw(named),
+        draw(named),
+    )
+
+
 @st.composite
 def next_image(draw: st.DrawFn, image: MetadataImage) -> MetadataImage:
     """Another image, as a controller could make it of this one."""
@@ -95,6 +133,8 @@ def next_image(draw: st.DrawFn, image: MetadataImage) -> MetadataImage:
             default_broker_config=draw(SETTINGS),
             group_configs=draw(st.dictionaries(st.sampled_from(GROUPS), SETTINGS.filter(bool), max_size=2)),
         )
+    if draw(st.booleans()):
+        image = replace(image, security=draw(securities()))
     if draw(st.booleans()):
         image = replace(image, controller_id=draw(st.sampled_from(NODES)), controller_epoch=image.controller_epoch + 1)
     return image

@@ -8,6 +8,8 @@ import pytest
 
 from penstock.cluster.decisions.adoption import AdoptionError, Newcomer, decide_adoption, is_adopted
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
+from penstock.cluster.levels import SECURITY_LEVEL
+from penstock.cluster.security_image import SecurityImage
 from tests.unit.cluster.harness import cluster
 
 
@@ -54,7 +56,7 @@ def test_settings_come_along_under_the_new_id_when_the_cluster_has_none() -> Non
 
 def test_every_part_of_an_image_is_thought_of_when_a_node_is_adopted() -> None:
     """A new part has to be carried over by `decide_adoption`, or to be named here."""
-    carried = {"topics", "broker_configs", "default_broker_config", "group_configs", "directories"}
+    carried = {"topics", "broker_configs", "default_broker_config", "group_configs", "directories", "security"}
     of_the_cluster = {"cluster_id", "controller_id", "controller_epoch", "brokers", "metadata_level", "number"}
     assert {field.name for field in fields(MetadataImage)} == carried | of_the_cluster
 
@@ -97,3 +99,20 @@ def test_node_is_known_as_adopted_when_one_of_its_topics_is_in_the_cluster() -> 
     node = image(topic("a"), topic("b"))
     assert not is_adopted(with_topics(topic("c")), node)
     assert is_adopted(with_topics(topic("b")), node)
+
+
+ALICE = SecurityImage(entity_configs={"users/alice": {"producer_byte_rate": "1"}})
+
+
+def test_rights_come_along_when_the_cluster_has_none() -> None:
+    founded = replace(cluster(2), metadata_level=SECURITY_LEVEL)
+    assert decide_adoption(founded, newcomer(security=ALICE), (2,)).security == ALICE
+    same = replace(founded, security=ALICE)
+    assert decide_adoption(same, newcomer(security=ALICE), (2,)).security == ALICE
+    assert decide_adoption(same, newcomer(), (2,)).security == ALICE
+
+
+def test_node_with_rights_is_refused_when_the_cluster_has_others_or_is_too_old() -> None:
+    assert "too old" in refusal(cluster(2), newcomer(security=ALICE))
+    bob = SecurityImage(entity_configs={"users/bob": {"producer_byte_rate": "1"}})
+    assert "differ" in refusal(replace(cluster(2), security=bob), newcomer(security=ALICE))

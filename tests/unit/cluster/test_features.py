@@ -21,7 +21,7 @@ from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.cluster.brokers import TestBroker, agreed, controller, started
+from tests.unit.cluster.brokers import TestBroker, agreed, controller
 from tests.unit.cluster.harness import cluster, run
 
 OLD, NEW = LevelRange(1, 1), LevelRange(1, 2)
@@ -91,7 +91,7 @@ async def format_of_newest(broker: TestBroker) -> tuple[int, int]:
 def test_level_rises_only_at_the_end_when_a_cluster_is_updated_broker_by_broker() -> None:
     async def main() -> None:
         tree = MemoryTree()
-        brokers = await started(tree, 1, 2, 3)
+        brokers = [await TestBroker(tree, node_id, levels=OLD).start() for node_id in (1, 2, 3)]
         for place, node_id in enumerate((1, 2, 3)):
             await brokers[place].stop()
             brokers[place] = await TestBroker(tree, node_id, levels=NEW).start()
@@ -116,7 +116,7 @@ def test_level_rises_only_at_the_end_when_a_cluster_is_updated_broker_by_broker(
         for broker in brokers:
             await broker.stop()
         with pytest.raises(StoreError, match=r"format 2, .* reads format 1: update this broker"):
-            await TestBroker(tree, 1).start()
+            await TestBroker(tree, 1, levels=OLD).start()
         again = await TestBroker(tree, 1, levels=NEW).start()
         assert again.metadata.image.metadata_level == 2
         await again.stop()
@@ -139,7 +139,7 @@ def test_new_cluster_begins_with_the_highest_level_when_there_is_nothing_to_be_r
 def test_level_is_to_be_raised_first_when_a_version_does_not_know_the_old_one_any_more() -> None:
     async def main() -> None:
         tree = MemoryTree()
-        (first,) = await started(tree, 1)
+        first = await TestBroker(tree, 1, levels=OLD).start()
         with pytest.raises(StoreError, match="penstock cluster upgrade"):
             await TestBroker(tree, 2, levels=LevelRange(2, 3)).start()
         await first.stop()

@@ -18,7 +18,7 @@ BEFORE = cluster().with_topics({"a": topic("a"), "b": topic("b", 2), "c": topic(
 
 
 def test_delta_is_empty_when_nothing_changed() -> None:
-    assert ImageDelta.between(BEFORE, BEFORE) == ((), (), (), (), (), False, False)
+    assert ImageDelta.between(BEFORE, BEFORE) == ((), (), (), (), (), False, False, False)
 
 
 def test_delta_names_topics_when_they_come_and_go() -> None:

@@ -149,7 +149,7 @@ def test_image_is_of_one_moment_when_it_is_loaded_beside_changes() -> None:
         stop = asyncio.Event()
 
         async def change() -> None:
-            for turn in range(12):
+            for turn in range(20):
                 await first.metadata.create_topics([NewTopic("a", 30, 1), NewTopic(f"b{turn}", 3, 1)])
                 await first.metadata.delete_topics([TopicSelector("a")])
             stop.set()

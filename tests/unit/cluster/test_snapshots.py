@@ -53,10 +53,11 @@ NOW_MS = 1_700_000_000_000
 @given(images.histories())
 def test_snapshot_is_the_same_when_it_was_written_and_read(history: list[MetadataImage]) -> None:
     image = history[-1]
-    snapshot = Snapshot(image, 7, 12, znodes.ProducerIdBlock(1000, 1000), {"/kafka-acl": b"x", "/odd": b"\xff\x00"})
+    snapshot = Snapshot(image, 7, 12, znodes.ProducerIdBlock(1000, 1000), {"/somebody": b"x", "/odd": b"\xff\x00"})
     read = decode_snapshot(encode_snapshot(snapshot))
     assert read.image.topics == _without_partition_epochs(image)
     assert (read.image.group_configs, read.image.directories) == (image.group_configs, image.directories)
+    assert read.image.security == image.security
     assert (read.controller_epoch, read.broker_sequence) == (7, 12)
     assert (read.producer_ids, read.other_nodes) == (snapshot.producer_ids, snapshot.other_nodes)
     assert checksum_of(read) == checksum_of(decode_snapshot(encode_snapshot(read)))
@@ -220,7 +221,7 @@ async def living_cluster(store: MemoryStore) -> Metadata:
     metadata = await Metadata.open(store, config(broker_id="1"), ENDPOINTS, FixedClock(), choices=choices())
     await metadata.create_topics([NewTopic("a", 2, 1), NewTopic("b", 1, 1, configs=(("retention.ms", "5"),))])
     await allocate_producer_id_block(store, 1)
-    await store.ensure_path("/kafka-acl/Topic/a")
+    await store.ensure_path("/somebody/elses/node")
     return metadata
 
 
@@ -242,7 +243,7 @@ def test_everything_is_there_again_when_a_snapshot_is_restored_into_an_empty_sto
         assert loaded.image.controller_epoch > before.controller_epoch
         block = await allocate_producer_id_block(store, 1)
         assert block.first_producer_id > 1_000_000
-        assert await store.read("/kafka-acl/Topic/a") is not None
+        assert await store.read("/somebody/elses/node") is not None
         later = await Metadata.open(store, config(broker_id="1"), ENDPOINTS, FixedClock(), cluster_id="other")
         assert (later.restoration_id, later.image.cluster_id) == ("r1", before.cluster_id)
         assert later.broker_epoch > metadata.broker_epoch
@@ -444,7 +445,7 @@ def test_snapshot_knows_every_part_of_the_metadata() -> None:
     """Whoever adds one decides what becomes of it in a snapshot, and adds it here and in `snapshots.document`."""
     assert {field.name for field in fields(MetadataImage)} == {
         *("cluster_id", "controller_id", "controller_epoch", "brokers", "topics", "broker_configs"),
-        *("default_broker_config", "group_configs", "directories", "metadata_level", "number"),
+        *("default_broker_config", "group_configs", "directories", "security", "metadata_level", "number"),
     }
     assert TopicImage._fields == ("name", "topic_id", "partitions", "configs")
     assert PartitionState._fields == (

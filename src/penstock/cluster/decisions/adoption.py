@@ -16,6 +16,8 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from penstock.cluster.image import MetadataImage, PartitionState, Settings, TopicImage
+from penstock.cluster.levels import SECURITY_LEVEL
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage
 
 _Key = TypeVar("_Key", int, str)
 
@@ -56,6 +58,7 @@ def decide_adoption(cluster: MetadataImage, newcomer: Newcomer, registered: Coll
         default_broker_config=_default_config(cluster, source.default_broker_config),
         group_configs=_merged("group", cluster.group_configs, source.group_configs),
         directories=_directories(cluster, newcomer),
+        security=_security(cluster, source.security),
     )
 
 
@@ -139,6 +142,25 @@ def _merged(what: str, cluster: Mapping[_Key, Settings], source: Mapping[_Key, S
             "Give both sides the same settings (penstock configs alter).",
         )
     return {**cluster, **source} if source else cluster
+
+
+def _security(cluster: MetadataImage, wanted: SecurityImage) -> SecurityImage:
+    """Rights of two sides that are put together would be neither side's: the cluster's are kept, or the node's taken by
+    a cluster without any.
+    """
+    if wanted in (NO_SECURITY, cluster.security):
+        return cluster.security
+    if cluster.security != NO_SECURITY:
+        raise AdoptionError(
+            "both this node and the cluster have ACLs, users, quotas or policies, and they differ",
+            "Take the node's away, and give the cluster what it lacks of them: penstock acls, users, quotas, policies.",
+        )
+    if cluster.metadata_level < SECURITY_LEVEL:
+        raise AdoptionError(
+            "this node has ACLs, users, quotas or policies, and the cluster's metadata is too old for them",
+            "Run `penstock cluster upgrade` first.",
+        )
+    return wanted
 
 
 def _told(names: Iterable[str]) -> str:

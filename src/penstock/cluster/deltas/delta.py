@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
+from penstock.cluster.deltas.security import SecurityDelta, replay_security, security_difference
 from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, Settings, TopicImage
 from penstock.core.types import TopicId
 
@@ -65,6 +66,7 @@ class Delta(NamedTuple):
     metadata_level: int | None = None
     # Of all brokers, where those of one changed.
     directories: Mapping[int, tuple[str, ...]] | None = None
+    security: SecurityDelta | None = None
 
 
 def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> Delta | None:
@@ -93,6 +95,7 @@ def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> D
         new_groups=tuple(group for group in groups if group not in old.group_configs),
         metadata_level=None if old.metadata_level == new.metadata_level else new.metadata_level,
         directories=None if old.directories == new.directories else new.directories,
+        security=security_difference(old.security, new.security),
     )
     is_same_controller = (old.controller_id, old.controller_epoch) == (new.controller_id, new.controller_epoch)
     return None if is_same_controller and delta[4:] == _NOTHING[4:] else delta
@@ -113,6 +116,7 @@ def replay(image: MetadataImage, delta: Delta) -> MetadataImage:
         group_configs=_with_settings(image.group_configs, delta.group_configs),
         metadata_level=image.metadata_level if delta.metadata_level is None else delta.metadata_level,
         directories=image.directories if delta.directories is None else delta.directories,
+        security=replay_security(image.security, delta.security),
         number=delta.number,
     )
 

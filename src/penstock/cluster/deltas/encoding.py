@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.cluster.deltas.delta import DeletedTopic, Delta, TopicChange
+from penstock.cluster.deltas.security import security_from_json, security_to_json
 from penstock.cluster.image import PartitionState, Settings, TopicImage
 from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
@@ -42,6 +43,8 @@ def encode_delta(delta: Delta, level: int = FIRST_LEVEL) -> bytes:
         value["metadata_level"] = delta.metadata_level
     if delta.directories is not None:
         value["directories"] = znodes.directories_to_json(delta.directories)
+    if delta.security is not None:
+        value["security"] = security_to_json(delta.security)
     created = ",".join(_dump_topic(topic) for topic in delta.created)
     changed = ",".join(_dump_change(change) for change in delta.changed)
     text = f'{_dump(value)[:-1]},"created":[{created}],"changed":[{changed}]}}'
@@ -93,6 +96,7 @@ def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest)
             tuple(value["new_groups"]),
             value.get("metadata_level"),
             znodes.directories_from_json(value["directories"]) if "directories" in value else None,
+            security_from_json(value["security"]) if "security" in value else None,
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta cannot be understood: {error!r}") from error

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.cluster.deltas.delta import DeletedTopic, Delta, TopicChange, difference
+from penstock.cluster.deltas.security import security_operations
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation
@@ -34,6 +35,7 @@ def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     for change in delta.changed:
         operations += _change_topic_operations(change, image.topics[change.name], epoch)
     operations += _settings_operations(delta)
+    operations += security_operations(delta.security)
     if delta.metadata_level is not None:
         operations.append(CompareAndSet(znodes.FEATURES, znodes.encode_features(delta.metadata_level)))
     if delta.brokers is not None or delta.directories is not None:

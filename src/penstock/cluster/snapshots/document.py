@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.cluster.deltas.security import acls_from_json, acls_to_json, settings_from_json, settings_to_json
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.znodes import ProducerIdBlock
 from penstock.core.types import format_topic_id, parse_topic_id
@@ -114,6 +116,12 @@ def _to_json(snapshot: Snapshot) -> dict[str, Any]:
         "default_broker_config": dict(image.default_broker_config),
         "broker_configs": {str(node_id): dict(each) for node_id, each in sorted(image.broker_configs.items())},
         "group_configs": {group: dict(each) for group, each in sorted(image.group_configs.items())},
+        "security": {
+            "acls": acls_to_json(image.security.acls),
+            "entity_configs": settings_to_json(image.security.entity_configs),
+            "tokens": settings_to_json(image.security.tokens),
+            "policies": settings_to_json(image.security.policies),
+        },
         "topics": {name: _topic_to_json(image.topics[name]) for name in sorted(image.topics)},
         "other_nodes": {path: _text(data) for path, data in sorted(snapshot.other_nodes.items())},
     }
@@ -146,6 +154,7 @@ def _from_json(cluster: dict[str, Any], taken_at: str) -> Snapshot:
         default_broker_config=_settings(cluster["default_broker_config"]),
         group_configs={str(group): _settings(each) for group, each in cluster["group_configs"].items()},
         directories=znodes.directories_from_json(cluster["directories"]),
+        security=_security(cluster.get("security")),
         metadata_level=int(cluster["metadata_level"]),
         number=int(cluster["log_position"]),
     )
@@ -156,6 +165,16 @@ def _from_json(cluster: dict[str, Any], taken_at: str) -> Snapshot:
         None if block is None else ProducerIdBlock(int(block["first"]), int(block["count"])),
         {str(path): _data(value) for path, value in cluster["other_nodes"].items()},
         taken_at,
+    )
+
+
+def _security(value: dict[str, Any] | None) -> SecurityImage:
+    """Snapshots of level 1 have none."""
+    if value is None:
+        return NO_SECURITY
+    return SecurityImage(
+        acls_from_json(value["acls"]),
+        *(settings_from_json(value[name]) for name in ("entity_configs", "tokens", "policies")),
     )
 
 

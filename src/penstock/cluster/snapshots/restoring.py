@@ -40,9 +40,9 @@ from penstock.cluster.snapshots.restoration import (
     encode_restoration,
     read_restoration,
 )
-from penstock.cluster.snapshots.taking import walk
-from penstock.cluster.store import znodes
+from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation, Store, path_and_parents
+from penstock.cluster.store.walking import walk
 from penstock.core.types import format_topic_id, new_topic_id
 
 _ZOOKEEPERS_OWN = frozenset({"/zookeeper"})
@@ -153,6 +153,7 @@ def _operations(snapshot: Snapshot, image: MetadataImage) -> list[Operation]:
         nodes[znodes.broker_config_path(node_id)] = znodes.encode_settings(settings)
     for group, settings in image.group_configs.items():
         nodes[znodes.group_config_path(group)] = znodes.encode_settings(settings)
+    nodes.update(security_nodes.nodes_of(image.security))
     block = restored_producer_ids(snapshot.producer_ids)
     nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(block, NO_CONTROLLER)
     nodes.update(snapshot.other_nodes)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from penstock.cluster.loading import load_image
 from penstock.cluster.snapshots.document import Snapshot, SnapshotError
 from penstock.cluster.snapshots.restoration import check_usable
-from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Node, Store
+from penstock.cluster.store import security_nodes, znodes
+from penstock.cluster.store.interface import Store
+from penstock.cluster.store.walking import walk
 
 # Below these everything is in the image, in the counters, or somebody else's.
 _KNOWN = frozenset(
@@ -20,6 +19,7 @@ _KNOWN = frozenset(
         znodes.TOPIC_CONFIGS,
         znodes.BROKER_CONFIGS,
         znodes.GROUP_CONFIGS,
+        *security_nodes.ROOTS,
         znodes.CONTROLLER,
         znodes.CONTROLLER_EPOCH,
         znodes.FEATURES,
@@ -31,9 +31,7 @@ _KNOWN = frozenset(
     }
 )
 # Nodes with children of which some are known: they are made anew with those.
-_PARENTS = frozenset({"/", "/config", "/penstock"})
-# Questions for children that are on their way at once.
-_AT_ONCE = 200
+_PARENTS = frozenset({"/", "/config", "/penstock", "/kafka-acl-extended", "/delegation_token"})
 
 
 async def take_snapshot(store: Store, now_ms: int) -> Snapshot:
@@ -57,21 +55,3 @@ async def take_snapshot(store: Store, now_ms: int) -> Snapshot:
         {path: node.data for path, node in others.items() if path not in _PARENTS and node.owner is None},
         datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="seconds"),
     )
-
-
-async def walk(store: Store, root: str, skipped: frozenset[str] = frozenset()) -> Mapping[str, Node]:
-    """All nodes from `root` down, parents first."""
-    found: dict[str, Node] = {}
-    level = [root]
-    while level:
-        nodes = await store.read_many(level)
-        present = {path: node for path, node in zip(level, nodes, strict=True) if node is not None}
-        found.update(present)
-        parents = [path for path, node in present.items() if node.owner is None]  # the others have no children
-        level = []
-        for start in range(0, len(parents), _AT_ONCE):
-            part = parents[start : start + _AT_ONCE]
-            for path, names in zip(part, await asyncio.gather(*map(store.children, part)), strict=True):
-                children = (f"{path.rstrip('/')}/{name}" for name in names)
-                level += [child for child in children if child not in skipped]
-    return found

@@ -33,7 +33,13 @@ from penstock.core.config.sections import (
     ZooKeeperSection,
     read_section,
 )
-from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME, reason_ignored
+from penstock.core.config.table import (
+    BROKER_KEYS,
+    LISTENER_PREFIX,
+    TOPIC_KEYS_BY_NAME,
+    find_broker_key,
+    reason_ignored,
+)
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
 from penstock.core.listeners import Endpoint, advertise, check_ports, check_served, parse_endpoints, parse_protocol_map
@@ -88,7 +94,7 @@ class BrokerConfig:
         values: dict[str, ConfigValue] = {name: key.default for name, key in BROKER_KEYS.items()}
         for layer in (static, dynamic_default, dynamic_broker):
             for name, text in layer.items():
-                key = BROKER_KEYS.get(name)
+                key = find_broker_key(name)
                 if key is not None:
                     values[name] = parse_value(key, text)
         _unify_node_id(values, static)
@@ -131,6 +137,15 @@ class BrokerConfig:
     def get(self, name: str) -> ConfigValue:
         """The value in effect of a key of the table. KeyError for a key that is not there: a mistake of ours."""
         return self.values[name]
+
+    def listener_value(self, listener: str, name: str, mechanism: str | None = None) -> ConfigValue:
+        """The value in effect of a key on one listener: that of the listener's mechanism, of the listener, of the key.
+        In that order, whichever layer has it.
+        """
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        if mechanism is not None and f"{prefix}{mechanism.lower()}.{name}" in self.values:
+            return self.values[f"{prefix}{mechanism.lower()}.{name}"]
+        return self.values.get(f"{prefix}{name}", self.values[name])
 
     def topic_config(self, overrides: Mapping[str, str]) -> Mapping[str, ConfigValue]:
         """Every topic key's value in effect for a topic with these overrides. Raises ConfigError for a bad one."""
@@ -271,7 +286,7 @@ def _warnings(static: Mapping[str, str]) -> tuple[str, ...]:
     without_effect: dict[str, list[str]] = {}
     unknown: list[str] = []
     for name in static:
-        if name in BROKER_KEYS:
+        if find_broker_key(name) is not None:
             continue
         reason = reason_ignored(name)
         if reason is None:

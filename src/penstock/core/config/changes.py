@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.config.table import BROKER_KEYS
+from penstock.core.config.table import find_broker_key
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, UpdateMode, format_value
 
 
@@ -54,9 +54,10 @@ def check_broker_list_changes(changes: Iterable[ConfigChange]) -> None:
     """Kafka's brokers refuse a list operation with other words than its controller does for topics."""
     for name, operation, _ in changes:
         if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-            if name not in BROKER_KEYS:
+            key = find_broker_key(name)
+            if key is None:
                 raise ConfigError(f"Unknown config name: {name}", key=name)
-            if BROKER_KEYS[name].kind is not ConfigKind.LIST:
+            if key.kind is not ConfigKind.LIST:
                 word = operation.name.lower()
                 raise ConfigError(f"Config value {word} is not allowed for config key: {name}", key=name)
 
@@ -66,10 +67,10 @@ def check_broker_settings(
 ) -> None:
     """Raises ConfigError unless a broker (or, with `is_default`, all brokers) may have these dynamic settings."""
     changed = [name for name, value in settings.items() if before.get(name) != value]
-    fixed = [name for name in changed if name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.READ_ONLY]
+    fixed = [name for name in changed if _mode(name) is UpdateMode.READ_ONLY]
     if fixed:
         raise ConfigError(f"Cannot update these configs dynamically: [{', '.join(fixed)}]", key=fixed[0])
-    single = [name for name in settings if name in BROKER_KEYS and BROKER_KEYS[name].mode is UpdateMode.PER_BROKER]
+    single = [name for name in settings if _mode(name) is UpdateMode.PER_BROKER]
     if is_default and single:
         text = "Cannot update these configs at default cluster level, broker id must be specified"
         raise ConfigError(f"{text}: [{', '.join(single)}]", key=single[0])
@@ -77,6 +78,11 @@ def check_broker_settings(
         config.with_dynamic(settings, config.dynamic_broker)
     else:
         config.with_dynamic(config.dynamic_default, settings)
+
+
+def _mode(name: str) -> UpdateMode | None:
+    key = find_broker_key(name)
+    return None if key is None else key.mode
 
 
 def _split(text: str) -> list[str]:

@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.group import stored_group_config
-from penstock.core.config.table import BROKER_KEYS, BROKER_SYNONYMS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
+from penstock.core.config.table import (
+    BROKER_KEYS,
+    BROKER_SYNONYMS,
+    GROUP_KEYS_BY_NAME,
+    TOPIC_KEYS_BY_NAME,
+    find_broker_key,
+)
 from penstock.core.config.types import ConfigKey, ConfigKind, ConfigValue, UpdateMode, format_value
 
 
@@ -104,19 +110,19 @@ def describe_default_broker(config: BrokerConfig, names: Collection[str] | None 
 
 def _broker_entry(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-    key = BROKER_KEYS.get(name)
+    key = find_broker_key(name)
     if key is None:
         # A key nobody knows may be a password with a typing error in its name, so its value is never shown.
         return ConfigEntry(name, None, source, True, True, synonyms, ConfigKind.UNKNOWN, None)
-    value = None if key.is_sensitive else _shown_value(config, key, synonyms)
+    value = None if key.is_sensitive else _shown_value(config, name, key, synonyms)
     read_only = key.mode is UpdateMode.READ_ONLY
     return ConfigEntry(name, value, source, read_only, key.is_sensitive, synonyms, key.kind, key.documentation)
 
 
-def _shown_value(config: BrokerConfig, key: ConfigKey, synonyms: tuple[ConfigSynonym, ...]) -> str | None:
+def _shown_value(config: BrokerConfig, name: str, key: ConfigKey, synonyms: tuple[ConfigSynonym, ...]) -> str | None:
     if synonyms and synonyms[0].source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG:
         return format_value(key.parse(synonyms[0].value or ""))
-    return format_value(config.get(key.name))
+    return format_value(config.get(name))
 
 
 def _broker_layers(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
@@ -144,7 +150,7 @@ def _broker_layers(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]
 
 
 def _is_sensitive(name: str) -> bool:
-    key = BROKER_KEYS.get(name)
+    key = find_broker_key(name)
     return key is None or key.is_sensitive
 
 

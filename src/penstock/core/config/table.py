@@ -102,7 +102,6 @@ IGNORED: tuple[Ignored, ...] = (
         (
             "ssl.",
             "sasl.",
-            "listener.name.",
             "delegation.token.",
             "authorizer.class.name",
             "super.users",
@@ -156,6 +155,20 @@ IGNORED: tuple[Ignored, ...] = (
         ),
     ),
 )
+
+
+LISTENER_PREFIX = "listener.name."
+
+
+def find_broker_key(name: str) -> ConfigKey | None:
+    """The row of a broker key, also of one for a single listener or for a mechanism of it:
+    `listener.name.<listener>.<key>`, `listener.name.<listener>.<mechanism>.<key>`.
+    """
+    key = BROKER_KEYS.get(name)
+    if key is not None or not name.startswith(LISTENER_PREFIX):
+        return key
+    _, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+    return BROKER_KEYS.get(rest) or BROKER_KEYS.get(rest.partition(".")[2])
 
 
 def reason_ignored(name: str) -> str | None:

@@ -1,0 +1,146 @@
+"""The part of a delta that concerns security: the changed values as a whole, and the nodes that come and go.
+
+A node is there as long as it or a node below it holds a value. The delta names the nodes that come and go because they
+follow from the image before, which whoever finishes a delta's nodes later does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from penstock.cluster.security_image import SecurityImage, Settings
+from penstock.cluster.store import security_nodes, znodes
+from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation
+from penstock.security.acls.types import (
+    AclEntry,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from penstock.security.acls.types import Operation as Right
+
+Key = TypeVar("Key", str, ResourcePattern)
+Value = TypeVar("Value", tuple[AclEntry, ...], Settings)
+
+
+class SecurityDelta(NamedTuple):
+    # Of those that changed; an empty value means that none is left.
+    acls: Mapping[ResourcePattern, tuple[AclEntry, ...]]
+    entity_configs: Mapping[str, Settings]
+    tokens: Mapping[str, Settings]
+    policies: Mapping[str, Settings]
+    # Parents first.
+    created: tuple[str, ...]
+    # Children first.
+    deleted: tuple[str, ...]
+
+
+def security_difference(old: SecurityImage, new: SecurityImage) -> SecurityDelta | None:
+    if old is new or old == new:
+        return None
+    before, after = security_nodes.paths_of(old), security_nodes.paths_of(new)
+    return SecurityDelta(
+        _changed(old.acls, new.acls, ()),
+        _changed(old.entity_configs, new.entity_configs, MappingProxyType({})),
+        _changed(old.tokens, new.tokens, MappingProxyType({})),
+        _changed(old.policies, new.policies, MappingProxyType({})),
+        created=tuple(sorted(after - before)),
+        deleted=tuple(sorted(before - after, reverse=True)),
+    )
+
+
+def replay_security(image: SecurityImage, delta: SecurityDelta | None) -> SecurityImage:
+    if delta is None:
+        return image
+    return SecurityImage(
+        _replayed(image.acls, delta.acls),
+        _replayed(image.entity_configs, delta.entity_configs),
+        _replayed(image.tokens, delta.tokens),
+        _replayed(image.policies, delta.policies),
+    )
+
+
+def security_operations(delta: SecurityDelta | None) -> list[Operation]:
+    if delta is None:
+        return []
+    values = {security_nodes.acl_path(each): security_nodes.encode_acls(acls) for each, acls in delta.acls.items()}
+    for path_of, changed in (
+        (security_nodes.entity_path, delta.entity_configs),
+        (security_nodes.token_path, delta.tokens),
+        (security_nodes.policy_path, delta.policies),
+    ):
+        values |= {path_of(key): znodes.encode_settings(settings) for key, settings in changed.items()}
+    created, deleted = set(delta.created), set(delta.deleted)
+    operations: list[Operation] = [Delete(path) for path in delta.deleted]
+    operations += [Create(path, security_nodes.node_data(path, values)) for path in delta.created]
+    operations += [CompareAndSet(path, data) for path, data in values.items() if path not in created | deleted]
+    return operations
+
+
+def node_sizes(old: SecurityImage, new: SecurityImage) -> Iterator[tuple[str, int]]:
+    """(path, bytes) of each node that a change would write: what a store must be able to take."""
+    delta = security_difference(old, new)
+    for operation in security_operations(delta):
+        if isinstance(operation, Create | CompareAndSet):
+            yield operation.path, len(operation.data)
+
+
+def security_to_json(delta: SecurityDelta) -> dict[str, Any]:
+    return {
+        "acls": acls_to_json(delta.acls),
+        "entity_configs": settings_to_json(delta.entity_configs),
+        "tokens": settings_to_json(delta.tokens),
+        "policies": settings_to_json(delta.policies),
+        "created": delta.created,
+        "deleted": delta.deleted,
+    }
+
+
+def security_from_json(value: dict[str, Any]) -> SecurityDelta:
+    return SecurityDelta(
+        acls_from_json(value["acls"]),
+        settings_from_json(value["entity_configs"]),
+        settings_from_json(value["tokens"]),
+        settings_from_json(value["policies"]),
+        tuple(value["created"]),
+        tuple(value["deleted"]),
+    )
+
+
+def acls_to_json(acls: Mapping[ResourcePattern, tuple[AclEntry, ...]]) -> list[Any]:
+    return [(*resource, list(entries)) for resource, entries in acls.items()]
+
+
+def acls_from_json(value: list[Any]) -> dict[ResourcePattern, tuple[AclEntry, ...]]:
+    return {
+        ResourcePattern(ResourceType(kind), str(name), PatternType(pattern)): tuple(
+            AclEntry(str(principal), str(host), Right(operation), Permission(permission))
+            for principal, host, operation, permission in entries
+        )
+        for kind, name, pattern, entries in value
+    }
+
+
+def settings_to_json(values: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
+    return {key: dict(settings) for key, settings in values.items()}
+
+
+def settings_from_json(value: dict[str, dict[str, str]]) -> dict[str, Settings]:
+    return {str(key): MappingProxyType(dict(settings)) for key, settings in value.items()}
+
+
+def _changed(old: Mapping[Key, Value], new: Mapping[Key, Value], gone: Value) -> Mapping[Key, Value]:
+    if old is new:
+        return MappingProxyType({})
+    changed: dict[Key, Value] = {key: gone for key in old if key not in new}
+    changed |= {key: value for key, value in new.items() if old.get(key) != value}
+    return changed
+
+
+def _replayed(values: Mapping[Key, Value], changed: Mapping[Key, Value]) -> Mapping[Key, Value]:
+    if not changed:
+        return values
+    return {key: value for key, value in {**values, **changed}.items() if value}

@@ -1,0 +1,57 @@
+"""Changes of what the metadata hold about security: one way in for ACLs, users, quotas, tokens and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from penstock.cluster.decisions.decision import Decision
+from penstock.cluster.deltas.security import node_sizes
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.levels import SECURITY_LEVEL
+from penstock.cluster.security_image import SecurityImage
+from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
+from penstock.protocol.errors import ApiError, ErrorCode
+
+Item = TypeVar("Item")
+
+_SHOWN_PATH = 100  # characters of a path in an error: a client may have chosen its name
+
+
+class Change(Protocol):
+    def __call__(self, decide: Callable[[MetadataImage], Decision[Item]], /) -> Awaitable[tuple[Item, ...]]: ...
+
+
+class SecurityChanges:
+    def __init__(self, change: Change) -> None:
+        """`change` is that of `Metadata`: it decides, writes and publishes."""
+        self._change = change
+
+    async def apply(
+        self, decide: Callable[[SecurityImage], tuple[tuple[Item, ...], SecurityImage]]
+    ) -> tuple[Item, ...]:
+        """`decide` returns the results and the security after the change. It runs in a thread, maybe more than once.
+
+        Raises ApiError: NOT_CONTROLLER, what `decide` raises, or that the store cannot hold the change.
+        """
+
+        def decide_image(image: MetadataImage) -> Decision[Item]:
+            results, security = decide(image.security)
+            if security == image.security:
+                return Decision(results, image)
+            _check(image, security)
+            return Decision(results, replace(image, security=security))
+
+        return await self._change(decide_image)
+
+
+def _check(image: MetadataImage, security: SecurityImage) -> None:
+    if image.metadata_level < SECURITY_LEVEL:
+        reason = "the cluster's metadata is too old to hold ACLs, users, quotas, tokens and policies"
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{reason}: run `penstock cluster upgrade` first")
+    for path, size in node_sizes(image.security, security):
+        if size > MAX_STORE_VALUE_BYTES or len(path) > MAX_STORE_PATH_LENGTH:
+            reason = f"{path[:_SHOWN_PATH]} would take {size} bytes under a name of {len(path)}"
+            bounds = f"{MAX_STORE_VALUE_BYTES} and {MAX_STORE_PATH_LENGTH} are allowed"
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{reason}; {bounds}")
