@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.apis import APIS
-from penstock.broker.authorizer import AllowEverything
+from penstock.broker.authorizer import make_authorizer
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
@@ -82,7 +82,7 @@ def assemble(
         config=config,
         clock=clock,
         metrics=metrics,
-        authorizer=AllowEverything(),
+        authorizer=make_authorizer(metadata.publisher, config.authorization, clock),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.core.config.checks import CHECKS, check_compaction_lag, check_log_times
 from penstock.core.config.sections import (
+    AuthorizationSection,
     BalanceSection,
     CleanerSection,
     GroupSection,
@@ -70,6 +71,7 @@ class BrokerConfig:
     upkeep: UpkeepSection
     replication: ReplicationSection
     throttles: ThrottleSection
+    authorization: AuthorizationSection
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
     static: Mapping[str, str]
@@ -117,6 +119,7 @@ class BrokerConfig:
             upkeep=read_section(UpkeepSection, values),
             replication=read_section(ReplicationSection, values),
             throttles=read_section(ThrottleSection, values),
+            authorization=read_section(AuthorizationSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             static=MappingProxyType(dict(static)),
