@@ -24,12 +24,14 @@ from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_uuid
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.log.compaction.worker.process import CleanerProcess
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.storage.files import Files
+from penstock.security.audit.events import NO_AUDIT, Auditor
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:  # a broker that is alone does without
@@ -77,12 +79,13 @@ def assemble(
         lambda: new_uuid(chance.randbytes),
     )
     groups = GroupRuntime(coordinator, partitions, flusher, clock, metrics.groups, slices)
+    auditor = _auditor(config, clock, metrics)
     return Broker(
         node_id=config.identity.node_id,
         config=config,
         clock=clock,
         metrics=metrics,
-        authorizer=make_authorizer(metadata.publisher, config.authorization, clock),
+        authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,
@@ -109,7 +112,17 @@ def assemble(
         topic_creation=TopicCreation(metadata),
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
+        auditor=auditor,
     )
+
+
+def _auditor(config: BrokerConfig, clock: Clock, metrics: BrokerMetrics) -> Auditor:
+    """Loaded where there is a trail to write. It takes events at once; the broker's start gives it its sinks."""
+    if not (config.audit.penstock_audit_file or config.audit.penstock_audit_topic_enable):
+        return NO_AUDIT
+    from penstock.broker.auditing.trail import AuditTrail
+
+    return AuditTrail(config.audit, clock, metrics.audit)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
-from penstock.broker.dispatch import Dispatcher
+from penstock.broker.dispatch import ApiTable, Dispatcher
 from penstock.broker.following import Following
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.peers.asking import Ask
@@ -34,6 +34,7 @@ from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
+from penstock.security.audit.events import NO_AUDIT
 from penstock.server.assembling import Surroundings, assemble, introduce
 from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
@@ -42,6 +43,7 @@ from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpLis
 from penstock.server.stores import open_store
 
 if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.auditing.trail import AuditTrail
     from penstock.broker.neighbours import Neighbours, Wires
 
 logger = logging.getLogger("penstock.server")
@@ -59,13 +61,14 @@ class BrokerServer:
         neighbours: Neighbours | None,
     ) -> None:
         self.broker = broker
-        self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
+        self.dispatcher = Dispatcher(broker, _served(broker), broker.metrics.requests, broker.slices)
         self._neighbours = neighbours
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
         self.housekeeping = housekeeping
         self.is_stopping = False
+        self._trail: AuditTrail | None = None
 
     # -------------------------------------------------------------------------------------------- starting
 
@@ -153,6 +156,7 @@ class BrokerServer:
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
             server = cls(broker, store, listeners, housekeeping, neighbours)
             server._connect()
+            await server._begin_trail(surroundings.files)
         except BaseException:
             directories.close(clean=False)
             raise
@@ -171,6 +175,15 @@ class BrokerServer:
         register_cleaner_gauges(broker, self.housekeeping.compaction)
         Following(broker, self._limit_connections, self._neighbours).start()
         broker.moves.resume()
+
+    async def _begin_trail(self, files: Files) -> None:
+        if self.broker.auditor is not NO_AUDIT:
+            from penstock.broker.auditing.opening import start_trail
+            from penstock.broker.auditing.trail import AuditTrail
+
+            assert isinstance(self.broker.auditor, AuditTrail)
+            await start_trail(self.broker.auditor, self.broker, files)
+            self._trail = self.broker.auditor
 
     def _limit_connections(self, config: BrokerConfig) -> None:
         for listener in self._listeners:
@@ -202,6 +215,8 @@ class BrokerServer:
         await self.broker.moves.close()
         for listener in self._listeners:
             await listener.close()
+        if self._trail is not None:  # nothing happens any more that it should know of, and its sinks still work
+            await self._trail.stop()
         await self.broker.topic_creation.close()
         if self._neighbours is not None:
             await self._neighbours.close()
@@ -226,6 +241,14 @@ class BrokerServer:
         if not await self._neighbours.request_shutdown(tries * settings.controlled_shutdown_retry_backoff_ms / 1000):
             logger.warning("stopping although not everything that this broker leads could move to others")
         await self.broker.metadata.leave()
+
+
+def _served(broker: Broker) -> ApiTable:
+    if broker.auditor is NO_AUDIT:
+        return APIS
+    from penstock.broker.auditing.auditing import audited
+
+    return audited(APIS, broker.auditor.kinds)
 
 
 # An fsync waits for the disk, not for a core, and a file system writes its journal once for many that wait at once. So

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Iterator
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.handlers.brokers.forwarding import BROKER_CLIENT_ID, is_broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, Settling, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
-from penstock.core.internal_topics import INTERNAL_TOPICS
+from penstock.core.internal_topics import INTERNAL_TOPICS, WRITTEN_BY_BROKERS_ALONE
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import TopicPartition
 from penstock.protocol.batch import (
@@ -287,6 +288,9 @@ def _refuse_topic(
 ) -> tuple[ErrorCode, str | None] | None:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, None
+    if name in WRITTEN_BY_BROKERS_ALONE:
+        is_allowed = is_broker(broker, context) and (context.client_id or "").startswith(BROKER_CLIENT_ID)
+        return None if is_allowed else (ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"only brokers write to {name}")
     if not broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     if acks not in _VALID_ACKS:

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.core.config.checks import CHECKS, check_compaction_lag, check_log_times
 from penstock.core.config.sections import (
+    AuditSection,
     AuthorizationSection,
     BalanceSection,
     CleanerSection,
@@ -74,6 +75,7 @@ class BrokerConfig:
     authorization: AuthorizationSection
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
+    audit: AuditSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     dynamic_broker: Mapping[str, str]
@@ -122,6 +124,7 @@ class BrokerConfig:
             authorization=read_section(AuthorizationSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
+            audit=read_section(AuditSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),

@@ -203,6 +203,22 @@ class ZooKeeperSection(NamedTuple):
         return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
 
 
+class AuditSection(NamedTuple):
+    """What the audit trail keeps, and where. Without a file and without the topic there is none."""
+
+    penstock_audit_file: str
+    penstock_audit_topic_enable: bool
+    penstock_audit_kinds: tuple[str, ...]
+    penstock_audit_excluded_principals: tuple[str, ...]
+    penstock_audit_file_max_bytes: int
+    penstock_audit_file_count: int
+    penstock_audit_queue_max_events: int
+    penstock_audit_full: str
+    penstock_audit_topic_partitions: int
+    penstock_audit_topic_replication_factor: int
+    penstock_audit_topic_retention_ms: int
+
+
 SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     IdentitySection,
     ProcessSection,
@@ -220,6 +236,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     ThrottleSection,
     CleanerSection,
     ZooKeeperSection,
+    AuditSection,
 )
 
 # A field's annotation by the kind of its key.

@@ -314,12 +314,30 @@ class GroupMetrics(CounterSet):
         self.sessions_expired = 0
 
 
+class AuditMetrics(CounterSet):
+    """Events of the audit trail, by kind before repeats are merged; events that a sink could not take."""
+
+    __slots__ = ("dropped", "events", "failures")
+
+    def __init__(self) -> None:
+        self.events: dict[str, int] = {}
+        self.dropped: dict[str, int] = {}
+        self.failures = 0
+
+    def count(self, kind: str) -> None:
+        self.events[kind] = self.events.get(kind, 0) + 1
+
+    def count_dropped(self, sink: str, count: int = 1) -> None:
+        self.dropped[sink] = self.dropped.get(sink, 0) + count
+
+
 class BrokerMetrics:
     """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
 
     __slots__ = (
         "_gauges",
         "_surveys",
+        "audit",
         "cleaner",
         "controller",
         "gauge_names",
@@ -346,6 +364,7 @@ class BrokerMetrics:
         self.store = StoreMetrics()
         self.purgatory = PurgatoryMetrics()
         self.groups = GroupMetrics()
+        self.audit = AuditMetrics()
         self.gauge_names: set[str] = set()
         self._gauges: dict[str, Callable[[], Reading]] = {}
         self._surveys: list[tuple[Callable[[], Survey], frozenset[str]]] = []

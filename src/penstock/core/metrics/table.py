@@ -273,6 +273,21 @@ METRICS: tuple[Metric, ...] = (
             "sockets.malformed",
             "Requests that were too large, truncated or undecodable; each closed its connection.",
         ),
+        ("audit_events_total{kind}", _C, "events", "audit.events", "Events for the audit trail, repeats included."),
+        (
+            "audit_dropped_total{sink}",
+            _C,
+            "events",
+            "audit.dropped",
+            "Events that are missing in the file or the topic because its queue was full; the numbers show where.",
+        ),
+        (
+            "audit_failures_total",
+            _C,
+            "writes",
+            "audit.failures",
+            "Failed writes of the audit trail, each of which is tried again.",
+        ),
         (
             "log_segments_deleted_total",
             _C,

@@ -1,8 +1,8 @@
 """What the audit trail is told, and by which interface.
 
 A part of the broker that knows of something worth keeping makes an `AuditEvent` and gives it to the `Auditor` of the
-broker. `record` returns at once: it never waits, never raises, and is called on the loop. Who reports asks `kinds` first
-where making the event costs something; with `NoAudit` it is empty.
+broker. `record` returns at once: it never waits, never raises, and is called on the loop. Who reports asks `kinds`
+first where making the event costs something; with `NoAudit` it is empty.
 
 Never put a password, a salt, a key, a token or the value of a record into an event. The writer redacts the values of
 settings that are sensitive by name, as a second fence.
@@ -27,6 +27,7 @@ class Kind(enum.StrEnum):
     CHANGE = "change"  # topics, settings, ACLs, users, quotas, tokens, policies, groups reset or deleted
     READ = "read"  # records were read; merged per minute
     WRITE = "write"  # records were written; merged per minute
+    TRAIL = "trail"  # the trail about itself: it began, it ended; always kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ class Auditor(Protocol):
         """The kinds that are kept; events of others are dropped without a trace."""
         ...
 
+    @property
+    def refuses(self) -> bool:
+        """Whether what would be audited must be refused: the trail is full, and its owner wants nothing done unseen."""
+        ...
+
     def record(self, event: AuditEvent) -> None: ...
 
 
@@ -59,6 +65,7 @@ class NoAudit:
     """The auditor of a broker that keeps no trail."""
 
     kinds: Final[frozenset[Kind]] = frozenset()
+    refuses: Final = False
 
     def record(self, event: AuditEvent) -> None:
         pass
