@@ -92,12 +92,7 @@ def assemble(
         directories=directories,
         partitions=partitions,
         flusher=flusher,
-        fetch_sessions=FetchSessions(
-            config.requests.max_incremental_fetch_session_cache_slots,
-            _FETCH_SESSION_EVICTION_MS,
-            metrics.purgatory,
-            chance,
-        ),
+        fetch_sessions=_fetch_sessions(config, metrics, chance),
         producer_ids=producer_ids,
         groups=groups,
         transactions=TransactionRuntime(
@@ -123,6 +118,11 @@ def _auditor(config: BrokerConfig, clock: Clock, metrics: BrokerMetrics) -> Audi
     from penstock.broker.auditing.trail import AuditTrail
 
     return AuditTrail(config.audit, clock, metrics.audit)
+
+
+def _fetch_sessions(config: BrokerConfig, metrics: BrokerMetrics, chance: random.Random) -> FetchSessions:
+    slots = config.requests.max_incremental_fetch_session_cache_slots
+    return FetchSessions(slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:
