@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.apis import APIS
-from penstock.broker.authorizer import AllowEverything
+from penstock.broker.authorizer import make_authorizer
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
@@ -79,24 +79,20 @@ def assemble(
         lambda: new_uuid(chance.randbytes),
     )
     groups = GroupRuntime(coordinator, partitions, flusher, clock, metrics.groups, slices)
+    auditor = _auditor(config, clock, metrics)
     return Broker(
         node_id=config.identity.node_id,
         config=config,
         clock=clock,
         metrics=metrics,
-        authorizer=AllowEverything(),
+        authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,
         directories=directories,
         partitions=partitions,
         flusher=flusher,
-        fetch_sessions=FetchSessions(
-            config.requests.max_incremental_fetch_session_cache_slots,
-            _FETCH_SESSION_EVICTION_MS,
-            metrics.purgatory,
-            chance,
-        ),
+        fetch_sessions=_fetch_sessions(config, metrics, chance),
         producer_ids=producer_ids,
         groups=groups,
         transactions=TransactionRuntime(
@@ -111,7 +107,7 @@ def assemble(
         topic_creation=TopicCreation(metadata),
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
-        auditor=_auditor(config, clock, metrics),
+        auditor=auditor,
     )
 
 
@@ -122,6 +118,11 @@ def _auditor(config: BrokerConfig, clock: Clock, metrics: BrokerMetrics) -> Audi
     from penstock.broker.auditing.trail import AuditTrail
 
     return AuditTrail(config.audit, clock, metrics.audit)
+
+
+def _fetch_sessions(config: BrokerConfig, metrics: BrokerMetrics, chance: random.Random) -> FetchSessions:
+    slots = config.requests.max_incremental_fetch_session_cache_slots
+    return FetchSessions(slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.authorizer import AllowEverything, Operation, ResourceType
 from penstock.broker.partitions.moves import Moves, throttled
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.session import RequestContext
@@ -158,8 +158,8 @@ def test_errors_are_those_of_kafka_when_a_replica_cannot_move(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
-class AllowNothing:
-    def is_allowed(self, context: RequestContext, operation: Operation, resource: ResourceType, name: str) -> bool:
+class AllowNothing(AllowEverything):
+    def is_allowed(self, context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
         return False
 
 

@@ -77,9 +77,9 @@ def test_unknown_key_becomes_a_warning_with_a_suggestion_when_it_is_misspelt() -
 
 
 def test_security_settings_are_warned_of_loudly_when_they_have_no_effect() -> None:
-    (line,) = BrokerConfig.parse({"ssl.keystore.location": "/k", "authorizer.class.name": "x"}).warnings
+    (line,) = BrokerConfig.parse({"ssl.keystore.location": "/k", "security.providers": "x"}).warnings
     assert "SECURITY" in line
-    assert "ssl.keystore.location, authorizer.class.name" in line
+    assert "ssl.keystore.location, security.providers" in line
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,14 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -110,6 +112,16 @@ def _incremental_alter_configs(
     )
 
 
+def _create_acls(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
+    refused = [AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    return CreateAclsResponse(results=refused)
+
+
+def _delete_acls(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    refused = [DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters]
+    return DeleteAclsResponse(filter_results=refused)
+
+
 # What each function takes is the key of its row.
 _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreateTopicsRequest: _create_topics,
@@ -117,6 +129,8 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreatePartitionsRequest: _create_partitions,
     alter_configs.AlterConfigsRequest: _alter_configs,
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    CreateAclsRequest: _create_acls,
+    DeleteAclsRequest: _delete_acls,
     ElectLeadersRequest: refuse_elections,
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
         error_code=code, error_message=message

@@ -16,6 +16,7 @@ from typing import Any
 from penstock.core.config.checks import CHECKS, check_compaction_lag, check_log_times
 from penstock.core.config.sections import (
     AuditSection,
+    AuthorizationSection,
     BalanceSection,
     CleanerSection,
     GroupSection,
@@ -71,6 +72,7 @@ class BrokerConfig:
     upkeep: UpkeepSection
     replication: ReplicationSection
     throttles: ThrottleSection
+    authorization: AuthorizationSection
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
     audit: AuditSection
@@ -119,6 +121,7 @@ class BrokerConfig:
             upkeep=read_section(UpkeepSection, values),
             replication=read_section(ReplicationSection, values),
             throttles=read_section(ThrottleSection, values),
+            authorization=read_section(AuthorizationSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             audit=read_section(AuditSection, values),

@@ -149,6 +149,14 @@ class ReplicationSection(NamedTuple):
     replica_selector_class: str | None
 
 
+class AuthorizationSection(NamedTuple):
+    """Who decides what clients may do."""
+
+    authorizer_class_name: str
+    super_users: str
+    allow_everyone_if_no_acl_found: bool
+
+
 class ThrottleSection(NamedTuple):
     """How fast replicas that are not in sync, and moves between data directories, may be."""
 
@@ -225,6 +233,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     TransactionSection,
     UpkeepSection,
     ReplicationSection,
+    AuthorizationSection,
     ThrottleSection,
     CleanerSection,
     ZooKeeperSection,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.core.config.keys.audit import AUDIT_KEYS
+from penstock.core.config.keys.authorization import AUTHORIZATION_KEYS
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
@@ -31,6 +32,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Transactions", TRANSACTION_KEYS),
     ("Replication", REPLICATION_KEYS),
     ("Throttles", THROTTLE_KEYS),
+    ("Authorization", AUTHORIZATION_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
     ("Audit", AUDIT_KEYS),
 )
@@ -105,9 +107,6 @@ IGNORED: tuple[Ignored, ...] = (
             "ssl.",
             "sasl.",
             "delegation.token.",
-            "authorizer.class.name",
-            "super.users",
-            "allow.everyone.if.no.acl.found",
             "principal.builder.class",
             "security.providers",
             "connections.max.reauth.ms",
