@@ -26,6 +26,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "brokers": LazyCommand("penstock.cli.commands.brokers:app"),
     "leaders": LazyCommand("penstock.cli.commands.leaders:app"),
     "reassign": LazyCommand("penstock.cli.commands.reassign:app"),
+    "certificates": LazyCommand("penstock.cli.commands.certificates:app"),
     "zookeeper": LazyCommand("penstock.cli.commands.zookeeper:app"),
     "log": LazyCommand("penstock.cli.commands.log:app"),
     "pipeline": LazyCommand("penstock.cli.commands.pipeline:app"),
