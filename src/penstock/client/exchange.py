@@ -6,6 +6,7 @@ that does not fit is a broken broker, and reading on would hand one caller anoth
 
 from __future__ import annotations
 
+import ssl
 import struct
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header
 from penstock.protocol.message import Message
+from penstock.security.sasl.exchange import Credentials
 
 FRAME_LENGTH = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
@@ -21,6 +23,16 @@ _MAX_CORRELATION_ID = 2**31 - 1
 
 # Twice a broker's default for requests (socket.request.max.bytes): a fetch may exceed its max.bytes by a batch.
 MAX_FRAME_SIZE = 200 * 1024 * 1024
+
+
+class Security(NamedTuple):
+    """How a connection is secured, beside its address: TLS, and a login."""
+
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+
+NO_SECURITY = Security()
 
 
 class ConnectionClosedError(ConnectionError):

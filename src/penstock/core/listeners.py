@@ -10,7 +10,7 @@ from penstock.core.config.types import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # TLS and SASL come with the security layer; a listener that promises them must not be served without.
-SERVED_PROTOCOLS = ("PLAINTEXT",)
+SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 _ENDPOINT = re.compile(
     r"(?P<name>[^:/\s]+)://(?:\[(?P<ip6>[0-9A-Za-z:.%]+)\]|(?P<host>[0-9A-Za-z._%-]*)):(?P<port>[0-9]{1,5})"
@@ -62,6 +62,10 @@ def _parse_endpoint(key: str, entry: str, protocols: Mapping[str, str]) -> Endpo
         reason = f"No security protocol is defined for listener {name}; add it to listener.security.protocol.map"
         raise ConfigError.of_value(key, entry, reason)
     return Endpoint(name, match["ip6"] or match["host"] or "", int(match["port"]), protocols[name])
+
+
+def has_sasl(security_protocol: str) -> bool:
+    return security_protocol.startswith("SASL_")
 
 
 def check_served(endpoints: Iterable[Endpoint]) -> None:

@@ -24,6 +24,7 @@ from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
+from penstock.core.listeners import has_sasl
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_uuid
 from penstock.groups.coordinator import GroupCoordinator
@@ -33,6 +34,7 @@ from penstock.log.storage.files import Files
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.login.logins import Logins
     from penstock.broker.neighbours import Neighbours, Wires
 
 # A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
@@ -110,6 +112,18 @@ def assemble(
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
     )
+
+
+def make_logins(metadata: Metadata, metrics: BrokerMetrics, surroundings: Surroundings) -> Logins | None:
+    """None where no listener has SASL. Raises ConfigError."""
+    config = metadata.config
+    if not any(has_sasl(endpoint.security_protocol) for endpoint in config.endpoints):
+        return None
+    from penstock.broker.login.logins import Logins
+    from penstock.broker.login.users import StoredUsers
+
+    users = StoredUsers(lambda: metadata.image.security, config)
+    return Logins(config, users.as_scram_users(), surroundings.clock, surroundings.chance, metrics.logins)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:

@@ -34,7 +34,7 @@ from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
-from penstock.server.assembling import Surroundings, assemble, introduce
+from penstock.server.assembling import Surroundings, assemble, introduce, make_logins
 from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
@@ -42,6 +42,7 @@ from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpLis
 from penstock.server.stores import open_store
 
 if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.login.logins import Logins
     from penstock.broker.neighbours import Neighbours, Wires
 
 logger = logging.getLogger("penstock.server")
@@ -90,7 +91,7 @@ class BrokerServer:
             files or Files(),
             random.SystemRandom(),
             cleaner=cleaner,
-            wires=None if is_alone else _wires(),
+            wires=None if is_alone else _wires(config),
             levels=levels,
         )
         for warning in config.warnings:
@@ -125,6 +126,7 @@ class BrokerServer:
         metadata = await Metadata.load(
             store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
         )
+        logins = make_logins(metadata, metrics, surroundings)
         # Opening the logs takes the marks away.
         closed_at = read_clean_epoch(config.log_directories, surroundings.files)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
@@ -147,6 +149,7 @@ class BrokerServer:
                 ask = ask or neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
             broker.metadata_answers = answers
+            broker.logins = logins
             broker.partitions.has_lost_directory = found.has_lost_directory
             if neighbours is not None:
                 introduce(broker, neighbours)
@@ -162,19 +165,33 @@ class BrokerServer:
         """Ties the parts that must know of each other: sockets to dispatch, gauges to parts, metadata to the broker."""
         broker = self.broker
         for listener in self._listeners:
-            listener.handle_with(self.dispatcher.handle)
+            if broker.logins is not None and broker.logins.mechanisms(listener.name):
+                self._guard(listener, broker.logins)
+            else:
+                listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
         if self._neighbours is not None:
             from penstock.server.monitoring.cluster_gauges import register_cluster_gauges
 
             register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        Following(broker, self._limit_connections, self._neighbours).start()
+        Following(broker, self._follow_config, self._neighbours).start()
         broker.moves.resume()
 
-    def _limit_connections(self, config: BrokerConfig) -> None:
+    def _guard(self, listener: TcpListener, logins: Logins) -> None:
+        from penstock.broker.login.gate import LoginGate
+
+        broker = self.broker
+        gate = LoginGate(self.dispatcher.handle, logins, broker.clock, broker.metrics.logins)
+        max_receive_size = broker.config.listener_value(listener.name, "sasl.server.max.receive.size")
+        assert isinstance(max_receive_size, int)
+        listener.handle_with(gate.handle, max_receive_size)
+
+    def _follow_config(self, config: BrokerConfig) -> None:
         for listener in self._listeners:
             listener.limit(_connection_limits(config))
+        if self.broker.logins is not None:
+            self.broker.logins.follow(config)
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -202,6 +219,8 @@ class BrokerServer:
         await self.broker.moves.close()
         for listener in self._listeners:
             await listener.close()
+        if self.broker.logins is not None:
+            self.broker.logins.close()
         await self.broker.topic_creation.close()
         if self._neighbours is not None:
             await self._neighbours.close()
@@ -279,13 +298,14 @@ def _if_given(config: BrokerConfig, name: str, size: int) -> int:
     return size if name in config.static else KERNEL_TUNING
 
 
-def _wires() -> Wires:
+def _wires(config: BrokerConfig) -> Wires:
     """Loaded where there may be others: a broker that is alone starts some 20 ms sooner without."""
+    from penstock.broker.login.own import own_credentials
     from penstock.broker.neighbours import Wires
-    from penstock.broker.peers.connecting import connect_by_tcp
+    from penstock.broker.peers.connecting import TcpConnector
     from penstock.broker.peers.failure_detection import probe_by_tcp
 
-    return Wires(connect_by_tcp, probe_by_tcp)
+    return Wires(TcpConnector(own_credentials(config)).connect, probe_by_tcp)
 
 
 # ZooKeeper rounds the end of a session up to its next tick, which is 3 s where nobody chose another.

@@ -52,6 +52,9 @@ async def _serve(config: BrokerConfig, files: Files | None) -> int:
         loop.add_signal_handler(number, stopping.set)
     try:
         server = await BrokerServer.start(config, files=files)
+    except ConfigError as error:
+        print(f"penstock: {error.message}", file=sys.stderr)
+        return 2
     except (OSError, LogDirectoryError, StoreError) as error:
         print(f"penstock: the broker cannot start: {_describe(error)}", file=sys.stderr)
         return 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from penstock.client.connection import Connection
+from penstock.client.connection import Connection, Security
 from penstock.core.listeners import Endpoint
+from penstock.security.sasl.exchange import Credentials
 
 CONNECT_TIMEOUT_S = 5.0
 
@@ -18,11 +19,25 @@ _PROBE_INTERVAL_S = 1
 _PROBES = 3
 
 
-async def connect_by_tcp(endpoint: Endpoint, client_id: str) -> Connection:
-    """Raises OSError; TimeoutError is one."""
-    return await Connection.open(
-        endpoint.host, endpoint.port, client_id=client_id, timeout_s=CONNECT_TIMEOUT_S, set_options=set_options
-    )
+class TcpConnector:
+    """`connect` is how others are reached; `credentials` are this broker's own, where it has to log in."""
+
+    def __init__(self, credentials: Credentials | None = None) -> None:
+        self._security = Security(credentials=credentials)
+
+    async def connect(self, endpoint: Endpoint, client_id: str) -> Connection:
+        """Raises OSError; TimeoutError is one."""
+        return await Connection.open(
+            endpoint.host,
+            endpoint.port,
+            client_id=client_id,
+            timeout_s=CONNECT_TIMEOUT_S,
+            security=self._security,
+            set_options=set_options,
+        )
+
+
+connect_by_tcp = TcpConnector().connect
 
 
 def set_options(sock: socket.socket) -> None:

@@ -71,10 +71,11 @@ class BrokerConfig:
     replication: ReplicationSection
     throttles: ThrottleSection
     cleaner: CleanerSection
-    zookeeper: ZooKeeperSection
-    static: Mapping[str, str]
-    dynamic_default: Mapping[str, str]
-    dynamic_broker: Mapping[str, str]
+    # Passwords are among these, and whoever prints a configuration must not print them.
+    zookeeper: ZooKeeperSection = field(repr=False)
+    static: Mapping[str, str] = field(repr=False)
+    dynamic_default: Mapping[str, str] = field(repr=False)
+    dynamic_broker: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...]
     values: Mapping[str, ConfigValue] = field(repr=False)
     topic_defaults: Mapping[str, ConfigValue] = field(repr=False)

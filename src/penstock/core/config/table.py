@@ -13,6 +13,7 @@ from typing import NamedTuple
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
+from penstock.core.config.keys.sasl import SASL_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.keys.zookeeper import ZOOKEEPER_KEYS
@@ -22,6 +23,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Identity", IDENTITY_KEYS),
     ("Listeners", LISTENER_KEYS),
     ("Connections", CONNECTION_KEYS),
+    ("Logins", SASL_KEYS),
     ("Requests and topics", REQUEST_KEYS),
     ("Data directories", DIRECTORY_KEYS),
     ("Compaction", CLEANER_KEYS),
@@ -101,16 +103,16 @@ IGNORED: tuple[Ignored, ...] = (
         "SECURITY IS NOT SERVED YET and every client is let in",
         (
             "ssl.",
-            "sasl.",
-            "delegation.token.",
             "authorizer.class.name",
             "super.users",
             "allow.everyone.if.no.acl.found",
             "principal.builder.class",
             "security.providers",
-            "connections.max.reauth.ms",
-            "connection.failed.authentication.delay.ms",
         ),
+    ),
+    Ignored(
+        "these are classes and timers of Java's logins, and ours need none",
+        ("sasl.",),
     ),
     Ignored(
         "these are not served yet",
