@@ -10,6 +10,7 @@ import random
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.peers.asking import Ask
 from penstock.broker.slices import Slices
 from penstock.broker.upkeep.housekeeping import Housekeeping
+from penstock.client.security import ClientSecurity
 from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Disks, Metadata
@@ -35,7 +37,7 @@ from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.security.audit.events import NO_AUDIT
-from penstock.server.assembling import Surroundings, assemble, introduce
+from penstock.server.assembling import Surroundings, assemble, introduce, make_logins
 from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.encryption import Encryption
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
@@ -45,6 +47,7 @@ from penstock.server.stores import open_store
 
 if TYPE_CHECKING:  # a broker that is alone does without
     from penstock.broker.auditing.trail import AuditTrail
+    from penstock.broker.login.logins import Logins
     from penstock.broker.neighbours import Neighbours, Wires
 
 logger = logging.getLogger("penstock.server")
@@ -96,7 +99,7 @@ class BrokerServer:
             files or Files(),
             random.SystemRandom(),
             cleaner=cleaner,
-            wires=None if is_alone else _wires(encryption),
+            wires=None if is_alone else _wires(config, encryption),
             levels=levels,
         )
         for warning in config.warnings:
@@ -133,6 +136,7 @@ class BrokerServer:
         metadata = await Metadata.load(
             store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
         )
+        logins = make_logins(metadata, metrics, surroundings)
         # Opening the logs takes the marks away.
         closed_at = read_clean_epoch(config.log_directories, surroundings.files)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
@@ -156,6 +160,7 @@ class BrokerServer:
                 ask = ask or neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
             broker.metadata_answers = answers
+            broker.logins = logins
             broker.partitions.has_lost_directory = found.has_lost_directory
             if neighbours is not None:
                 introduce(broker, neighbours)
@@ -172,14 +177,17 @@ class BrokerServer:
         """Ties the parts that must know of each other: sockets to dispatch, gauges to parts, metadata to the broker."""
         broker = self.broker
         for listener in self._listeners:
-            listener.handle_with(self.dispatcher.handle)
+            if broker.logins is not None and broker.logins.mechanisms(listener.name):
+                self._guard(listener, broker.logins)
+            else:
+                listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
         if self._neighbours is not None:
             from penstock.server.monitoring.cluster_gauges import register_cluster_gauges
 
             register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        Following(broker, self._limit_connections, self._neighbours).start()
+        Following(broker, self._follow_config, self._neighbours).start()
         broker.moves.resume()
 
     async def _begin_trail(self, files: Files) -> None:
@@ -191,10 +199,21 @@ class BrokerServer:
             await start_trail(self.broker.auditor, self.broker, files)
             self._trail = self.broker.auditor
 
-    def _limit_connections(self, config: BrokerConfig) -> None:
+    def _guard(self, listener: TcpListener, logins: Logins) -> None:
+        from penstock.broker.login.gate import LoginGate
+
+        broker = self.broker
+        gate = LoginGate(self.dispatcher.handle, logins, broker.clock, broker.metrics.logins)
+        max_receive_size = broker.config.listener_value(listener.name, "sasl.server.max.receive.size")
+        assert isinstance(max_receive_size, int)
+        listener.handle_with(gate.handle, max_receive_size)
+
+    def _follow_config(self, config: BrokerConfig) -> None:
         for listener in self._listeners:
             listener.limit(_connection_limits(config))
         self.encryption.settings_changed()
+        if self.broker.logins is not None:
+            self.broker.logins.follow(config)
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -223,6 +242,8 @@ class BrokerServer:
         await self.broker.moves.close()
         for listener in self._listeners:
             await listener.close()
+        if self.broker.logins is not None:
+            self.broker.logins.close()
         if self._trail is not None:  # nothing happens any more that it should know of, and its sinks still work
             await self._trail.stop()
         await self.broker.topic_creation.close()
@@ -312,13 +333,19 @@ def _if_given(config: BrokerConfig, name: str, size: int) -> int:
     return size if name in config.static else KERNEL_TUNING
 
 
-def _wires(encryption: Encryption) -> Wires:
+def _wires(config: BrokerConfig, encryption: Encryption) -> Wires:
     """Loaded where there may be others: a broker that is alone starts some 20 ms sooner without."""
+    from penstock.broker.login.own import own_credentials
     from penstock.broker.neighbours import Wires
     from penstock.broker.peers.connecting import connect_by_tcp
     from penstock.broker.peers.failure_detection import probe_by_tcp
 
-    return Wires(connect_by_tcp(encryption.towards_brokers), probe_by_tcp)
+    credentials = own_credentials(config)
+
+    def security() -> ClientSecurity:
+        return replace(encryption.towards_brokers(), credentials=credentials)
+
+    return Wires(connect_by_tcp(security), probe_by_tcp)
 
 
 # ZooKeeper rounds the end of a session up to its next tick, which is 3 s where nobody chose another.

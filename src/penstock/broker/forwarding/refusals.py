@@ -15,6 +15,11 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -122,6 +127,15 @@ def _delete_acls(request: DeleteAclsRequest, code: ErrorCode, message: str) -> D
     return DeleteAclsResponse(filter_results=refused)
 
 
+def _alter_users(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+    )
+
+
 # What each function takes is the key of its row.
 _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreateTopicsRequest: _create_topics,
@@ -131,6 +145,7 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     CreateAclsRequest: _create_acls,
     DeleteAclsRequest: _delete_acls,
+    AlterUserScramCredentialsRequest: _alter_users,
     ElectLeadersRequest: refuse_elections,
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
         error_code=code, error_message=message

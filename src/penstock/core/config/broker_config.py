@@ -44,7 +44,7 @@ from penstock.core.config.table import (
 )
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
-from penstock.core.listeners import Endpoint, advertise, check_ports, check_served, parse_endpoints, parse_protocol_map
+from penstock.core.listeners import Endpoint, advertise, check_ports, parse_endpoints, parse_protocol_map
 from penstock.core.log_settings import LogSettings
 
 __all__ = ["BrokerConfig", "ConfigError", "log_settings"]
@@ -74,9 +74,10 @@ class BrokerConfig:
     throttles: ThrottleSection
     authorization: AuthorizationSection
     cleaner: CleanerSection
-    zookeeper: ZooKeeperSection
+    # Passwords are among these, and whoever prints a configuration must not print them.
+    zookeeper: ZooKeeperSection = field(repr=False)
     audit: AuditSection
-    static: Mapping[str, str] = field(repr=False)  # these have passwords in them
+    static: Mapping[str, str] = field(repr=False)
     dynamic_default: Mapping[str, str] = field(repr=False)
     dynamic_broker: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...]
@@ -248,7 +249,6 @@ def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[E
     listening = tuple(endpoint for endpoint in every if endpoint.name not in reserved)
     if not listening:
         raise ConfigError("There must be at least one broker listener in `listeners`.", key="listeners")
-    check_served(listening)
     check_ports(listening)
     names = {endpoint.name for endpoint in listening}
     if not values["advertised.listeners"]:

@@ -15,6 +15,7 @@ from penstock.core.config.keys.authorization import AUTHORIZATION_KEYS
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
+from penstock.core.config.keys.sasl import SASL_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config.keys.tls import TLS_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
@@ -26,6 +27,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Listeners", LISTENER_KEYS),
     ("Connections", CONNECTION_KEYS),
     ("TLS", TLS_KEYS),
+    ("Logins", SASL_KEYS),
     ("Requests and topics", REQUEST_KEYS),
     ("Data directories", DIRECTORY_KEYS),
     ("Compaction", CLEANER_KEYS),
@@ -117,13 +119,13 @@ IGNORED: tuple[Ignored, ...] = (
     Ignored(
         "SECURITY IS NOT SERVED YET and every client is let in",
         (
-            "sasl.",
-            "delegation.token.",
             "principal.builder.class",
             "security.providers",
-            "connections.max.reauth.ms",
-            "connection.failed.authentication.delay.ms",
         ),
+    ),
+    Ignored(
+        "these are classes and timers of Java's logins, and ours need none",
+        ("sasl.",),
     ),
     Ignored(
         "these are not served yet",

@@ -232,6 +232,19 @@ class SocketMetrics(CounterSet):
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
 
 
+class LoginMetrics(CounterSet):
+    """Logins on listeners with SASL. A login on a connection that is open already is counted apart (KIP-368)."""
+
+    __slots__ = ("again", "expired", "failed", "failed_again", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.again = 0
+        self.failed_again = 0
+        self.expired = 0
+
+
 class LogMetrics(CounterSet):
     __slots__ = ("flush_time_ms", "segments_deleted")
 
@@ -363,6 +376,7 @@ class BrokerMetrics:
         "controller",
         "gauge_names",
         "groups",
+        "logins",
         "logs",
         "loop",
         "purgatory",
@@ -377,6 +391,7 @@ class BrokerMetrics:
         self.topics = TopicCounters()
         self.requests = RequestMetrics(error_name)
         self.sockets = SocketMetrics()
+        self.logins = LoginMetrics()
         self.logs = LogMetrics()
         self.loop = LoopMetrics()
         self.cleaner = CleanerMetrics()

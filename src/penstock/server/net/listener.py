@@ -57,6 +57,7 @@ class TcpListener:
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
         self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
+        self._first_frame_size = 0  # the limit of a connection's frames until the handler sets another; 0: none
         self.metrics = metrics
         self._connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
@@ -90,8 +91,10 @@ class TcpListener:
         self._bounds = bounds
         self.max_frame_size = bounds.max_frame_size
 
-    def handle_with(self, handle: Handle) -> None:
+    def handle_with(self, handle: Handle, first_frame_size: int = 0) -> None:
+        """`first_frame_size` is the limit of a new connection's frames where it is below the listener's own."""
         self.handle = handle
+        self._first_frame_size = first_frame_size
 
     async def start(self) -> None:
         assert self._server is not None
@@ -137,7 +140,8 @@ class TcpListener:
         self._by_address[host] += 1
         self.metrics.created += 1
         self._accepted += 1
-        return Session(f"{host}:{port}-{self._accepted}", host, self.name)
+        first_frame_size = min(self._first_frame_size, self.max_frame_size)
+        return Session(f"{host}:{port}-{self._accepted}", host, self.name, max_frame_size=first_frame_size)
 
     def _set_options(self, sock: socket.socket) -> None:
         # A client that vanished without a word is found out even while its request waits.
