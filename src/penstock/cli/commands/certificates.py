@@ -233,7 +233,7 @@ def rotate(
     if step is not None and (not authority or step not in steps):
         raise UsageError("--step goes with --ca, and is one of trust, renew, drop")
     with _opened(directory) as certificates:
-        done = []
+        done: list[dict[str, object]] = []
         for each in [step] if step is not None else steps:
             if done:
                 output.note(f"Waiting {settle:g} s for brokers and clients to see that.")
