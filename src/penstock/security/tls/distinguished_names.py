@@ -21,16 +21,9 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-# Tags of the kinds of text; T61 and General are read as Latin-1, which is what they mostly are.
-_ENCODINGS = {
-    0x0C: "utf-8",
-    0x13: "ascii",
-    0x14: "latin-1",
-    0x16: "ascii",
-    0x1B: "latin-1",
-    0x1C: "utf-32-be",
-    0x1E: "utf-16-be",
-}
+# Tags of the kinds of text: UTF8, Printable, T61, IA5, General, BMP. Java takes all of them for UTF-8 and replaces what
+# is none, so that two names may become one: here such a name is refused, and BMP is read as what it is.
+_ENCODINGS = {0x0C: "utf-8", 0x13: "utf-8", 0x14: "utf-8", 0x16: "utf-8", 0x1B: "utf-8", 0x1E: "utf-16-be"}
 _ESCAPED = frozenset(',=+<>#;"\\')
 _BLANK = " \r"
 
