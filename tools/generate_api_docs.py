@@ -8,9 +8,9 @@ from pathlib import Path
 from generated_page import write_or_check
 from penstock.broker.apis import APIS
 from penstock.broker.dispatch import Api
-from penstock.broker.rights import RIGHTS, Form
 from penstock.protocol.codec import MAX_REQUEST_ELEMENTS
 from penstock.protocol.message import Message
+from penstock.security.acls.rights import RIGHTS, Form
 
 PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
 HEAD = f"""# Served APIs
@@ -33,9 +33,9 @@ a cluster alone.
 RIGHTS_HEAD = """
 ## Rights
 
-What a client needs where an authorizer is configured, from the table in `broker/rights.py`. `&`: all of these, asked
-for in this order. A client that lacks the first one gets the error; one that lacks another gets that of its resource.
-*left out*: what the client may not see is not in the answer. `AnyTopic`: some topic or other (KIP-679).
+What a client needs where an authorizer is configured, from the table in `security/acls/rights.py`. `&`: all of these,
+asked for in this order. A client that lacks the first one gets the error; one that lacks another gets that of its
+resource. *left out*: what the client may not see is not in the answer. `AnyTopic`: some topic or other (KIP-679).
 
 | API | form | needs | without |
 |---|---|---|---|

@@ -11,36 +11,23 @@ from typing import Any, NamedTuple
 
 from penstock.protocol.message import Message
 from penstock.protocol.messages import (
-    add_partitions_to_txn,
-    alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     consumer_group_heartbeat,
     create_acls,
     create_partitions,
-    create_topics,
     delete_acls,
     delete_records,
-    delete_topics,
-    describe_configs,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     elect_leaders,
-    fetch,
-    incremental_alter_configs,
-    leave_group,
-    list_offsets,
     list_partition_reassignments,
     metadata,
-    offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
-    produce,
-    txn_offset_commit,
     update_features,
-    write_txn_markers,
 )
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
@@ -61,18 +48,30 @@ from penstock.protocol.messages.list_config_resources import ListConfigResources
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
-from tests.clients.raw.wire import build_batch
-
-TOPIC, GROUP, TRANSACTION = "rights-topic", "rights-group", "rights-transaction"
-NEW_TOPIC = "rights-new-topic"  # is there when somebody was allowed to create it
-_TRANSACTIONAL = 1 << 4
-
-
-class Named(NamedTuple):
-    """The topic, which exists."""
-
-    topic_id: bytes
-    node_id: int = 1
+from tests.authorization.requests import (
+    GROUP,
+    NEW_TOPIC,
+    TOPIC,
+    TRANSACTION,
+    Named,
+    acl_filter_request,
+    acl_request,
+    add_partitions_request,
+    alter_config_request,
+    change_config_request,
+    create_topic_request,
+    delete_topics_request,
+    describe_config_request,
+    fetch_request,
+    leave_request,
+    list_offsets_request,
+    metadata_request,
+    offset_commit_request,
+    offset_fetch_several_request,
+    produce_request,
+    txn_offset_commit_request,
+    write_markers_request,
+)
 
 
 class Case(NamedTuple):
@@ -80,189 +79,6 @@ class Case(NamedTuple):
     build: Callable[[Named], Message]
     topic: str = TOPIC  # that the request is about
     is_known_to_kafka: bool = True
-
-
-def _produce(named: Named, *, transactional: bool = False, count: int = 1, by_id: bool = False) -> Message:
-    batch = build_batch()
-    if transactional:
-        batch = build_batch(attributes=_TRANSACTIONAL, producer_id=4_000, producer_epoch=0, sequence=0)
-    return produce.ProduceRequest(
-        transactional_id=TRANSACTION if transactional else None,
-        acks=-1,
-        timeout_ms=5_000,
-        topic_data=[
-            produce.TopicProduceData(
-                name="" if by_id else TOPIC,
-                topic_id=named.topic_id if by_id else bytes(16),
-                partition_data=[produce.PartitionProduceData(index=index, records=batch) for index in range(count)],
-            )
-        ],
-    )
-
-
-def _fetch(
-    named: Named, *, by_id: bool = False, session: bool = False, follower: int = -1, state: bool = False
-) -> Message:
-    return fetch.FetchRequest(
-        replica_id=-1 if state else follower,
-        replica_state=fetch.ReplicaState(replica_id=follower, replica_epoch=-1) if state else None,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=1_000,
-        session_id=0,
-        session_epoch=0 if session else -1,
-        topics=[
-            fetch.FetchTopic(
-                topic="" if by_id else TOPIC,
-                topic_id=named.topic_id if by_id else bytes(16),
-                partitions=[fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)],
-            )
-        ],
-    )
-
-
-def _list_offsets(count: int) -> Message:
-    partitions = [list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)] * count
-    return list_offsets.ListOffsetsRequest(
-        replica_id=-1, topics=[list_offsets.ListOffsetsTopic(name=TOPIC, partitions=partitions)]
-    )
-
-
-def _metadata(name: str | None, topic_id: bytes = bytes(16), *, creates: bool = False) -> Message:
-    topics = [metadata.MetadataRequestTopic(name=name, topic_id=topic_id)]
-    return metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=creates)
-
-
-def _offset_commit(named: Named, *, by_id: bool = False) -> Message:
-    return offset_commit.OffsetCommitRequest(
-        group_id=GROUP,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[
-            offset_commit.OffsetCommitRequestTopic(
-                name="" if by_id else TOPIC,
-                topic_id=named.topic_id if by_id else bytes(16),
-                partitions=[
-                    offset_commit.OffsetCommitRequestPartition(
-                        partition_index=0, committed_offset=0, committed_metadata=""
-                    )
-                ],
-            )
-        ],
-    )
-
-
-def _offset_fetch_several(topics: list[offset_fetch.OffsetFetchRequestTopics] | None) -> Message:
-    group = offset_fetch.OffsetFetchRequestGroup(group_id=GROUP, member_id=None, member_epoch=-1, topics=topics)
-    return offset_fetch.OffsetFetchRequest(groups=[group])
-
-
-def _create_topic(*, validate_only: bool, tags: str = "") -> Message:
-    configs = [create_topics.CreatableTopicConfig(name="penstock.tags", value=tags)] if tags else []
-    topic = create_topics.CreatableTopic(name=NEW_TOPIC, num_partitions=1, replication_factor=1, configs=configs)
-    return create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=validate_only)
-
-
-def _config_names(named: Named) -> dict[str, tuple[int, str]]:
-    node = str(named.node_id)
-    return {"topic": (2, TOPIC), "group": (32, GROUP), "broker": (4, ""), "log levels": (8, node), "policy": (120, "p")}
-
-
-def _describe_config(named: Named, form: str) -> Message:
-    kind, name = _config_names(named)[form]
-    if form == "broker":
-        name = str(named.node_id)
-    resource = describe_configs.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-    return describe_configs.DescribeConfigsRequest(resources=[resource])
-
-
-def _alter_config(named: Named, form: str) -> Message:
-    kind, name = _config_names(named)[form]
-    resource = alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[])
-    return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=True)
-
-
-def _change_config(named: Named, form: str, key: str, value: str) -> Message:
-    kind, name = _config_names(named)[form]
-    configs = [incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)]
-    resource = incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
-
-
-def _acl() -> create_acls.AclCreation:
-    return create_acls.AclCreation(
-        resource_type=3,
-        resource_name="somebody",
-        resource_pattern_type=3,
-        principal="User:somebody",
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
-
-
-def _acl_filter() -> delete_acls.DeleteAclsFilter:
-    return delete_acls.DeleteAclsFilter(
-        resource_type_filter=3,
-        resource_name_filter="nobody",
-        pattern_type_filter=3,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-
-
-def _delete_topics(named: Named, *, by_id: bool) -> Message:
-    state = delete_topics.DeleteTopicState(name=None, topic_id=named.topic_id)
-    if not by_id:
-        state = delete_topics.DeleteTopicState(name=TOPIC)
-    return delete_topics.DeleteTopicsRequest(topics=[state], timeout_ms=5_000)
-
-
-def _add_partitions(*, of_broker: bool) -> Message:
-    topics = [add_partitions_to_txn.AddPartitionsToTxnTopic(name=TOPIC, partitions=[0])]
-    if not of_broker:
-        return add_partitions_to_txn.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=TRANSACTION,
-            v3_and_below_producer_id=4_000,
-            v3_and_below_producer_epoch=0,
-            v3_and_below_topics=topics,
-        )
-    transaction = add_partitions_to_txn.AddPartitionsToTxnTransaction(
-        transactional_id=TRANSACTION, producer_id=4_000, producer_epoch=0, verify_only=True, topics=topics
-    )
-    return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=[transaction])
-
-
-def _txn_offset_commit() -> Message:
-    partition = txn_offset_commit.TxnOffsetCommitRequestPartition(
-        partition_index=0, committed_offset=0, committed_metadata=""
-    )
-    return txn_offset_commit.TxnOffsetCommitRequest(
-        transactional_id=TRANSACTION,
-        group_id=GROUP,
-        producer_id=4_000,
-        producer_epoch=0,
-        topics=[txn_offset_commit.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
-    )
-
-
-def _write_markers() -> Message:
-    marker = write_txn_markers.WritableTxnMarker(
-        producer_id=4_000,
-        producer_epoch=0,
-        transaction_result=False,
-        coordinator_epoch=0,
-        topics=[write_txn_markers.WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[77])],
-    )
-    return write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
-
-
-def _leave(*, several: bool) -> Message:
-    if not several:
-        return leave_group.LeaveGroupRequest(group_id=GROUP, member_id="nobody")
-    return leave_group.LeaveGroupRequest(group_id=GROUP, members=[leave_group.MemberIdentity(member_id="nobody")])
 
 
 _AclFilter = DescribeAclsRequest(
@@ -276,26 +92,26 @@ _AclFilter = DescribeAclsRequest(
 )
 
 CASES: dict[tuple[int, str], Case] = {
-    (0, "by name"): Case(9, _produce),
-    (0, "by id"): Case(13, lambda named: _produce(named, by_id=True)),
-    (0, "several partitions"): Case(9, lambda named: _produce(named, count=2)),
-    (0, "transactional"): Case(9, lambda named: _produce(named, transactional=True)),
-    (1, "by name"): Case(12, _fetch),
-    (1, "by id"): Case(17, lambda named: _fetch(named, by_id=True)),
-    (1, "in a session"): Case(12, lambda named: _fetch(named, session=True)),
-    (1, "as a follower"): Case(12, lambda named: _fetch(named, follower=named.node_id)),
+    (0, "by name"): Case(9, produce_request),
+    (0, "by id"): Case(13, lambda named: produce_request(named, by_id=True)),
+    (0, "several partitions"): Case(9, lambda named: produce_request(named, count=2)),
+    (0, "transactional"): Case(9, lambda named: produce_request(named, transactional=True)),
+    (1, "by name"): Case(12, fetch_request),
+    (1, "by id"): Case(17, lambda named: fetch_request(named, by_id=True)),
+    (1, "in a session"): Case(12, lambda named: fetch_request(named, session=True)),
+    (1, "as a follower"): Case(12, lambda named: fetch_request(named, follower=named.node_id)),
     (1, "as a follower with its state"): Case(
-        17, lambda named: _fetch(named, by_id=True, follower=named.node_id, state=True)
+        17, lambda named: fetch_request(named, by_id=True, follower=named.node_id, state=True)
     ),
-    (2, "by name"): Case(7, lambda _: _list_offsets(1)),
-    (2, "named twice"): Case(7, lambda _: _list_offsets(2)),
-    (3, "by name"): Case(9, lambda _: _metadata(TOPIC)),
-    (3, "by name, the short form"): Case(12, lambda _: _metadata(TOPIC)),
-    (3, "by id"): Case(12, lambda named: _metadata(None, named.topic_id)),
+    (2, "by name"): Case(7, lambda _: list_offsets_request(1)),
+    (2, "named twice"): Case(7, lambda _: list_offsets_request(2)),
+    (3, "by name"): Case(9, lambda _: metadata_request(TOPIC)),
+    (3, "by name, the short form"): Case(12, lambda _: metadata_request(TOPIC)),
+    (3, "by id"): Case(12, lambda named: metadata_request(None, named.topic_id)),
     (3, "all topics"): Case(12, lambda _: metadata.MetadataRequest(topics=None)),
-    (3, "creating"): Case(12, lambda _: _metadata(NEW_TOPIC, creates=True), NEW_TOPIC),
-    (8, "by name"): Case(8, _offset_commit),
-    (8, "by id"): Case(10, lambda named: _offset_commit(named, by_id=True)),
+    (3, "creating"): Case(12, lambda _: metadata_request(NEW_TOPIC, creates=True), NEW_TOPIC),
+    (8, "by name"): Case(8, offset_commit_request),
+    (8, "by id"): Case(10, lambda named: offset_commit_request(named, by_id=True)),
     (9, "one group"): Case(
         7,
         lambda _: offset_fetch.OffsetFetchRequest(
@@ -304,9 +120,11 @@ CASES: dict[tuple[int, str], Case] = {
     ),
     (9, "several groups"): Case(
         8,
-        lambda _: _offset_fetch_several([offset_fetch.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]),
+        lambda _: offset_fetch_several_request(
+            [offset_fetch.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+        ),
     ),
-    (9, "all topics"): Case(8, lambda _: _offset_fetch_several(None)),
+    (9, "all topics"): Case(8, lambda _: offset_fetch_several_request(None)),
     (10, "group"): Case(3, lambda _: FindCoordinatorRequest(key=GROUP, key_type=0)),
     (10, "transaction"): Case(3, lambda _: FindCoordinatorRequest(key=TRANSACTION, key_type=1)),
     (10, "several groups"): Case(4, lambda _: FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])),
@@ -322,8 +140,8 @@ CASES: dict[tuple[int, str], Case] = {
         ),
     ),
     (12, "always"): Case(4, lambda _: HeartbeatRequest(group_id=GROUP, generation_id=3, member_id="nobody")),
-    (13, "one member"): Case(2, lambda _: _leave(several=False)),
-    (13, "several members"): Case(5, lambda _: _leave(several=True)),
+    (13, "one member"): Case(2, lambda _: leave_request(several=False)),
+    (13, "several members"): Case(5, lambda _: leave_request(several=True)),
     (14, "always"): Case(
         5,
         lambda _: SyncGroupRequest(
@@ -333,11 +151,11 @@ CASES: dict[tuple[int, str], Case] = {
     (15, "always"): Case(5, lambda _: DescribeGroupsRequest(groups=[GROUP], include_authorized_operations=True)),
     (16, "all groups"): Case(5, lambda _: ListGroupsRequest()),
     (18, "always"): Case(3, lambda _: ApiVersionsRequest(client_software_name="test", client_software_version="1")),
-    (19, "by name"): Case(7, lambda _: _create_topic(validate_only=False), NEW_TOPIC),
-    (19, "validate only"): Case(7, lambda _: _create_topic(validate_only=True), NEW_TOPIC),
-    (19, "with tags"): Case(7, lambda _: _create_topic(validate_only=True, tags="pii"), NEW_TOPIC, False),
-    (20, "by name"): Case(6, lambda named: _delete_topics(named, by_id=False)),
-    (20, "by id"): Case(6, lambda named: _delete_topics(named, by_id=True)),
+    (19, "by name"): Case(7, lambda _: create_topic_request(validate_only=False), NEW_TOPIC),
+    (19, "validate only"): Case(7, lambda _: create_topic_request(validate_only=True), NEW_TOPIC),
+    (19, "with tags"): Case(7, lambda _: create_topic_request(validate_only=True, tags="pii"), NEW_TOPIC, False),
+    (20, "by name"): Case(6, lambda named: delete_topics_request(named, by_id=False)),
+    (20, "by id"): Case(6, lambda named: delete_topics_request(named, by_id=True)),
     (21, "by name"): Case(
         2,
         lambda _: delete_records.DeleteRecordsRequest(
@@ -365,8 +183,8 @@ CASES: dict[tuple[int, str], Case] = {
             ],
         ),
     ),
-    (24, "of a client"): Case(3, lambda _: _add_partitions(of_broker=False)),
-    (24, "of a broker"): Case(4, lambda _: _add_partitions(of_broker=True)),
+    (24, "of a client"): Case(3, lambda _: add_partitions_request(of_broker=False)),
+    (24, "of a broker"): Case(4, lambda _: add_partitions_request(of_broker=True)),
     (25, "always"): Case(
         3,
         lambda _: AddOffsetsToTxnRequest(
@@ -376,19 +194,19 @@ CASES: dict[tuple[int, str], Case] = {
     (26, "always"): Case(
         3, lambda _: EndTxnRequest(transactional_id=TRANSACTION, producer_id=4_000, producer_epoch=0, committed=False)
     ),
-    (27, "always"): Case(1, lambda _: _write_markers()),
-    (28, "always"): Case(3, lambda _: _txn_offset_commit()),
+    (27, "always"): Case(1, lambda _: write_markers_request()),
+    (28, "always"): Case(3, lambda _: txn_offset_commit_request()),
     (29, "always"): Case(2, lambda _: _AclFilter),
-    (30, "always"): Case(2, lambda _: create_acls.CreateAclsRequest(creations=[_acl()])),
-    (31, "always"): Case(2, lambda _: delete_acls.DeleteAclsRequest(filters=[_acl_filter()])),
-    (32, "topic"): Case(4, lambda named: _describe_config(named, "topic")),
-    (32, "group"): Case(4, lambda named: _describe_config(named, "group")),
-    (32, "broker"): Case(4, lambda named: _describe_config(named, "broker")),
-    (32, "log levels"): Case(4, lambda named: _describe_config(named, "log levels")),
-    (32, "policy"): Case(4, lambda named: _describe_config(named, "policy"), is_known_to_kafka=False),
-    (33, "topic"): Case(2, lambda named: _alter_config(named, "topic")),
-    (33, "group"): Case(2, lambda named: _alter_config(named, "group")),
-    (33, "broker"): Case(2, lambda named: _alter_config(named, "broker")),
+    (30, "always"): Case(2, lambda _: create_acls.CreateAclsRequest(creations=[acl_request()])),
+    (31, "always"): Case(2, lambda _: delete_acls.DeleteAclsRequest(filters=[acl_filter_request()])),
+    (32, "topic"): Case(4, lambda named: describe_config_request(named, "topic")),
+    (32, "group"): Case(4, lambda named: describe_config_request(named, "group")),
+    (32, "broker"): Case(4, lambda named: describe_config_request(named, "broker")),
+    (32, "log levels"): Case(4, lambda named: describe_config_request(named, "log levels")),
+    (32, "policy"): Case(4, lambda named: describe_config_request(named, "policy"), is_known_to_kafka=False),
+    (33, "topic"): Case(2, lambda named: alter_config_request(named, "topic")),
+    (33, "group"): Case(2, lambda named: alter_config_request(named, "group")),
+    (33, "broker"): Case(2, lambda named: alter_config_request(named, "broker")),
     (34, "always"): Case(
         2,
         lambda _: alter_replica_log_dirs.AlterReplicaLogDirsRequest(
@@ -427,13 +245,15 @@ CASES: dict[tuple[int, str], Case] = {
             timeout_ms=5_000,
         ),
     ),
-    (44, "topic"): Case(1, lambda named: _change_config(named, "topic", "retention.ms", "1000000")),
-    (44, "group"): Case(1, lambda named: _change_config(named, "group", "consumer.session.timeout.ms", "46000")),
-    (44, "broker"): Case(1, lambda named: _change_config(named, "broker", "log.retention.ms", "1000000")),
-    (44, "log levels"): Case(1, lambda named: _change_config(named, "log levels", "root", "INFO")),
-    (44, "policy"): Case(1, lambda named: _change_config(named, "policy", "tag", "pii"), is_known_to_kafka=False),
+    (44, "topic"): Case(1, lambda named: change_config_request(named, "topic", "retention.ms", "1000000")),
+    (44, "group"): Case(1, lambda named: change_config_request(named, "group", "consumer.session.timeout.ms", "46000")),
+    (44, "broker"): Case(1, lambda named: change_config_request(named, "broker", "log.retention.ms", "1000000")),
+    (44, "log levels"): Case(1, lambda named: change_config_request(named, "log levels", "root", "INFO")),
+    (44, "policy"): Case(
+        1, lambda named: change_config_request(named, "policy", "tag", "pii"), is_known_to_kafka=False
+    ),
     (44, "tags of a topic"): Case(
-        1, lambda named: _change_config(named, "topic", "penstock.tags", "pii"), is_known_to_kafka=False
+        1, lambda named: change_config_request(named, "topic", "penstock.tags", "pii"), is_known_to_kafka=False
     ),
     (45, "always"): Case(
         0,

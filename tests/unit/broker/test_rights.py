@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.apis import APIS
-from penstock.broker.rights import REFUSALS, RIGHTS, Form, Right
 from penstock.broker.session import Principal, Session
 from penstock.broker.topic_creation import delete_topic
 from penstock.cluster.image import MetadataImage
@@ -17,8 +16,10 @@ from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
+from penstock.security.acls.rights import REFUSALS, RIGHTS, Form, Right
 from penstock.security.acls.types import CLUSTER_NAME, AclEntry, Operation, Permission, ResourcePattern, ResourceType
-from tests.authorization.cases import CASES, GROUP, NEW_TOPIC, TOPIC, TRANSACTION, Case, Named, codes_of, names
+from tests.authorization.cases import CASES, Case, codes_of, names
+from tests.authorization.requests import GROUP, NEW_TOPIC, TOPIC, TRANSACTION, Named
 from tests.unit.broker.served import Served, serving
 
 AUTHORIZATION = {int(code) for code in REFUSALS.values()}
