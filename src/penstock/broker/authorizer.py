@@ -22,7 +22,7 @@ from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.keys.authorization import split_principals
 from penstock.core.config.sections import AuthorizationSection
-from penstock.protocol.api_names import name_api
+from penstock.protocol.api_names import API_NAMES
 from penstock.security.acls.index import AclIndex, Asked
 from penstock.security.acls.types import CLUSTER_NAME, Operation, ResourceType, camel_case
 from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
@@ -254,7 +254,7 @@ class AclAuthorizer:
         self.auditor.record(
             AuditEvent(
                 Kind.DENIAL,
-                name_api(context.api_key),
+                API_NAMES[context.api_key],
                 False,
                 str(session.principal),
                 session.client_host,

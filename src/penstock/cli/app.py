@@ -26,6 +26,8 @@ COMMANDS: dict[str, LazyCommand] = {
     "brokers": LazyCommand("penstock.cli.commands.brokers:app"),
     "leaders": LazyCommand("penstock.cli.commands.leaders:app"),
     "reassign": LazyCommand("penstock.cli.commands.reassign:app"),
+    "acls": LazyCommand("penstock.cli.commands.security.acls:app"),
+    "policies": LazyCommand("penstock.cli.commands.security.policies:app"),
     "audit": LazyCommand("penstock.cli.commands.security.audit:app"),
     "certificates": LazyCommand("penstock.cli.commands.certificates:app"),
     "zookeeper": LazyCommand("penstock.cli.commands.zookeeper:app"),

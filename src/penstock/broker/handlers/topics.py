@@ -35,8 +35,10 @@ from penstock.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from penstock.security.policies.tags import TAGS_KEY
 
 _FIRST_DELETE_BY_ID = 6
+_TAGS_NEED_MORE = f"{TAGS_KEY} needs AlterConfigs on the cluster"
 
 
 # ---------------------------------------------------------------------------------------------------- CreateTopics
@@ -54,8 +56,11 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     anything = broker.authorizer.would_allow(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     refused: list[str] = []
     wanted: list[NewTopic] = []
+    tagged: list[str] = []  # by somebody who may not
     async for topic in broker.slices.each(request.topics):
-        if anything or broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
+        if not _may_tag(broker, context, topic):
+            tagged.append(topic.name)
+        elif anything or broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
             wanted.append(_new_topic(topic))
         else:
             refused.append(topic.name)
@@ -72,7 +77,18 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     response.topics += [
         CreatableTopicResult(name=name, error_code=code, error_message=message) for name in dict.fromkeys(refused)
     ]
+    code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _TAGS_NEED_MORE
+    response.topics += [
+        CreatableTopicResult(name=name, error_code=code, error_message=message) for name in dict.fromkeys(tagged)
+    ]
     return response
+
+
+def _may_tag(broker: Broker, context: RequestContext, topic: CreatableTopic) -> bool:
+    """Tags open and close topics, so they are not the creator's to choose."""
+    return not any(config.name == TAGS_KEY for config in topic.configs) or broker.authorizer.is_allowed(
+        context, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME
+    )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

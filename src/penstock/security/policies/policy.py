@@ -22,6 +22,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 TAG, EFFECT, PRINCIPALS, OPERATIONS = "tag", "effect", "principals", "operations"
 FROM, UNTIL, ADDRESSES = "from", "until", "addresses"
 KEYS = (TAG, EFFECT, PRINCIPALS, OPERATIONS, FROM, UNTIL, ADDRESSES)
+LISTS = (PRINCIPALS, OPERATIONS, ADDRESSES)
 ALLOW, DENY = "allow", "deny"
 
 # What can be done to a topic.
