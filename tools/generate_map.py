@@ -22,8 +22,9 @@ WIDTH = 140
 MAX_LINES = 190
 # As docs/architecture.md draws the layers, from the bottom.
 ORDER = (
-    *("core", "protocol", "log", "client", "coordinators", "groups", "transactions", "cluster", "replication", "runs"),
-    *("broker", "pipelines", "health", "server", "processes", "local_cluster", "testing", "proof", "cli"),
+    *("core", "protocol", "security", "log", "client", "coordinators", "groups", "transactions", "cluster"),
+    *("replication", "runs", "broker", "pipelines", "http", "health", "server", "processes", "securing"),
+    *("local_cluster", "testing", "proof", "cli"),
 )
 
 

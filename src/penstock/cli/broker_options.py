@@ -14,12 +14,14 @@ class StartOptions(NamedTuple):
     metrics: str | None = None
     log_format: str | None = None
     log_level: str | None = None
+    secure: bool = False
 
 
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-_FLAGS = {f"--{name.replace('_', '-')}": name for name in StartOptions._fields}
+_FLAGS = {f"--{name.replace('_', '-')}": name for name in StartOptions._fields if name != "secure"}
+_SECURE = "--secure"
 _CHOICES = {"log_format": LOG_FORMATS, "log_level": LOG_LEVELS}
 
 
@@ -29,7 +31,7 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
         return None
     values: dict[str, str] = {}
     settings: list[str] = []
-    rest = list(arguments[2:])
+    rest = [each for each in arguments[2:] if each != _SECURE]
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
         name = _FLAGS.get(flag)
@@ -42,7 +44,7 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
             settings.append(value)
         else:
             values[name] = value
-    return StartOptions(**values, set=tuple(settings))
+    return StartOptions(**values, set=tuple(settings), secure=_SECURE in arguments)
 
 
 class StartOptionsError(ValueError):

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from penstock.client.addresses import Address
 from penstock.client.move_requests import read_moves
+from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.client.versioned import VersionedClient
 from penstock.local_cluster.state import ClusterState
 from penstock.protocol.errors import ApiError
@@ -25,7 +26,8 @@ ANSWER_TIMEOUT_S = 2.0
 
 
 class BrokerClients:
-    def __init__(self) -> None:
+    def __init__(self, security: ClientSecurity = PLAINTEXT) -> None:
+        self.security = security
         self._clients: dict[Address, VersionedClient] = {}
         self._turn = threading.Lock()
 
@@ -62,6 +64,7 @@ class BrokerClients:
                 client_id=_NAME,
                 software=_NAME,
                 timeout_s=ANSWER_TIMEOUT_S,
+                security=self.security,
                 answer_timeout_s=ANSWER_TIMEOUT_S,
             )
             return self._ask_over(client, request, response, timeout_s)

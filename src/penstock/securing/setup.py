@@ -19,12 +19,15 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from penstock.client.java_settings import translate_client_settings
+from penstock.client.security import ClientSecurity, client_security
 from penstock.core.config.types import ConfigError
 from penstock.core.properties import format_properties, read_properties
-from penstock.security.certificates.directory import CertificateDirectory, CertificatesError, write_private
+from penstock.security.certificates.directory import CertificateDirectory, CertificatesError
 from penstock.security.certificates.signing import Wanted
+from penstock.security.private_files import write_private
 from penstock.security.sasl.scram import SHA_512, encode_credential, make_credential
 
 ADMIN = "admin"
@@ -102,6 +105,14 @@ class SecureSetup:
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties of the administrator."""
         return read_properties(self.client_file)
+
+    def client_config(self, bootstrap_servers: str) -> dict[str, Any]:
+        """The same as settings of librdkafka, which is what confluent-kafka takes."""
+        return {**translate_client_settings(self.client_properties()), "bootstrap.servers": bootstrap_servers}
+
+    def client_security(self) -> ClientSecurity:
+        """For connections of our own."""
+        return client_security(self.client_properties())
 
     def _write_client(self, certificates: CertificateDirectory, bootstrap_servers: str) -> None:
         before = read_properties(self.client_file) if self.client_file.exists() else {}

@@ -32,8 +32,10 @@ _MAX_PORT = 65_535
 COLLECTOR_THRESHOLDS = (10_000, 3, 1_000)
 
 
-def run_broker(properties: Mapping[str, str], files: Files | None = None) -> int:
-    """Runs the broker until SIGTERM or SIGINT. Returns the exit code. `files` is another disk than the real one."""
+def run_broker(properties: Mapping[str, str], files: Files | None = None, announcement: str = "") -> int:
+    """Runs the broker until SIGTERM or SIGINT. Returns the exit code. `files` is another disk than the real one.
+    `announcement` is printed when the broker is ready.
+    """
     try:
         config = BrokerConfig.parse(properties)
     except ConfigError as error:
@@ -42,10 +44,10 @@ def run_broker(properties: Mapping[str, str], files: Files | None = None) -> int
     logs.configure(config.process.penstock_log_format, config.process.penstock_log_level)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(config, files))
+        return runner.run(_serve(config, files, announcement))
 
 
-async def _serve(config: BrokerConfig, files: Files | None) -> int:
+async def _serve(config: BrokerConfig, files: Files | None, announcement: str) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,6 +73,8 @@ async def _serve(config: BrokerConfig, files: Files | None) -> int:
     watchdog = Watchdog(server.broker.metrics.loop, lambda: server.broker.metrics.sockets.requests)
     watchdog.start()
     print(f"penstock broker {config.identity.node_id} is ready at {server.bootstrap_servers}", flush=True)
+    if announcement:
+        print(announcement, flush=True)
     await stopping.wait()
     logger.info("shutting down")
     watchdog.stop()

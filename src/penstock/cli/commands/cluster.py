@@ -60,6 +60,12 @@ def start(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all brokers.")
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="Ask for TLS and a login. Certificates and an admin user are made at the first start."
+        ),
+    ] = False,
 ) -> None:
     """Start a ZooKeeper and brokers on this machine, and show how they are.
 
@@ -67,7 +73,7 @@ def start(
     """
     from penstock.cli.cluster_start import ClusterOptions, start_cluster
 
-    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_))))
+    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_), secure)))
 
 
 @app.command()
