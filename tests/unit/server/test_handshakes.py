@@ -120,6 +120,16 @@ def test_client_expires_when_it_takes_too_long() -> None:
     assert not stage.later, "nobody is left to look after"
 
 
+def test_slow_client_makes_room_soon_when_others_wait() -> None:
+    stage = Stage()
+    slow = [stage.arrive("a"), stage.arrive("a")]
+    stage.pass_time(limits.PRESSED_HANDSHAKE_TIMEOUT_MS)
+    assert not slow[0].is_expired, "nobody needs its place"
+    waiting = stage.arrive("a")
+    stage.pass_time(0)
+    assert (slow[0].is_expired, waiting.is_started, slow[1].is_expired) == (True, True, False)
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(1, 5), st.integers(1, 3))
 def test_places_are_never_more_than_allowed_nor_left_empty(
     events: list[tuple[str, bool]], most: int, most_per_address: int

@@ -9,8 +9,11 @@ A client passes these states, and may be refused or leave in each of them:
   Places are given in the order of arrival among those whose address has one left.
 - shaking: has a place, which is what costs memory.
 
-Each state has a time limit. Steps of handshakes take up to a millisecond each. So they are queued, and one step is made
-in a turn of the loop: however many clients come at once, those that are served wait for one step, not for all.
+Each state has a time limit. That for shaking is shorter while others wait: whoever holds places and sends nothing can
+delay others for two seconds, and no longer.
+
+Steps of handshakes take up to a millisecond each. So they are queued, and one step is made in a turn of the loop:
+however many clients come at once, those that are served wait for one step, not for all.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class Handshakes:
         self._deadlines: OrderedDict[Shaking, int] = OrderedDict()
         self._waiting: dict[str, OrderedDict[Shaking, None]] = {}  # by address, in the order of arrival
         self._turns: deque[str] = deque()  # addresses with clients that wait
-        self._shaking: set[Shaking] = set()
+        self._shaking: OrderedDict[Shaking, int] = OrderedDict()  # since when, the oldest first
         self._by_address: Counter[str] = Counter()
         self._steps: deque[Shaking] = deque()
         self._is_stepping = False
@@ -100,7 +103,7 @@ class Handshakes:
         self._deadlines.pop(client, None)
         self._stop_waiting(client)
         if client in self._shaking:
-            self._shaking.discard(client)
+            del self._shaking[client]
             self._by_address[client.address] -= 1
             if not self._by_address[client.address]:
                 del self._by_address[client.address]
@@ -112,7 +115,7 @@ class Handshakes:
         return len(self._shaking) < self._most and self._by_address[address] < self._most_per_address
 
     def _take_place(self, client: Shaking) -> None:
-        self._shaking.add(client)
+        self._shaking[client] = self._now_ms()
         self._by_address[client.address] += 1
         self._set_deadline(client)
 
@@ -161,9 +164,17 @@ class Handshakes:
             client = next(iter(self._deadlines))
             if self._deadlines[client] > now_ms:
                 break
-            self.remove(client)
-            client.expire_handshake()
+            self._expire(client)
+        while self._waiting and self._shaking:
+            client = next(iter(self._shaking))
+            if self._shaking[client] + limits.PRESSED_HANDSHAKE_TIMEOUT_MS > now_ms:
+                break
+            self._expire(client)
         if self._deadlines:
             self._call_later(1.0, self._sweep)
         else:
             self._is_sweeping = False
+
+    def _expire(self, client: Shaking) -> None:
+        self.remove(client)
+        client.expire_handshake()

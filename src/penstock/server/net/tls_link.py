@@ -96,6 +96,9 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._ssl = self._incoming = self._outgoing = None
         self._undecrypted = b""
         self._connection.connection_lost(exc)
+        # Link and connection know each other, and would wait for the garbage collector, which a broker lets run rarely.
+        # Nothing asks for the connection in this state.
+        del self._connection
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._state is _State.OPEN:
