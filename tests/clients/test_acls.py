@@ -43,19 +43,21 @@ def binding(name: str, principal: str, permission: AclPermissionType = AclPermis
     )
 
 
+def any_rule(kind: ResourceType, name: Any, pattern: ResourcePatternType, principal: Any) -> AclBindingFilter:
+    """None matches everything, which the library's types do not say."""
+    host: Any = None
+    return AclBindingFilter(kind, name, pattern, principal, host, AclOperation.ANY, AclPermissionType.ANY)
+
+
 def test_rules_are_made_found_and_deleted_by_confluent_kafka(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     wanted = [binding("orders", "User:a"), binding("orders", "User:b", AclPermissionType.DENY)]
     for _ in range(2):  # a rule that is there already is no error
         for future in admin.create_acls(wanted).values():
             future.result(PATIENCE_S)
-    everything = AclBindingFilter(
-        ResourceType.TOPIC, "orders", ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
+    everything = any_rule(ResourceType.TOPIC, "orders", ResourcePatternType.MATCH, None)
     assert sorted(admin.describe_acls(everything).result(PATIENCE_S)) == sorted(wanted)
-    mine = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, "User:a", None, AclOperation.ANY, AclPermissionType.ANY
-    )
+    mine = any_rule(ResourceType.ANY, None, ResourcePatternType.ANY, "User:a")
     (deleted,) = admin.delete_acls([mine]).values()
     assert deleted.result(PATIENCE_S) == [wanted[0]]
     assert admin.describe_acls(everything).result(PATIENCE_S) == [wanted[1]]
