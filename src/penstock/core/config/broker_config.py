@@ -20,6 +20,7 @@ from penstock.core.config.sections import (
     CleanerSection,
     GroupSection,
     IdentitySection,
+    MonitoringSection,
     NetworkSection,
     OffsetsTopicSection,
     ProcessSection,
@@ -74,6 +75,7 @@ class BrokerConfig:
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
     audit: AuditSection
+    monitoring: MonitoringSection
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     dynamic_broker: Mapping[str, str]
@@ -122,6 +124,7 @@ class BrokerConfig:
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             audit=read_section(AuditSection, values),
+            monitoring=read_section(MonitoringSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),

@@ -288,6 +288,14 @@ METRICS: tuple[Metric, ...] = (
             "audit.failures",
             "Failed writes of the audit trail, each of which is tried again.",
         ),
+        ("http_requests_total{status}", _C, "requests", "http.answers", "Answers over HTTP, by status."),
+        (
+            "http_refused_total{reason}",
+            _C,
+            "requests",
+            "http.refused",
+            "HTTP requests and connections refused unseen: too many, too large, too slow, malformed, without a login.",
+        ),
         (
             "log_segments_deleted_total",
             _C,
