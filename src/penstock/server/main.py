@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.http.exposure import ExposedError
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
 from penstock.server.monitoring.endpoints import MonitoringServer
 from penstock.server.monitoring.exposition import Exposition
+from penstock.server.monitoring.security import read_security
 from penstock.server.monitoring.watchdog import Watchdog
 
 logger = logging.getLogger("penstock.server")
@@ -62,7 +64,7 @@ async def _serve(config: BrokerConfig, files: Files | None, announcement: str) -
         return 1
     try:
         monitoring = await _start_monitoring(config, server)
-    except OSError as error:
+    except (OSError, ConfigError, ExposedError) as error:
         print(
             f"penstock: cannot serve metrics on {config.process.penstock_metrics_listen}: {_describe(error)}",
             file=sys.stderr,
@@ -105,7 +107,11 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     if int(port) > _MAX_PORT:  # the event loop would take the remainder
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
-    monitoring = MonitoringServer(exposition.render_metrics, server.health)
+    security = await asyncio.to_thread(read_security, config.monitoring)
+    broker = server.broker
+    monitoring = MonitoringServer(
+        exposition.render_metrics, server.health, security, broker.metrics.http, broker.auditor
+    )
     await monitoring.start(host.strip("[]"), int(port))
     return monitoring
 

@@ -51,6 +51,9 @@ def start(
             "--secure", help="Ask for TLS and a login. Certificates and an admin user are made at the first start."
         ),
     ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let --metrics be open to everybody on any address.")
+    ] = False,
 ) -> None:
     """Start a broker in the foreground; SIGTERM or Ctrl-C shuts it down cleanly."""
     from penstock.cli.broker_start import start_broker
@@ -64,5 +67,6 @@ def start(
         log_format and log_format.value,
         log_level and log_level.value,
         secure,
+        insecure,
     )
     raise typer.Exit(start_broker(options))

@@ -21,6 +21,7 @@ from penstock.core.config.sections import (
     CleanerSection,
     GroupSection,
     IdentitySection,
+    MonitoringSection,
     NetworkSection,
     OffsetsTopicSection,
     ProcessSection,
@@ -77,6 +78,7 @@ class BrokerConfig:
     # Passwords are among these, and whoever prints a configuration must not print them.
     zookeeper: ZooKeeperSection = field(repr=False)
     audit: AuditSection
+    monitoring: MonitoringSection
     static: Mapping[str, str] = field(repr=False)
     dynamic_default: Mapping[str, str] = field(repr=False)
     dynamic_broker: Mapping[str, str] = field(repr=False)
@@ -126,6 +128,7 @@ class BrokerConfig:
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             audit=read_section(AuditSection, values),
+            monitoring=read_section(MonitoringSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),

@@ -204,6 +204,17 @@ class ZooKeeperSection(NamedTuple):
         return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
 
 
+class MonitoringSection(NamedTuple):
+    """Who may look at `/metrics`, and how it is encrypted."""
+
+    penstock_metrics_ssl_certificate: str
+    penstock_metrics_ssl_key: str
+    penstock_metrics_ssl_client_ca: str
+    penstock_metrics_users: str
+    penstock_metrics_tokens: str
+    penstock_metrics_insecure: bool
+
+
 class AuditSection(NamedTuple):
     """What the audit trail keeps, and where. Without a file and without the topic there is none."""
 
@@ -238,6 +249,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     CleanerSection,
     ZooKeeperSection,
     AuditSection,
+    MonitoringSection,
 )
 
 # A field's annotation by the kind of its key.

@@ -14,6 +14,7 @@ from penstock.core.config.keys.audit import AUDIT_KEYS
 from penstock.core.config.keys.authorization import AUTHORIZATION_KEYS
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
+from penstock.core.config.keys.monitoring import MONITORING_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config.keys.sasl import SASL_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
@@ -39,6 +40,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Authorization", AUTHORIZATION_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
     ("Audit", AUDIT_KEYS),
+    ("Monitoring", MONITORING_KEYS),
 )
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(key for _, keys in BROKER_SECTIONS for key in keys)

@@ -365,6 +365,24 @@ class AuditMetrics(CounterSet):
         self.dropped[sink] = self.dropped.get(sink, 0) + count
 
 
+class HttpMetrics(CounterSet):
+    """Requests of HTTP listeners by status, and what was refused before an endpoint saw it."""
+
+    __slots__ = ("answers", "connections", "refused")
+
+    def __init__(self) -> None:
+        self.answers: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.connections = 0  # open now
+
+    def count_answer(self, status: int) -> None:
+        self.answers[str(status)] = self.answers.get(str(status), 0) + 1
+
+    def count_refused(self, reason: str) -> None:
+        """`reason` is one of a few words of ours."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
 class BrokerMetrics:
     """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
 
@@ -376,6 +394,7 @@ class BrokerMetrics:
         "controller",
         "gauge_names",
         "groups",
+        "http",
         "logins",
         "logs",
         "loop",
@@ -401,6 +420,7 @@ class BrokerMetrics:
         self.purgatory = PurgatoryMetrics()
         self.groups = GroupMetrics()
         self.audit = AuditMetrics()
+        self.http = HttpMetrics()
         self.gauge_names: set[str] = set()
         self._gauges: dict[str, Callable[[], Reading]] = {}
         self._surveys: list[tuple[Callable[[], Survey], frozenset[str]]] = []

@@ -354,6 +354,14 @@ METRICS: tuple[Metric, ...] = (
             "sockets.certificate_refusals",
             "Certificates and trust stores that were refused while the broker runs; the ones before stay in use.",
         ),
+        ("http_requests_total{status}", _C, "requests", "http.answers", "Answers over HTTP, by status."),
+        (
+            "http_refused_total{reason}",
+            _C,
+            "requests",
+            "http.refused",
+            "HTTP requests and connections refused unseen: too many, too large, too slow, malformed, without a login.",
+        ),
         (
             "log_segments_deleted_total",
             _C,
