@@ -36,9 +36,12 @@ from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.server.assembling import Surroundings, assemble, introduce
 from penstock.server.disks import examine_disks, read_clean_epoch
+from penstock.server.limiting import Limiting, backlog_bounds, connection_bounds, connection_limits
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
-from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
+from penstock.server.net.admission import Admission
+from penstock.server.net.backlog import Backlog
+from penstock.server.net.listener import TcpListener
 from penstock.server.stores import open_store
 
 if TYPE_CHECKING:  # a broker that is alone does without
@@ -64,6 +67,7 @@ class BrokerServer:
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
+        self.limiting = Limiting(broker, self.dispatcher, listeners)
         self.housekeeping = housekeeping
         self.is_stopping = False
 
@@ -161,20 +165,15 @@ class BrokerServer:
     def _connect(self) -> None:
         """Ties the parts that must know of each other: sockets to dispatch, gauges to parts, metadata to the broker."""
         broker = self.broker
-        for listener in self._listeners:
-            listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
         if self._neighbours is not None:
             from penstock.server.monitoring.cluster_gauges import register_cluster_gauges
 
             register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        Following(broker, self._limit_connections, self._neighbours).start()
+        Following(broker, self.limiting.change_config, self._neighbours).start()
+        self.limiting.start()
         broker.moves.resume()
-
-    def _limit_connections(self, config: BrokerConfig) -> None:
-        for listener in self._listeners:
-            listener.limit(_connection_limits(config))
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -237,18 +236,6 @@ def _closing_threads(configured: int) -> int:
     return configured * _SYNCS_PER_THREAD if configured > 1 else 1
 
 
-def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    network = config.network
-    return ConnectionLimits(
-        max_frame_size=network.socket_request_max_bytes,
-        max_connections=network.max_connections,
-        max_connections_per_address=network.max_connections_per_ip,
-        max_idle_ms=network.connections_max_idle_ms,
-        send_buffer_size=_if_given(config, "socket.send.buffer.bytes", network.socket_send_buffer_bytes),
-        receive_buffer_size=_if_given(config, "socket.receive.buffer.bytes", network.socket_receive_buffer_bytes),
-    )
-
-
 def _find_cleaner() -> CleanerProcess | None:
     """Not started yet: that is for the first log that is worth cleaning."""
     command = find_command()
@@ -259,10 +246,11 @@ def _find_cleaner() -> CleanerProcess | None:
 
 
 async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> list[TcpListener]:
-    bounds = _connection_limits(config)
+    bounds = connection_limits(config)
+    admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config))
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
-        listener = TcpListener(endpoint.name, bounds, metrics.sockets, clock)
+        listener = TcpListener(endpoint.name, bounds, metrics.sockets, clock, admission, backlog)
         try:
             await listener.bind(endpoint.host, endpoint.port)
         except OSError as error:
@@ -270,13 +258,6 @@ async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> l
             raise OSError(error.errno, f"cannot listen on {endpoint}: {error.strerror or error}") from error
         listeners.append(listener)
     return listeners
-
-
-def _if_given(config: BrokerConfig, name: str, size: int) -> int:
-    """Kafka's default of 100 KB slows fast networks down. Unless the owner of the broker gave a size, the kernel's own
-    tuning is used.
-    """
-    return size if name in config.static else KERNEL_TUNING
 
 
 def _wires() -> Wires:

@@ -22,6 +22,7 @@ from penstock.core.config.sections import (
     NetworkSection,
     OffsetsTopicSection,
     ProcessSection,
+    QuotaSection,
     ReplicationSection,
     RequestSection,
     ShutdownSection,
@@ -70,6 +71,7 @@ class BrokerConfig:
     upkeep: UpkeepSection
     replication: ReplicationSection
     throttles: ThrottleSection
+    quotas: QuotaSection
     cleaner: CleanerSection
     zookeeper: ZooKeeperSection
     static: Mapping[str, str]
@@ -117,6 +119,7 @@ class BrokerConfig:
             upkeep=read_section(UpkeepSection, values),
             replication=read_section(ReplicationSection, values),
             throttles=read_section(ThrottleSection, values),
+            quotas=read_section(QuotaSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             static=MappingProxyType(dict(static)),

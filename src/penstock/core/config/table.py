@@ -13,6 +13,7 @@ from typing import NamedTuple
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
+from penstock.core.config.keys.quotas import QUOTA_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.keys.zookeeper import ZOOKEEPER_KEYS
@@ -30,6 +31,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Transactions", TRANSACTION_KEYS),
     ("Replication", REPLICATION_KEYS),
     ("Throttles", THROTTLE_KEYS),
+    ("Quotas of clients", QUOTA_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
 )
 
@@ -136,8 +138,8 @@ IGNORED: tuple[Ignored, ...] = (
             "leader.imbalance.per.",
             "unclean.leader.election.interval.ms",
             "follower.fetch.last.tiered.offset.enable",
-            "max.connection.creation.rate",
-            "quota.",
+            "quota.producer.default",
+            "quota.consumer.default",
             "client.quota.callback.class",
             "create.topic.policy.class.name",
             "alter.config.policy.class.name",

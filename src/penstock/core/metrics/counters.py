@@ -194,13 +194,26 @@ class RequestMetrics(CounterSet):
 class SocketMetrics(CounterSet):
     """Connections of one broker. The number open now is a gauge: created minus closed."""
 
-    __slots__ = ("bytes_in", "bytes_out", "closed", "created", "expired", "malformed", "refused", "requests")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "closed",
+        "created",
+        "delayed",
+        "expired",
+        "malformed",
+        "refused",
+        "requests",
+        "throttled",
+    )
 
     def __init__(self) -> None:
         self.created = 0
         self.closed = 0
         self.expired = 0
         self.refused = 0
+        self.delayed = 0
+        self.throttled = 0
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0

@@ -33,3 +33,7 @@ REQUESTS_PER_TURN = 64
 # The same for what is sent. A client on the same machine takes this in some 3 ms, and so could hold everybody else up
 # for as long as it reads.
 BYTES_PER_TURN = 4 * 1024 * 1024
+
+# A request larger than this counts among those in memory while it is served (`Backlog`). One that is smaller, and waits
+# for long, costs a connection about as much as the connection itself.
+LARGE_REQUEST = 64 * 1024
