@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.connection import BlockingConnection, LoginRefusedError, Security
+from penstock.client.connection import BlockingConnection, LoginRefusedError
+from penstock.client.security import ClientSecurity
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.security.sasl.exchange import Credentials
 from penstock.security.sasl.plain import PlainCredentials
@@ -22,7 +23,7 @@ def cli(sasl_broker: SaslBroker) -> Cli:
 
 def can_log_in(address: tuple[str, int], credentials: Credentials) -> bool:
     try:
-        with BlockingConnection(*address, security=Security(credentials=credentials)) as connection:
+        with BlockingConnection(*address, security=ClientSecurity(credentials=credentials)) as connection:
             return bool(connection.request(MetadataRequest(topics=[]), 12).brokers)
     except LoginRefusedError:
         return False

@@ -36,6 +36,7 @@ from penstock.broker.handlers.cluster import features, leaders
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from penstock.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -155,6 +156,7 @@ APIS: ApiTable = dict(
         _forwarded_row(ListPartitionReassignmentsRequest, leaders.list_partition_reassignments, 0),
         _row(OffsetDeleteRequest, group_offsets.offset_delete, 0),
         _row(DescribeClientQuotasRequest, quotas.describe_client_quotas, 1),
+        _forwarded_row(AlterClientQuotasRequest, quotas.alter_client_quotas, 1),
         _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
         _forwarded_row(AlterUserScramCredentialsRequest, credentials.alter_user_scram_credentials, 0),
         _row(AlterPartitionRequest, replication.alter_partition, 3, is_for_brokers=True),

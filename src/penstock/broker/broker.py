@@ -14,6 +14,7 @@ from penstock.broker.partitions.moves import Moves
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.served_versions import ServedVersions
@@ -44,6 +45,7 @@ class Broker:
     clock: Clock
     metrics: BrokerMetrics
     authorizer: Authorizer
+    quotas: ClientQuotas
     served_versions: Sequence[ServedVersions]
     slices: Slices
     metadata: Metadata

@@ -29,6 +29,22 @@ class Settling(Generic[Waited]):
         return self.reply.__await__()
 
 
+class Throttled:
+    """A reply for a client that has used more than its quota. The reply goes out at once; then the client's connection
+    is left unread for a while (KIP-219).
+    """
+
+    __slots__ = ("reply", "throttle_ms")
+
+    def __init__(self, reply: Reply, throttle_ms: int) -> None:
+        self.reply = reply
+        self.throttle_ms = throttle_ms
+
+
+# What a connection does about a request.
+Outcome = Reply | Throttled
+
+
 # Clients name themselves, in up to 32,767 characters; a log line needs a few.
 _SHOWN_CHARACTERS = 50
 

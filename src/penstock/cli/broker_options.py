@@ -21,7 +21,7 @@ class StartOptions(NamedTuple):
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-_SWITCHES = {f"--{name}": name for name in ("secure", "insecure")}  # these have no value
+_SWITCHES = ("--secure", "--insecure")  # these have no value
 _FLAGS = {f"--{name.replace('_', '-')}": name for name in StartOptions._fields if f"--{name}" not in _SWITCHES}
 _CHOICES = {"log_format": LOG_FORMATS, "log_level": LOG_LEVELS}
 
@@ -33,7 +33,6 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
     values: dict[str, str] = {}
     settings: list[str] = []
     rest = [argument for argument in arguments[2:] if argument not in _SWITCHES]
-    switches = {name: flag in arguments for flag, name in _SWITCHES.items()}
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
         name = _FLAGS.get(flag)
@@ -46,7 +45,8 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
             settings.append(value)
         else:
             values[name] = value
-    return StartOptions(**values, set=tuple(settings), **switches)
+    options = StartOptions(set=tuple(settings), secure="--secure" in arguments, insecure="--insecure" in arguments)
+    return options._replace(**values)
 
 
 class StartOptionsError(ValueError):

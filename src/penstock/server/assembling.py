@@ -14,6 +14,7 @@ from penstock.broker.partitions.moves import Moves, Pace, throttled
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -88,6 +89,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
+        quotas=ClientQuotas(clock, config.quotas),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,

@@ -40,14 +40,17 @@ from penstock.security.audit.events import NO_AUDIT
 from penstock.server.assembling import Surroundings, assemble, introduce, make_logins
 from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.encryption import Encryption
+from penstock.server.limiting import Limiting, backlog_bounds, connection_bounds, connection_limits
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
-from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
+from penstock.server.net.admission import Admission
+from penstock.server.net.backlog import Backlog
+from penstock.server.net.listener import TcpListener
 from penstock.server.stores import open_store
 
 if TYPE_CHECKING:  # a broker that is alone does without
     from penstock.broker.auditing.trail import AuditTrail
-    from penstock.broker.login.logins import Logins
+    from penstock.broker.login.gate import LoginGate
     from penstock.broker.neighbours import Neighbours, Wires
 
 logger = logging.getLogger("penstock.server")
@@ -70,6 +73,7 @@ class BrokerServer:
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
+        self.limiting = Limiting(broker, self.dispatcher, listeners)
         self.housekeeping = housekeeping
         self.encryption = Encryption(())
         self.is_stopping = False
@@ -176,11 +180,6 @@ class BrokerServer:
     def _connect(self) -> None:
         """Ties the parts that must know of each other: sockets to dispatch, gauges to parts, metadata to the broker."""
         broker = self.broker
-        for listener in self._listeners:
-            if broker.logins is not None and broker.logins.mechanisms(listener.name):
-                self._guard(listener, broker.logins)
-            else:
-                listener.handle_with(self.dispatcher.handle)
         register_gauges(broker, self._listeners)
         if self._neighbours is not None:
             from penstock.server.monitoring.cluster_gauges import register_cluster_gauges
@@ -188,6 +187,7 @@ class BrokerServer:
             register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
         Following(broker, self._follow_config, self._neighbours).start()
+        self.limiting.start(self._gates())
         broker.moves.resume()
 
     async def _begin_trail(self, files: Files) -> None:
@@ -199,18 +199,23 @@ class BrokerServer:
             await start_trail(self.broker.auditor, self.broker, files)
             self._trail = self.broker.auditor
 
-    def _guard(self, listener: TcpListener, logins: Logins) -> None:
-        from penstock.broker.login.gate import LoginGate
+    def _gates(self) -> dict[str, LoginGate]:
+        """By the names of the listeners where clients log in."""
+        broker, gates = self.broker, {}
+        for listener in self._listeners:
+            if broker.logins is not None and broker.logins.mechanisms(listener.name):
+                from penstock.broker.login.gate import LoginGate
 
-        broker = self.broker
-        gate = LoginGate(self.dispatcher.handle, logins, broker.clock, broker.metrics.logins)
-        max_receive_size = broker.config.listener_value(listener.name, "sasl.server.max.receive.size")
-        assert isinstance(max_receive_size, int)
-        listener.handle_with(gate.handle, max_receive_size)
+                gates[listener.name] = LoginGate(
+                    self.dispatcher.handle, broker.logins, broker.clock, broker.metrics.logins
+                )
+                max_receive_size = broker.config.listener_value(listener.name, "sasl.server.max.receive.size")
+                assert isinstance(max_receive_size, int)
+                listener.first_frame_size = max_receive_size
+        return gates
 
     def _follow_config(self, config: BrokerConfig) -> None:
-        for listener in self._listeners:
-            listener.limit(_connection_limits(config))
+        self.limiting.change_config(config)
         self.encryption.settings_changed()
         if self.broker.logins is not None:
             self.broker.logins.follow(config)
@@ -289,18 +294,6 @@ def _closing_threads(configured: int) -> int:
     return configured * _SYNCS_PER_THREAD if configured > 1 else 1
 
 
-def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    network = config.network
-    return ConnectionLimits(
-        max_frame_size=network.socket_request_max_bytes,
-        max_connections=network.max_connections,
-        max_connections_per_address=network.max_connections_per_ip,
-        max_idle_ms=network.connections_max_idle_ms,
-        send_buffer_size=_if_given(config, "socket.send.buffer.bytes", network.socket_send_buffer_bytes),
-        receive_buffer_size=_if_given(config, "socket.receive.buffer.bytes", network.socket_receive_buffer_bytes),
-    )
-
-
 def _find_cleaner() -> CleanerProcess | None:
     """Not started yet: that is for the first log that is worth cleaning."""
     command = find_command()
@@ -313,10 +306,12 @@ def _find_cleaner() -> CleanerProcess | None:
 async def _bind(
     config: BrokerConfig, metrics: BrokerMetrics, clock: Clock, encryption: Encryption
 ) -> list[TcpListener]:
-    bounds = _connection_limits(config)
+    bounds = connection_limits(config)
+    admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config))
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
         listener = encryption.listener(endpoint, bounds, metrics, clock)
+        listener.share(admission, backlog)
         try:
             await listener.bind(endpoint.host, endpoint.port)
         except OSError as error:
@@ -324,13 +319,6 @@ async def _bind(
             raise OSError(error.errno, f"cannot listen on {endpoint}: {error.strerror or error}") from error
         listeners.append(listener)
     return listeners
-
-
-def _if_given(config: BrokerConfig, name: str, size: int) -> int:
-    """Kafka's default of 100 KB slows fast networks down. Unless the owner of the broker gave a size, the kernel's own
-    tuning is used.
-    """
-    return size if name in config.static else KERNEL_TUNING
 
 
 def _wires(config: BrokerConfig, encryption: Encryption) -> Wires:

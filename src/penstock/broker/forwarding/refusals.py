@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
-from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages import alter_client_quotas, alter_configs, incremental_alter_configs
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -136,6 +136,24 @@ def _alter_users(
     )
 
 
+def refuse_quotas(
+    request: alter_client_quotas.AlterClientQuotasRequest, code: ErrorCode, message: str
+) -> alter_client_quotas.AlterClientQuotasResponse:
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.EntryData(
+                error_code=code,
+                error_message=message,
+                entity=[
+                    alter_client_quotas.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 # What each function takes is the key of its row.
 _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreateTopicsRequest: _create_topics,
@@ -147,6 +165,7 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     DeleteAclsRequest: _delete_acls,
     AlterUserScramCredentialsRequest: _alter_users,
     ElectLeadersRequest: refuse_elections,
+    alter_client_quotas.AlterClientQuotasRequest: refuse_quotas,
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
         error_code=code, error_message=message
     ),

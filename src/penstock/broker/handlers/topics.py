@@ -39,6 +39,10 @@ from penstock.security.policies.tags import TAGS_KEY
 
 _FIRST_DELETE_BY_ID = 6
 _TAGS_NEED_MORE = f"{TAGS_KEY} needs AlterConfigs on the cluster"
+# From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_CREATE_TOPICS = 6
+_STRICT_CREATE_PARTITIONS = 3
+_STRICT_DELETE_TOPICS = 5
 
 
 # ---------------------------------------------------------------------------------------------------- CreateTopics
@@ -64,13 +68,14 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
             wanted.append(_new_topic(topic))
         else:
             refused.append(topic.name)
+    charge = broker.quotas.charge(context, _STRICT_CREATE_TOPICS)
     results = await answer_each(
-        broker.metadata.create_topics(wanted, validate_only=request.validate_only),
+        broker.metadata.create_topics(wanted, validate_only=request.validate_only, charge=charge),
         lambda code, message: (
             CreateTopicResult(name, code, message) for name in dict.fromkeys(topic.name for topic in wanted)
         ),
     )
-    response = CreateTopicsResponse()
+    response = CreateTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each(results):
         response.topics.append(_created(broker, context, result))
     code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
@@ -143,13 +148,14 @@ async def create_partitions(
             wanted.append(_new_partitions(topic))
         else:
             refused.append(topic.name)
+    charge = broker.quotas.charge(context, _STRICT_CREATE_PARTITIONS)
     results = await answer_each(
-        broker.metadata.create_partitions(wanted, validate_only=request.validate_only),
+        broker.metadata.create_partitions(wanted, validate_only=request.validate_only, charge=charge),
         lambda code, message: (
             CreatePartitionsResult(name, code, message) for name in dict.fromkeys(topic.name for topic in wanted)
         ),
     )
-    response = CreatePartitionsResponse()
+    response = CreatePartitionsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each(results):
         response.results.append(
             CreatePartitionsTopicResult(name=result.name, error_code=result.code, error_message=result.message)
@@ -190,11 +196,12 @@ async def delete_topics(broker: Broker, context: RequestContext, request: Delete
             wanted.append(selector)
         else:
             refusals.append(refusal)
+    charge = broker.quotas.charge(context, _STRICT_DELETE_TOPICS)
     results = await answer_each(
-        broker.metadata.delete_topics(wanted),
+        broker.metadata.delete_topics(wanted, charge),
         lambda code, message: (DeleteTopicResult(*selector, code, message) for selector in dict.fromkeys(wanted)),
     )
-    response = DeleteTopicsResponse()
+    response = DeleteTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each((*results, *refusals)):
         response.responses.append(_deleted(result))
     return response

@@ -25,6 +25,7 @@ from penstock.core.config.sections import (
     NetworkSection,
     OffsetsTopicSection,
     ProcessSection,
+    QuotaSection,
     ReplicationSection,
     RequestSection,
     ShutdownSection,
@@ -74,6 +75,7 @@ class BrokerConfig:
     replication: ReplicationSection
     throttles: ThrottleSection
     authorization: AuthorizationSection
+    quotas: QuotaSection
     cleaner: CleanerSection
     # Passwords are among these, and whoever prints a configuration must not print them.
     zookeeper: ZooKeeperSection = field(repr=False)
@@ -125,6 +127,7 @@ class BrokerConfig:
             replication=read_section(ReplicationSection, values),
             throttles=read_section(ThrottleSection, values),
             authorization=read_section(AuthorizationSection, values),
+            quotas=read_section(QuotaSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
             audit=read_section(AuditSection, values),

@@ -45,7 +45,11 @@ class NetworkSection(NamedTuple):
     socket_receive_buffer_bytes: int
     max_connections: int
     max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    max_connection_creation_rate: int
     connections_max_idle_ms: int
+    queued_max_requests: int
+    queued_max_request_bytes: int
 
 
 class ShutdownSection(NamedTuple):
@@ -169,6 +173,15 @@ class ThrottleSection(NamedTuple):
     alter_log_dirs_replication_quota_window_size_seconds: int
 
 
+class QuotaSection(NamedTuple):
+    """The windows in which the use of quotas is measured."""
+
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+
+
 class CleanerSection(NamedTuple):
     """How compaction runs."""
 
@@ -246,6 +259,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     ReplicationSection,
     AuthorizationSection,
     ThrottleSection,
+    QuotaSection,
     CleanerSection,
     ZooKeeperSection,
     AuditSection,

@@ -16,6 +16,7 @@ from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS,
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.monitoring import MONITORING_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
+from penstock.core.config.keys.quotas import QUOTA_KEYS
 from penstock.core.config.keys.sasl import SASL_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config.keys.tls import TLS_KEYS
@@ -38,6 +39,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Replication", REPLICATION_KEYS),
     ("Throttles", THROTTLE_KEYS),
     ("Authorization", AUTHORIZATION_KEYS),
+    ("Quotas of clients", QUOTA_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
     ("Audit", AUDIT_KEYS),
     ("Monitoring", MONITORING_KEYS),
@@ -153,8 +155,8 @@ IGNORED: tuple[Ignored, ...] = (
             "leader.imbalance.per.",
             "unclean.leader.election.interval.ms",
             "follower.fetch.last.tiered.offset.enable",
-            "max.connection.creation.rate",
-            "quota.",
+            "quota.producer.default",
+            "quota.consumer.default",
             "client.quota.callback.class",
             "create.topic.policy.class.name",
             "alter.config.policy.class.name",

@@ -201,12 +201,14 @@ class SocketMetrics(CounterSet):
         "certificate_reloads",
         "closed",
         "created",
+        "delayed",
         "expired",
         "handshake_failures",
         "handshakes",
         "malformed",
         "refused",
         "requests",
+        "throttled",
     )
 
     def __init__(self) -> None:
@@ -214,6 +216,8 @@ class SocketMetrics(CounterSet):
         self.closed = 0
         self.expired = 0
         self.refused = 0
+        self.delayed = 0
+        self.throttled = 0
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0

@@ -55,3 +55,6 @@ HANDSHAKE_READ_SIZE = 4 * 1024
 # so larger pieces would stay with idle connections.
 TLS_PIECE_SIZE = 16 * 1024
 TLS_RECORD_SIZE = TLS_PIECE_SIZE + 256
+# A request larger than this counts among those in memory while it is served (`Backlog`). One that is smaller, and waits
+# for long, costs a connection about as much as the connection itself.
+LARGE_REQUEST = 64 * 1024
