@@ -66,6 +66,8 @@ class Broker:
     ask: Ask = no_peers  # other brokers
     questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     presence: Presence | None = None  # who of the others is there
+    # Raises ConfigError for settings whose files this broker cannot use; None where no setting in use names files.
+    check_settings: Callable[[BrokerConfig], Awaitable[None]] | None = None
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

@@ -69,6 +69,11 @@ class Encryption:
         self._reloading = TlsReloading(list(self._served.values()), self._use, config, metrics.sockets)
         self._reloading.start()
 
+    async def check(self, config: BrokerConfig) -> None:
+        """Raises ConfigError for settings whose certificates could not be served."""
+        if self._reloading is not None:
+            await self._reloading.check(config)
+
     def settings_changed(self) -> None:
         if self._reloading is not None:
             self._reloading.hurry()
