@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import confluent_kafka
 import pytest
@@ -24,10 +27,12 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.security.certificates.exporting import split_pem
 from penstock.security.certificates.signing import Wanted
+from penstock.security.tls.ciphers import TLS_1_2, TLS_1_3
 from penstock.testing.processes import BrokerProcess
 from tests.certificates import LOCAL, broker_settings, client_settings, new_directory
 from tests.clients.cli_runner import Cli
 from tests.clients.support import PATIENCE_S, eventually, new_name
+from tests.servers import give_up_without
 
 VALUES = [f"{number}".encode() * 200 for number in range(50)]
 VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -269,6 +274,24 @@ def _served_certificate(port: int, security: ClientSecurity) -> bytes:
         security.tls.wrap_socket(plain, server_hostname="localhost") as encrypted,
     ):
         return encrypted.getpeercert(binary_form=True) or b""
+
+
+def test_scanner_finds_nothing_old_or_weak_when_it_tries_every_version_and_suite(secured: Secured) -> None:
+    if shutil.which("sslscan") is None:
+        give_up_without("sslscan", "broker")
+    command = ["sslscan", "--no-colour", "--xml=-", f"localhost:{secured.tls_port}"]
+    report = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True).stdout
+    (found,) = ElementTree.fromstring(report).iter("ssltest")
+    enabled = {
+        f"{each.get('type')}{each.get('version')}" for each in found.iter("protocol") if each.get("enabled") == "1"
+    }
+    assert enabled == {"tls1.2", "tls1.3"}
+    suites = {each.get("cipher") or "" for each in found.iter("cipher")}
+    assert {each for each in suites if each not in (*TLS_1_3, *TLS_1_2.values())} == set()
+    assert {each.get("strength") for each in found.iter("cipher")} <= {"strong", "acceptable"}
+    assert [each.get("supported") for each in found.iter("renegotiation")] == ["0"]
+    assert all(each.get("supported") == "0" for each in found.iter("compression"))
+    assert all(each.get("vulnerable") == "0" for each in found.iter("heartbleed"))
 
 
 def test_broker_does_not_start_when_its_key_store_cannot_be_used(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -61,7 +62,7 @@ class TlsCluster:
         image = self.servers[0].broker.metadata.image
         return [len(state.isr) for state in image.topics[topic].partitions] if topic in image.topics else []
 
-    def settings(self, **more: str | int) -> dict[str, str | int]:
+    def settings(self, **more: str) -> dict[str, Any]:
         own = translate_client_settings(client_settings(self.directory, "alice"))
         return {"bootstrap.servers": self.bootstrap_servers, **own, **more}
 
@@ -104,6 +105,10 @@ class Load:
         if error is not None:
             self.errors.append(str(error))
 
+    def wait_for_more(self) -> None:
+        written = self.written
+        eventually(lambda: self.written > written + 20, "writing goes on")
+
     def stop(self) -> None:
         self._is_over.set()
         self._thread.join()
@@ -135,8 +140,7 @@ def test_replicas_are_in_sync_and_nobody_is_refused_when_the_authority_is_replac
             cluster.look()
             assert cluster.reloads() == before + len(BROKERS)
             write_once(cluster, topic)
-            written = load.written
-            eventually(lambda written=written: load.written > written + 20, "writing goes on")
+            load.wait_for_more()
     finally:
         load.stop()
     assert load.errors == []
