@@ -37,7 +37,7 @@ from penstock.server.broker_server import BrokerServer
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from tests.unit.broker.peers.pair import OverlaidMetadata, View
 
-LIMITS = ConnectionLimits(100 << 20, 1_000, 1_000, 600_000)
+LIMITS = ConnectionLimits(100 << 20, 600_000)
 
 
 @contextlib.asynccontextmanager

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.client.credentials import CredentialsError, make_credentials
+from penstock.client.java_settings import NoCredentialsError, parse_jaas
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import SECURITY_PROTOCOLS
+from penstock.security.sasl.exchange import Credentials
 
 _PROTOCOL = "security.protocol"
 _CHECKS_NAMES = "ssl.endpoint.identification.algorithm"
@@ -29,27 +32,37 @@ _KAFKA_INLINE = {"ssl.certificate.location": "ssl.keystore.certificate.chain", "
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """With `tls` nothing is sent before the broker has shown a certificate that is trusted and names its host."""
+    """With `tls` nothing is sent before the broker has shown a certificate that is trusted and names its host. With
+    `credentials` the client logs in before it asks for anything.
+    """
 
     tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
 
 
 PLAINTEXT = ClientSecurity()
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Reads the files that the properties name. Raises ConfigError."""
+    """Reads the files that the properties name. Raises ConfigError and CredentialsError."""
     protocol = properties.get(_PROTOCOL, "PLAINTEXT").strip().upper()
     if protocol not in SECURITY_PROTOCOLS:
         raise ConfigError.of_value(_PROTOCOL, protocol, f"String must be one of: {', '.join(SECURITY_PROTOCOLS)}")
-    if protocol.startswith("SASL_"):
-        raise ConfigError.of_value(_PROTOCOL, protocol, "This client cannot log in; use a PLAINTEXT or SSL listener")
-    if protocol == "PLAINTEXT":
-        return PLAINTEXT
+    credentials = make_credentials(_with_login(properties))
+    if protocol not in ("SSL", "SASL_SSL"):
+        return ClientSecurity(credentials=credentials)
     from penstock.security.tls.contexts import load_client  # a plain client does without
     from penstock.security.tls.settings import TlsSettings
 
-    return ClientSecurity(tls=load_client(TlsSettings.of_properties(properties)))
+    return ClientSecurity(load_client(TlsSettings.of_properties(properties)), credentials)
+
+
+def _with_login(properties: Mapping[str, str]) -> Mapping[str, str]:
+    jaas = properties.get("sasl.jaas.config")
+    try:
+        return properties if jaas is None else {**properties, **parse_jaas(jaas)}
+    except NoCredentialsError as error:
+        raise CredentialsError(str(error)) from None
 
 
 def kafka_properties(settings: Mapping[str, str]) -> dict[str, str]:

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from penstock.core.config.types import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# A listener that promises a login must not be served without.
-SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
 
 _ENDPOINT = re.compile(
     r"(?P<name>[^:/\s]+)://(?:\[(?P<ip6>[0-9A-Za-z:.%]+)\]|(?P<host>[0-9A-Za-z._%-]*)):(?P<port>[0-9]{1,5})"
@@ -72,11 +70,8 @@ def _parse_endpoint(key: str, entry: str, protocols: Mapping[str, str]) -> Endpo
     return Endpoint(name, match["ip6"] or match["host"] or "", int(match["port"]), protocols[name])
 
 
-def check_served(endpoints: Iterable[Endpoint]) -> None:
-    for endpoint in endpoints:
-        if endpoint.security_protocol not in SERVED_PROTOCOLS:
-            reason = f"{endpoint.security_protocol} is not served yet; only {', '.join(SERVED_PROTOCOLS)} is"
-            raise ConfigError.of_value("listeners", endpoint, reason)
+def has_sasl(security_protocol: str) -> bool:
+    return security_protocol.startswith("SASL_")
 
 
 def check_ports(endpoints: Iterable[Endpoint]) -> None:

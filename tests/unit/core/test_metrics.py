@@ -194,4 +194,8 @@ def filled_metrics() -> BrokerMetrics:
     metrics.sockets.count_handshake_failure("version")
     metrics.purgatory.count_expired("Fetch")
     metrics.logs.flush_time_ms.observe(2)
+    metrics.http.count_answer(200)
+    metrics.http.count_refused("login")
+    metrics.audit.count("change")
+    metrics.audit.count_dropped("file")
     return metrics

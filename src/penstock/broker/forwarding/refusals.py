@@ -10,17 +10,24 @@ from typing import Any
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
-from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages import alter_client_quotas, alter_configs, incremental_alter_configs
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -110,6 +117,43 @@ def _incremental_alter_configs(
     )
 
 
+def _create_acls(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
+    refused = [AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    return CreateAclsResponse(results=refused)
+
+
+def _delete_acls(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    refused = [DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters]
+    return DeleteAclsResponse(filter_results=refused)
+
+
+def _alter_users(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+    )
+
+
+def refuse_quotas(
+    request: alter_client_quotas.AlterClientQuotasRequest, code: ErrorCode, message: str
+) -> alter_client_quotas.AlterClientQuotasResponse:
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.EntryData(
+                error_code=code,
+                error_message=message,
+                entity=[
+                    alter_client_quotas.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 # What each function takes is the key of its row.
 _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreateTopicsRequest: _create_topics,
@@ -117,7 +161,11 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreatePartitionsRequest: _create_partitions,
     alter_configs.AlterConfigsRequest: _alter_configs,
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    CreateAclsRequest: _create_acls,
+    DeleteAclsRequest: _delete_acls,
+    AlterUserScramCredentialsRequest: _alter_users,
     ElectLeadersRequest: refuse_elections,
+    alter_client_quotas.AlterClientQuotasRequest: refuse_quotas,
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
         error_code=code, error_message=message
     ),

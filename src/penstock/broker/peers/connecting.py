@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from penstock.broker.peers.peer import Connect
 from penstock.client.connection import Connection
-from penstock.client.security import PLAINTEXT, ClientSecurity
+from penstock.client.security import ClientSecurity
 from penstock.core.listeners import Endpoint
 
 CONNECT_TIMEOUT_S = 5.0
@@ -31,7 +31,7 @@ def connect_by_tcp(security: Callable[[], ClientSecurity]) -> Connect:
             endpoint.port,
             client_id=client_id,
             timeout_s=CONNECT_TIMEOUT_S,
-            security=security() if endpoint.is_encrypted else PLAINTEXT,
+            security=security(),
             set_options=set_options,
         )
 

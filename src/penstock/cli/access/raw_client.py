@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.client.addresses import Address
-from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError
+from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
+from penstock.client.credentials import CredentialsError
 from penstock.client.security import ClientSecurity, client_security, kafka_properties
 from penstock.client.versioned import UnservedApiError, VersionedClient
 from penstock.core.config.types import ConfigError
@@ -17,6 +18,7 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, 
 
 _GROUP_KEY = 0
 _CLIENT_ID = "penstock-cli"
+_LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
 _VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
@@ -49,6 +51,8 @@ def _open_first(candidates: Sequence[Address], security: ClientSecurity, patienc
             return VersionedClient.open(
                 (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, security=security, answer_timeout_s=patience_s
             )
+        except LoginRefusedError as error:
+            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT) from error
         except OSError as error:
             failures.append(f"{host}:{port} ({error.strerror or error})")
         except ApiError as error:
@@ -96,3 +100,5 @@ def security_of(cluster: Cluster) -> ClientSecurity:
         return client_security(kafka_properties(cluster.settings))
     except ConfigError as error:
         raise UsageError(error.message, "Check security.protocol and ssl.* in --command-config or -X.") from error
+    except CredentialsError as error:
+        raise UsageError(str(error), _LOGIN_HINT) from error

@@ -300,7 +300,7 @@ def _read(certificates: CertificateDirectory, name: str) -> bytes:
 
 
 def _write(files: dict[Path, bytes], as_json: bool) -> None:
-    from penstock.security.certificates.directory import write_private
+    from penstock.security.private_files import write_private
 
     for path, data in files.items():
         write_private(path, data)

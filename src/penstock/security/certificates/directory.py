@@ -43,6 +43,7 @@ from penstock.security.certificates.signing import (
     read_request,
     revocation_list,
 )
+from penstock.security.private_files import write_private
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _RESERVED = frozenset({"ca", "trusted", "crl", "index", "previous"})
@@ -291,18 +292,6 @@ class CertificateDirectory:
 
     def _missing(self) -> CertificatesError:
         return CertificatesError(f"{self.path} has no authority; `penstock certificates init-ca` makes one")
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replaces a file at once; nobody but the owner can read it at any time."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    beside.replace(path)
 
 
 def _check_wanted(wanted: Wanted) -> None:

@@ -9,6 +9,8 @@ RECEIVE_BUFFER_SIZE = 256 * 1024
 # A frame larger than the receive buffer starts with this much memory, whatever size it announces, and grows as bytes
 # arrive. 5,000 connections that announce much and send nothing cost 320 MB together.
 FIRST_FRAME_ALLOCATION = 64 * 1024
+# It is less where only small frames are accepted, as before a login: 10,000 clients that send half a token cost 10 MB.
+FIRST_FRAME_PART = 512
 
 # How much of a reply is read from its file when the socket takes no more. A slow reader holds one of these in memory.
 WRITE_PIECE_SIZE = 128 * 1024
@@ -53,3 +55,6 @@ HANDSHAKE_READ_SIZE = 4 * 1024
 # so larger pieces would stay with idle connections.
 TLS_PIECE_SIZE = 16 * 1024
 TLS_RECORD_SIZE = TLS_PIECE_SIZE + 256
+# A request larger than this counts among those in memory while it is served (`Backlog`). One that is smaller, and waits
+# for long, costs a connection about as much as the connection itself.
+LARGE_REQUEST = 64 * 1024

@@ -37,6 +37,15 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
     ),
     ConfigKey(
+        "penstock.first.users.file",
+        ConfigKind.STRING,
+        "",
+        "A file with the SCRAM credentials that a new cluster begins with, so that somebody can log in: JSON as "
+        '`{"admin": {"SCRAM-SHA-256": "salt=...,stored_key=...,server_key=...,iterations=4096"}}`. A cluster that is '
+        "there already does not read it.",
+        importance=_LOW,
+    ),
+    ConfigKey(
         "penstock.metrics.listen",
         ConfigKind.STRING,
         "",
