@@ -118,6 +118,7 @@ class BrokerServer:
             raise
         server.encryption = encryption
         encryption.start(lambda: server.broker.config, metrics, surroundings.clock)
+        server.broker.check_settings = encryption.check
         for listener in listeners:
             await listener.start()
         server.housekeeping.start()
