@@ -14,6 +14,7 @@ from penstock.broker.partitions.moves import Moves
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.served_versions import ServedVersions
@@ -31,6 +32,7 @@ from penstock.security.audit.events import NO_AUDIT, Auditor
 
 if TYPE_CHECKING:  # a broker that is alone does without
     from penstock.broker.forwarding.sending import Forwarding
+    from penstock.broker.login.logins import Logins
     from penstock.broker.peers.duties import ControllerDuties
     from penstock.broker.peers.presence import Presence
     from penstock.broker.peers.shutdowns import Shutdowns
@@ -43,6 +45,7 @@ class Broker:
     clock: Clock
     metrics: BrokerMetrics
     authorizer: Authorizer
+    quotas: ClientQuotas
     served_versions: Sequence[ServedVersions]
     slices: Slices
     metadata: Metadata
@@ -68,6 +71,7 @@ class Broker:
     questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     presence: Presence | None = None  # who of the others is there
     auditor: Auditor = NO_AUDIT  # told of logins, denials and changes
+    logins: Logins | None = None  # None where no listener has SASL
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

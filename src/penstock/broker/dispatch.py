@@ -102,6 +102,8 @@ class Dispatcher:
         self._slices = slices
         self._stopwatch = slices.stopwatch
         self._limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), lambda: int(slices.stopwatch() * 1000))
+        # Told of each response before it is encoded, where there are quotas.
+        self.before_reply: Callable[[RequestContext, Message], None] | None = None
         self._metrics: dict[int, ApiMetrics] = {
             key: metrics.register(api.name, api.max_version) for key, api in apis.items()
         }
@@ -198,6 +200,8 @@ class Dispatcher:
             response = await waiting
             if response is None or is_small(response):
                 return self._reply(call, response)
+            if self.before_reply is not None:
+                self.before_reply(call.context, response)
             encoded = self._slices.begin(_encode_in_slices(call.header, response))
             reply = encoded if isinstance(encoded, list) else await encoded
             call.metrics.count_answer(getattr(response, "error_code", 0), (self._stopwatch() - call.started) * 1000)
@@ -212,6 +216,8 @@ class Dispatcher:
         if response is None:
             call.metrics.total_time_ms.observe((self._stopwatch() - call.started) * 1000)
             return None
+        if self.before_reply is not None:
+            self.before_reply(call.context, response)
         reply = _encode_reply(call.header, response, call.header.api_version)
         call.metrics.count_answer(getattr(response, "error_code", 0), (self._stopwatch() - call.started) * 1000)
         return reply

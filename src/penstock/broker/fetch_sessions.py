@@ -253,6 +253,11 @@ class FetchSessions:
                 self._remove(plan.session.id)
                 plan.session = None
 
+    def drop(self, session: FetchSession) -> None:
+        """Ends a session whose client was not told of it."""
+        if self._sessions.get(session.id) is session:
+            self._remove(session.id)
+
     def _change(self, session: FetchSession, targets: list[FetchTarget], forgotten: list[PartitionKey]) -> None:
         size_before = len(session.targets)
         is_bounded = all(target.may_be_remembered for target in targets)

@@ -36,7 +36,9 @@ from penstock.cluster.decisions.decision import (
 from penstock.cluster.decisions.elections import decide_offline
 from penstock.cluster.decisions.features import FeatureUpdate, Knowledge, decide_update_features
 from penstock.cluster.decisions.topics import (
+    Charge,
     Choices,
+    charge_nothing,
     decide_create_partitions,
     decide_create_topics,
     decide_delete_topics,
@@ -256,20 +258,26 @@ class Metadata:
         return log_settings(self.config.stored_topic_config(topic.configs))
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge = charge_nothing
     ) -> tuple[CreateTopicResult, ...]:
         return await self._change(
-            lambda image: decide_create_topics(image, self.config, topics, self._choices, validate_only=validate_only)
+            lambda image: decide_create_topics(
+                image, self.config, topics, self._choices, validate_only=validate_only, charge=charge
+            )
         )
 
-    async def delete_topics(self, selectors: Sequence[TopicSelector]) -> tuple[DeleteTopicResult, ...]:
-        return await self._change(lambda image: decide_delete_topics(image, self.config.topics, selectors))
+    async def delete_topics(
+        self, selectors: Sequence[TopicSelector], charge: Charge = charge_nothing
+    ) -> tuple[DeleteTopicResult, ...]:
+        return await self._change(lambda image: decide_delete_topics(image, self.config.topics, selectors, charge))
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False, charge: Charge = charge_nothing
     ) -> tuple[CreatePartitionsResult, ...]:
         return await self._change(
-            lambda image: decide_create_partitions(image, topics, self._choices, validate_only=validate_only)
+            lambda image: decide_create_partitions(
+                image, topics, self._choices, validate_only=validate_only, charge=charge
+            )
         )
 
     async def alter_configs(

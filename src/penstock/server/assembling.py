@@ -14,6 +14,7 @@ from penstock.broker.partitions.moves import Moves, Pace, throttled
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -25,6 +26,7 @@ from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.listeners import has_sasl
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_uuid
 from penstock.groups.coordinator import GroupCoordinator
@@ -35,6 +37,7 @@ from penstock.security.audit.events import NO_AUDIT, Auditor
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.login.logins import Logins
     from penstock.broker.neighbours import Neighbours, Wires
 
 # A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
@@ -86,6 +89,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
+        quotas=ClientQuotas(clock, config.quotas),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,
@@ -123,6 +127,18 @@ def _auditor(config: BrokerConfig, clock: Clock, metrics: BrokerMetrics) -> Audi
 def _fetch_sessions(config: BrokerConfig, metrics: BrokerMetrics, chance: random.Random) -> FetchSessions:
     slots = config.requests.max_incremental_fetch_session_cache_slots
     return FetchSessions(slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance)
+
+
+def make_logins(metadata: Metadata, metrics: BrokerMetrics, surroundings: Surroundings) -> Logins | None:
+    """None where no listener has SASL. Raises ConfigError."""
+    config = metadata.config
+    if not any(has_sasl(endpoint.security_protocol) for endpoint in config.endpoints):
+        return None
+    from penstock.broker.login.logins import Logins
+    from penstock.broker.login.users import StoredUsers
+
+    users = StoredUsers(lambda: metadata.image.security, config)
+    return Logins(config, users.as_scram_users(), surroundings.clock, surroundings.chance, metrics.logins)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:

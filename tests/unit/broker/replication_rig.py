@@ -22,6 +22,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.replicas.fetcher import Follower
 from penstock.broker.replicas.replicas import Replicas
 from penstock.broker.session import Session
@@ -99,6 +100,7 @@ class Node:
             clock=self.clock,
             metrics=metrics,
             authorizer=AllowEverything(),
+            quotas=ClientQuotas(self.clock, config.quotas),
             served_versions=[],
             slices=Slices(asyncio.get_running_loop().time),
             metadata=absent,

@@ -18,6 +18,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.moves import Moves
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
@@ -66,6 +67,7 @@ class Rig:
             clock=self.host.clock,
             metrics=self.metrics,
             authorizer=AllowEverything(),
+            quotas=ClientQuotas(self.host.clock, self.config.quotas),
             served_versions=(),
             slices=slices,
             metadata=metadata,

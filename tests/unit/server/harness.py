@@ -8,15 +8,16 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any
 
-from penstock.broker.session import Reply, Session
+from penstock.broker.session import Outcome, Reply, Session
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
 from penstock.server.net import limits
+from penstock.server.net.backlog import Backlog
 from penstock.server.net.connection import Connection
 from penstock.testing.transports import FakeTransport
 
 MAX_FRAME_SIZE = 8 << 20
-Answer = Callable[[bytes], Reply | Awaitable[Reply]]
+Answer = Callable[[bytes], Outcome | Awaitable[Outcome]]
 
 
 def frame(payload: bytes) -> bytes:
@@ -34,6 +35,7 @@ class FakeListener:
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = MAX_FRAME_SIZE
         self.metrics = SocketMetrics()
+        self.backlog = Backlog()
         self.answer = answer
         self.has_room = has_room
         self.frames: list[bytes] = []
@@ -41,7 +43,7 @@ class FakeListener:
         self.refusals: list[tuple[str, str]] = []
         self.closed_count = 0
 
-    def handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
+    def handle(self, session: Session, frame: Buffer) -> Outcome | Awaitable[Outcome]:
         self.frames.append(bytes(frame))
         return self.answer(self.frames[-1])
 

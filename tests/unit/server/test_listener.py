@@ -10,12 +10,14 @@ from penstock.broker.session import Reply, Session
 from penstock.core.logs import CLIENT_BURST
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
+from penstock.server.net.admission import ConnectionBounds
 from penstock.server.net.connection import Connection
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.clock import ManualClock
 from penstock.testing.transports import FakeTransport
 
-LIMITS = ConnectionLimits(max_frame_size=1 << 20, max_connections=3, max_connections_per_address=2, max_idle_ms=600_000)
+LIMITS = ConnectionLimits(max_frame_size=1 << 20, max_idle_ms=600_000)
+BOUNDS = ConnectionBounds(max_connections=3, max_per_address=2)
 PING = b"\0\0\0\x01x"
 # A connection is closed in the round after the tenth silent one.
 ROUNDS = 11
@@ -28,6 +30,7 @@ class Port:
         self.metrics = SocketMetrics()
         self.clock = ManualClock()
         self.listener = TcpListener("PLAINTEXT", LIMITS, self.metrics, self.clock)
+        self.listener.admission.limit(BOUNDS)
         self.transports: list[FakeTransport] = []
         self.sessions: list[Session] = []
         self.answer: Callable[[], Reply | Awaitable[Reply]] = lambda: [bytearray(PING)]

@@ -10,12 +10,17 @@ from typing import Any
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
-from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages import alter_client_quotas, alter_configs, incremental_alter_configs
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
+)
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
 )
 from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.create_partitions import (
@@ -159,6 +164,33 @@ def _list_reassignments(
     return ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=topics)
 
 
+def _alter_users(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+    )
+
+
+def refuse_quotas(
+    request: alter_client_quotas.AlterClientQuotasRequest, code: ErrorCode, message: str
+) -> alter_client_quotas.AlterClientQuotasResponse:
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.EntryData(
+                error_code=code,
+                error_message=message,
+                entity=[
+                    alter_client_quotas.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 # What each function takes is the key of its row.
 _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreateTopicsRequest: _create_topics,
@@ -168,8 +200,10 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     CreateAclsRequest: _create_acls,
     DeleteAclsRequest: _delete_acls,
+    AlterUserScramCredentialsRequest: _alter_users,
     ElectLeadersRequest: refuse_elections,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
+    alter_client_quotas.AlterClientQuotasRequest: refuse_quotas,
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(error_code=code, error_message=message),
     ListPartitionReassignmentsRequest: _list_reassignments,
 }

@@ -51,6 +51,8 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
     names. From version 15 on a follower says its broker epoch (KIP-903), from version 18 on its high watermark. From
     version 16 on a refusal names the partition's leader (KIP-951).
     """
+    if broker.quotas.bounds_fetches and request.replica_id < 0 and request.replica_state is None:
+        request.max_bytes = broker.quotas.most_fetched(context, request.max_bytes)
     # As much as the answer may hold is enough; waiting for more would be waiting for ever.
     request.min_bytes = min(request.min_bytes, request.max_bytes, broker.config.requests.fetch_max_bytes)
     named = sum([len(topic.partitions) for topic in request.topics])
@@ -197,6 +199,10 @@ def _read_in_slices(
 
 
 def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read) -> Work[FetchResponse]:
+    if broker.quotas.bounds_fetches and read.followed is None:
+        throttle_ms = broker.quotas.throttle_fetch(context, read.size)
+        if throttle_ms:
+            return _throttled(broker, plan, throttle_ms)
     topics: _Topics = {}
     for target, watched, data in read.answers:
         _add_answer(plan, topics, target, watched, data)
@@ -343,16 +349,35 @@ _Topics = dict[TopicId | str, FetchableTopicResponse]
 
 
 def _respond(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read) -> FetchResponse:
+    if broker.quotas.bounds_fetches and read.followed is None:
+        throttle_ms = broker.quotas.throttle_fetch(context, read.size)
+        if throttle_ms:
+            return _throttled(broker, plan, throttle_ms)
     topics: _Topics = {}
     for target, watched, data in read.answers:
         _add_answer(plan, topics, target, watched, data)
     return _response(broker, context, plan, read, topics)
 
 
+def _throttled(broker: Broker, plan: FetchPlan, throttle_ms: int) -> FetchResponse:
+    """The answer for a consumer that has had more than its quota: when to come again, and nothing else (KIP-219). A
+    session that goes on knows nothing of it; one that would begin here begins with the next fetch.
+    """
+    session_id = NO_SESSION
+    if plan.session is not None:
+        if plan.is_incremental:
+            session_id = plan.session.id
+        else:
+            broker.fetch_sessions.drop(plan.session)
+    return FetchResponse(session_id=session_id, throttle_time_ms=throttle_ms)
+
+
 def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read, topics: _Topics) -> FetchResponse:
     response = FetchResponse(
         session_id=plan.session.id if plan.session else NO_SESSION, responses=list(topics.values())
     )
+    if read.followed is not None:
+        broker.quotas.exempt()
     if plan.watch is not None and read.followed is not None:
         note_sent(broker, read.size, read.followed)
         if plan.session is None:

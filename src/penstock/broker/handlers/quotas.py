@@ -1,70 +1,79 @@
-"""Quotas of clients: DescribeClientQuotas. No quota can be set yet, so there is none to describe.
-
-AlterClientQuotas is not served: a client that wants to set a quota learns from ApiVersions that there are none.
-"""
+"""Quotas of clients, looked at and set: DescribeClientQuotas, AlterClientQuotas."""
 
 from __future__ import annotations
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.session import RequestContext, shorten
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.broker.forwarding.refusals import refuse_quotas
+from penstock.broker.session import RequestContext
+from penstock.broker.slices import Work, collect
+from penstock.cluster.decisions.client_quotas import AlterQuotaResult, decide_alter_client_quotas
+from penstock.cluster.metadata import answer_each
+from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.messages import alter_client_quotas as alter_messages
 from penstock.protocol.messages.describe_client_quotas import (
-    ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
 )
-
-_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
-# How a component's match is meant: this name, the entry for every name without its own, or any name.
-_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+from penstock.security.quotas.alterations import Component, EntityChange, QuotaChange, check_filter, matching
+from penstock.security.quotas.entities import Quota, stored_quotas
 
 
 def describe_client_quotas(
     broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
-    """The quotas that match a filter: an empty list, or an error for a filter that Kafka refuses too.
+) -> Work[DescribeClientQuotasResponse]:
+    """The quotas that match a filter, or an error for a filter that Kafka refuses too.
 
     Version 1 is flexible. The entries are null beside an error.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    _check_filter(request.components)
-    return DescribeClientQuotasResponse(error_message=None, entries=[])
+    components = yield from collect(
+        Component(each.entity_type, each.match_type, each.match) for each in request.components
+    )
+    check_filter(components)
+    quotas = stored_quotas(broker.metadata.image.security.entity_configs)
+    found = matching(quotas, components, strict=request.strict)
+    entries = yield from collect(_described(quota) for quota in found)
+    return DescribeClientQuotasResponse(error_message=None, entries=entries)
 
 
-def _check_filter(components: list[ComponentData]) -> None:
-    """Raises ApiError with the codes and texts of Kafka."""
-    entity_types: set[str] = set()
-    for component in components:
-        entity_type = component.entity_type
-        if not entity_type:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
-        if entity_type in entity_types:
-            message = f"Entity type {entity_type} cannot appear more than once in the filter."
-            raise ApiError(ErrorCode.INVALID_REQUEST, message)
-        if entity_type not in (_USER, _CLIENT_ID, _IP):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {shorten(entity_type)}")
-        entity_types.add(entity_type)
-        _check_match(component)
-    if _IP in entity_types and len(entity_types) > 1:
-        message = (
-            "Invalid entity filter component combination. IP filter component should not be used with user or "
-            "clientId filter component."
-        )
-        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+def _described(quota: Quota) -> EntryData:
+    return EntryData(
+        entity=[EntityData(entity_type=each, entity_name=name) for each, name in quota.names.items()],
+        values=[ValueData(key=key, value=value) for key, value in quota.values.items()],
+    )
 
 
-def _check_match(component: ComponentData) -> None:
-    match_type = component.match_type
-    if match_type == _EXACT:
-        if component.match is None:
-            message = "Request specified MATCH_TYPE_EXACT, but set match string to null."
-            raise ApiError(ErrorCode.INVALID_REQUEST, message)
-    elif match_type in (_DEFAULT, _SPECIFIED):
-        if component.match is not None:
-            name = "MATCH_TYPE_DEFAULT" if match_type == _DEFAULT else "MATCH_TYPE_SPECIFIED"
-            message = f"Request specified {name}, but also specified a match string."
-            raise ApiError(ErrorCode.INVALID_REQUEST, message)
-    else:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {match_type}")
+async def alter_client_quotas(
+    broker: Broker, context: RequestContext, request: alter_messages.AlterClientQuotasRequest
+) -> alter_messages.AlterClientQuotasResponse:
+    """Sets and removes quotas of users, client ids and addresses, or only says whether it would.
+
+    An entity is changed as a whole or not at all, and its error concerns it alone. Version 1 is flexible.
+    """
+    if not broker.authorizer.is_allowed(context, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return refuse_quotas(request, code, describe(code))
+    changes = [_change(entry) async for entry in broker.slices.each(request.entries)]
+    results = await answer_each(
+        broker.metadata.security.apply(
+            lambda security: decide_alter_client_quotas(security, changes, validate_only=request.validate_only)
+        ),
+        lambda code, message: (AlterQuotaResult(change.names, code, message) for change in changes),
+    )
+    response = alter_messages.AlterClientQuotasResponse()
+    async for names, code, message in broker.slices.each(results):
+        entity = [alter_messages.EntityData(entity_type=each, entity_name=name) for each, name in names.items()]
+        response.entries.append(alter_messages.EntryData(error_code=code, error_message=message, entity=entity))
+    return response
+
+
+def _change(entry: alter_messages.AlterClientQuotasRequestEntryData) -> EntityChange:
+    return EntityChange(
+        {each.entity_type: each.entity_name for each in entry.entity},
+        tuple(QuotaChange(each.key, None if each.remove else each.value) for each in entry.ops),
+    )

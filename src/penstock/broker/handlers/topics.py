@@ -39,6 +39,10 @@ from penstock.security.policies.tags import TAGS_KEY
 
 _FIRST_DELETE_BY_ID = 6
 _TAGS_NEED_MORE = f"{TAGS_KEY} needs AlterConfigs on the cluster"
+# From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_CREATE_TOPICS = 6
+_STRICT_CREATE_PARTITIONS = 3
+_STRICT_DELETE_TOPICS = 5
 
 
 # ---------------------------------------------------------------------------------------------------- CreateTopics
@@ -48,7 +52,10 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     """Creates topics, or only says whether it would. Each topic succeeds or fails by itself.
 
     From version 4 on -1 stands for the configured number of partitions and replicas. From version 5 on the answer has
-    the topic's shape and configuration, if the client may see them. From version 7 on the answer has the topic's id.
+    the topic's shape and configuration, if the client may see them, from version 7 on its id. The request's timeout
+    bounds the way to the controller (`forwarding`) and not the work there, as in KRaft: the answer comes when the topic
+    is made, and librdkafka asks for 0 ms by default. A store that does not answer ends the work when the session with
+    it does.
     """
     anything = broker.authorizer.would_allow(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     refused: list[str] = []
@@ -61,13 +68,14 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
             wanted.append(_new_topic(topic))
         else:
             refused.append(topic.name)
+    charge = broker.quotas.charge(context, _STRICT_CREATE_TOPICS)
     results = await answer_each(
-        broker.metadata.create_topics(wanted, validate_only=request.validate_only),
+        broker.metadata.create_topics(wanted, validate_only=request.validate_only, charge=charge),
         lambda code, message: (
             CreateTopicResult(name, code, message) for name in dict.fromkeys(topic.name for topic in wanted)
         ),
     )
-    response = CreateTopicsResponse()
+    response = CreateTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each(results):
         response.topics.append(_created(broker, context, result))
     code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
@@ -140,13 +148,14 @@ async def create_partitions(
             wanted.append(_new_partitions(topic))
         else:
             refused.append(topic.name)
+    charge = broker.quotas.charge(context, _STRICT_CREATE_PARTITIONS)
     results = await answer_each(
-        broker.metadata.create_partitions(wanted, validate_only=request.validate_only),
+        broker.metadata.create_partitions(wanted, validate_only=request.validate_only, charge=charge),
         lambda code, message: (
             CreatePartitionsResult(name, code, message) for name in dict.fromkeys(topic.name for topic in wanted)
         ),
     )
-    response = CreatePartitionsResponse()
+    response = CreatePartitionsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each(results):
         response.results.append(
             CreatePartitionsTopicResult(name=result.name, error_code=result.code, error_message=result.message)
@@ -187,11 +196,12 @@ async def delete_topics(broker: Broker, context: RequestContext, request: Delete
             wanted.append(selector)
         else:
             refusals.append(refusal)
+    charge = broker.quotas.charge(context, _STRICT_DELETE_TOPICS)
     results = await answer_each(
-        broker.metadata.delete_topics(wanted),
+        broker.metadata.delete_topics(wanted, charge),
         lambda code, message: (DeleteTopicResult(*selector, code, message) for selector in dict.fromkeys(wanted)),
     )
-    response = DeleteTopicsResponse()
+    response = DeleteTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each((*results, *refusals)):
         response.responses.append(_deleted(result))
     return response

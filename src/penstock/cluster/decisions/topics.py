@@ -32,6 +32,9 @@ from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST
 from penstock.core.types import ZERO_TOPIC_ID, TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 
+# Asked before partitions are made or deleted, with their number. Raises ApiError where the client has to wait.
+Charge = Callable[[int], None]
+
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 _DUPLICATE_NAME = "Duplicate topic name."
@@ -44,6 +47,10 @@ class Choices(NamedTuple):
     new_topic_id: Callable[[], TopicId]
 
 
+def charge_nothing(partition_count: int) -> None:
+    """Of a client without a quota."""
+
+
 def decide_create_topics(
     image: MetadataImage,
     config: BrokerConfig,
@@ -51,6 +58,7 @@ def decide_create_topics(
     choices: Choices,
     *,
     validate_only: bool = False,
+    charge: Charge = charge_nothing,
 ) -> Decision[CreateTopicResult]:
     """One result per distinct name, in the order of the request."""
     counts = Counter(topic.name for topic in requested)
@@ -66,6 +74,7 @@ def decide_create_topics(
                 raise ApiError(ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
             _check_new_name(image, topic.name, colliding_names)
             new = _new_topic(image, config, topic, choices)
+            charge(len(new.partitions))
         except ApiError as error:
             results.append(CreateTopicResult(topic.name, error.code, error.message))
             continue
@@ -78,7 +87,10 @@ def decide_create_topics(
 
 
 def decide_delete_topics(
-    image: MetadataImage, settings: TopicSection, selectors: Sequence[TopicSelector]
+    image: MetadataImage,
+    settings: TopicSection,
+    selectors: Sequence[TopicSelector],
+    charge: Charge = charge_nothing,
 ) -> Decision[DeleteTopicResult]:
     if not settings.delete_topic_enable:
         code, message = ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."
@@ -99,6 +111,7 @@ def decide_delete_topics(
             if targets[topic.topic_id] > 1 and selector.name is not None:
                 message = "The provided topic name maps to an ID that was already supplied."
                 raise ApiError(ErrorCode.INVALID_REQUEST, message)
+            charge(len(topic.partitions))
         except ApiError as error:
             results.append(DeleteTopicResult(*selector, error.code, error.message))
             continue
@@ -108,7 +121,12 @@ def decide_delete_topics(
 
 
 def decide_create_partitions(
-    image: MetadataImage, requested: Sequence[NewPartitions], choices: Choices, *, validate_only: bool = False
+    image: MetadataImage,
+    requested: Sequence[NewPartitions],
+    choices: Choices,
+    *,
+    validate_only: bool = False,
+    charge: Charge = charge_nothing,
 ) -> Decision[CreatePartitionsResult]:
     counts = Counter(item.name for item in requested)
     results: list[CreatePartitionsResult] = []
@@ -122,6 +140,7 @@ def decide_create_partitions(
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             added = _new_partitions(image, topic, item, choices, allowance)
+            charge(len(added))
         except ApiError as error:
             results.append(CreatePartitionsResult(item.name, error.code, error.message))
             continue

@@ -26,6 +26,7 @@ class IdentitySection(NamedTuple):
     node_id: int
     broker_rack: str | None
     penstock_cluster_id: str
+    penstock_first_users_file: str
 
 
 class ProcessSection(NamedTuple):
@@ -44,7 +45,11 @@ class NetworkSection(NamedTuple):
     socket_receive_buffer_bytes: int
     max_connections: int
     max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    max_connection_creation_rate: int
     connections_max_idle_ms: int
+    queued_max_requests: int
+    queued_max_request_bytes: int
 
 
 class ShutdownSection(NamedTuple):
@@ -168,6 +173,15 @@ class ThrottleSection(NamedTuple):
     alter_log_dirs_replication_quota_window_size_seconds: int
 
 
+class QuotaSection(NamedTuple):
+    """The windows in which the use of quotas is measured."""
+
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+
+
 class CleanerSection(NamedTuple):
     """How compaction runs."""
 
@@ -203,6 +217,17 @@ class ZooKeeperSection(NamedTuple):
         return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
 
 
+class MonitoringSection(NamedTuple):
+    """Who may look at `/metrics`, and how it is encrypted."""
+
+    penstock_metrics_ssl_certificate: str
+    penstock_metrics_ssl_key: str
+    penstock_metrics_ssl_client_ca: str
+    penstock_metrics_users: str
+    penstock_metrics_tokens: str
+    penstock_metrics_insecure: bool
+
+
 class AuditSection(NamedTuple):
     """What the audit trail keeps, and where. Without a file and without the topic there is none."""
 
@@ -234,9 +259,11 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     ReplicationSection,
     AuthorizationSection,
     ThrottleSection,
+    QuotaSection,
     CleanerSection,
     ZooKeeperSection,
     AuditSection,
+    MonitoringSection,
 )
 
 # A field's annotation by the kind of its key.

@@ -14,8 +14,12 @@ from penstock.core.config.keys.audit import AUDIT_KEYS
 from penstock.core.config.keys.authorization import AUTHORIZATION_KEYS
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
+from penstock.core.config.keys.monitoring import MONITORING_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
+from penstock.core.config.keys.quotas import QUOTA_KEYS
+from penstock.core.config.keys.sasl import SASL_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
+from penstock.core.config.keys.tls import TLS_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.keys.zookeeper import ZOOKEEPER_KEYS
 from penstock.core.config.types import ConfigKey, by_name
@@ -24,6 +28,8 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Identity", IDENTITY_KEYS),
     ("Listeners", LISTENER_KEYS),
     ("Connections", CONNECTION_KEYS),
+    ("TLS", TLS_KEYS),
+    ("Logins", SASL_KEYS),
     ("Requests and topics", REQUEST_KEYS),
     ("Data directories", DIRECTORY_KEYS),
     ("Compaction", CLEANER_KEYS),
@@ -33,8 +39,10 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Replication", REPLICATION_KEYS),
     ("Throttles", THROTTLE_KEYS),
     ("Authorization", AUTHORIZATION_KEYS),
+    ("Quotas of clients", QUOTA_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
     ("Audit", AUDIT_KEYS),
+    ("Monitoring", MONITORING_KEYS),
 )
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(key for _, keys in BROKER_SECTIONS for key in keys)
@@ -102,16 +110,26 @@ IGNORED: tuple[Ignored, ...] = (
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms",),
     ),
     Ignored(
+        "these choose among Java's own ways to do TLS, and OpenSSL does it here",
+        (
+            "ssl.protocol",
+            "ssl.provider",
+            "ssl.engine.factory.class",
+            "ssl.keymanager.algorithm",
+            "ssl.trustmanager.algorithm",
+            "ssl.secure.random.implementation",
+        ),
+    ),
+    Ignored(
         "SECURITY IS NOT SERVED YET and every client is let in",
         (
-            "ssl.",
-            "sasl.",
-            "delegation.token.",
             "principal.builder.class",
             "security.providers",
-            "connections.max.reauth.ms",
-            "connection.failed.authentication.delay.ms",
         ),
+    ),
+    Ignored(
+        "these are classes and timers of Java's logins, and ours need none",
+        ("sasl.",),
     ),
     Ignored(
         "these are not served yet",
@@ -137,8 +155,8 @@ IGNORED: tuple[Ignored, ...] = (
             "leader.imbalance.per.",
             "unclean.leader.election.interval.ms",
             "follower.fetch.last.tiered.offset.enable",
-            "max.connection.creation.rate",
-            "quota.",
+            "quota.producer.default",
+            "quota.consumer.default",
             "client.quota.callback.class",
             "create.topic.policy.class.name",
             "alter.config.policy.class.name",

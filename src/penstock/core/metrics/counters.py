@@ -194,21 +194,59 @@ class RequestMetrics(CounterSet):
 class SocketMetrics(CounterSet):
     """Connections of one broker. The number open now is a gauge: created minus closed."""
 
-    __slots__ = ("bytes_in", "bytes_out", "closed", "created", "expired", "malformed", "refused", "requests")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "certificate_refusals",
+        "certificate_reloads",
+        "closed",
+        "created",
+        "delayed",
+        "expired",
+        "handshake_failures",
+        "handshakes",
+        "malformed",
+        "refused",
+        "requests",
+        "throttled",
+    )
 
     def __init__(self) -> None:
         self.created = 0
         self.closed = 0
         self.expired = 0
         self.refused = 0
+        self.delayed = 0
+        self.throttled = 0
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.malformed: dict[str, int] = {}
+        self.handshakes = 0
+        self.certificate_reloads = 0
+        self.certificate_refusals = 0
+        self.handshake_failures: dict[str, int] = {}
+
+    def count_handshake_failure(self, reason: str) -> None:
+        """`reason` is one of the broker's own few words."""
+        self.handshake_failures[reason] = self.handshake_failures.get(reason, 0) + 1
 
     def count_malformed(self, reason: str) -> None:
         """`reason` is one of the broker's own few words, never text from the client."""
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+
+class LoginMetrics(CounterSet):
+    """Logins on listeners with SASL. A login on a connection that is open already is counted apart (KIP-368)."""
+
+    __slots__ = ("again", "expired", "failed", "failed_again", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.again = 0
+        self.failed_again = 0
+        self.expired = 0
 
 
 class LogMetrics(CounterSet):
@@ -331,6 +369,24 @@ class AuditMetrics(CounterSet):
         self.dropped[sink] = self.dropped.get(sink, 0) + count
 
 
+class HttpMetrics(CounterSet):
+    """Requests of HTTP listeners by status, and what was refused before an endpoint saw it."""
+
+    __slots__ = ("answers", "connections", "refused")
+
+    def __init__(self) -> None:
+        self.answers: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.connections = 0  # open now
+
+    def count_answer(self, status: int) -> None:
+        self.answers[str(status)] = self.answers.get(str(status), 0) + 1
+
+    def count_refused(self, reason: str) -> None:
+        """`reason` is one of a few words of ours."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
 class BrokerMetrics:
     """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
 
@@ -342,6 +398,8 @@ class BrokerMetrics:
         "controller",
         "gauge_names",
         "groups",
+        "http",
+        "logins",
         "logs",
         "loop",
         "purgatory",
@@ -356,6 +414,7 @@ class BrokerMetrics:
         self.topics = TopicCounters()
         self.requests = RequestMetrics(error_name)
         self.sockets = SocketMetrics()
+        self.logins = LoginMetrics()
         self.logs = LogMetrics()
         self.loop = LoopMetrics()
         self.cleaner = CleanerMetrics()
@@ -365,6 +424,7 @@ class BrokerMetrics:
         self.purgatory = PurgatoryMetrics()
         self.groups = GroupMetrics()
         self.audit = AuditMetrics()
+        self.http = HttpMetrics()
         self.gauge_names: set[str] = set()
         self._gauges: dict[str, Callable[[], Reading]] = {}
         self._surveys: list[tuple[Callable[[], Survey], frozenset[str]]] = []

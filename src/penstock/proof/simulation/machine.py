@@ -35,7 +35,7 @@ from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 DATA = "/data"
 _PORT = 9092
-_NO_LIMITS = ConnectionLimits(1 << 30, 1 << 30, 1 << 30, 0)
+_NO_LIMITS = ConnectionLimits(1 << 30, 0)
 _RESTART_MS = 200.0
 # Small and frequent everything, so that few steps meet rolls, checkpoints, cleanings and time-outs.
 CONFIG = {

@@ -5,7 +5,7 @@ can have in flight. Writes that wait for replicas or the disk are the exception:
 (`PendingReplies`). Requests that arrive meanwhile wait in a short queue; when it is full, in number or in bytes,
 reading stops and TCP pushes back. A reply that the client is slow to take stays mostly in its files: only about two
 pieces of it are in memory at any time. A client that sends many requests at once is served some of them in each turn
-of the loop, so that others get theirs.
+of the loop, so that others get theirs. A client that has used more than its quota is not read for a while (`mute`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
-from penstock.broker.session import Reply, Session, UnanswerableError
+from penstock.broker.session import Outcome, Session, Throttled, UnanswerableError
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer, Chunk
 from penstock.server.net import limits
+from penstock.server.net.backlog import Backlog
 from penstock.server.net.frames import FrameAssembler
 from penstock.server.net.outgoing import Outgoing
 from penstock.server.net.pending import PendingReplies
+
+_NOBODY = Session("none", "unknown", "")
 
 
 class Listener(Protocol):
@@ -30,9 +33,10 @@ class Listener(Protocol):
     receive_buffer: memoryview
     max_frame_size: int
     metrics: SocketMetrics
+    backlog: Backlog
 
     @property
-    def handle(self) -> Callable[[Session, Buffer], Reply | Awaitable[Reply]]: ...
+    def handle(self) -> Callable[[Session, Buffer], Outcome | Awaitable[Outcome]]: ...
 
     def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> Session | None: ...
 
@@ -49,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_assembler",
         "_closing",
+        "_holds",
         "_listener",
         "_outgoing",
         "_socket_fd",
@@ -59,16 +64,19 @@ class Connection(asyncio.BufferedProtocol):
         "is_reading_paused",
         "pending",
         "session",
+        "unmuting",
     )
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = None
-        self.session: Session | None = None
+        self.session: Session = _NOBODY  # until the listener has taken the connection in
         self.idle_rounds = 0
         self._assembler = FrameAssembler()  # its whole frames are the requests that wait
+        self._holds = False  # whether the backlog knows of something
         self.is_reading_paused = False  # meanwhile not even the end of the client is noticed
-        self._yielded = False  # there is more to serve, in a later turn of the loop
+        self._yielded = False  # nothing is served before `_go_on`, in a later turn of the loop
+        self.unmuting: asyncio.TimerHandle | None = None  # a muted connection has yielded until then
         self.pending = PendingReplies()
         self._outgoing = Outgoing()
         self._writing_paused = False
@@ -83,8 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)
         sock = transport.get_extra_info("socket")
         self._socket_fd = -1 if sock is None or transport.get_extra_info("ssl_object") else sock.fileno()
-        self.session = self._listener.opened(self, transport)
-        if self.session is None:  # the listener has no room for it
+        self.session = self._listener.opened(self, transport) or _NOBODY
+        if self.session is _NOBODY:  # the listener has no room for it
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -94,6 +102,8 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(waiting.cancel)
         self._assembler.discard()
         self._outgoing.chunks.clear()
+        if self.unmuting is not None:
+            self.unmuting.cancel()
         self._listener.closed(self)
 
     def close(self) -> None:
@@ -121,19 +131,21 @@ class Connection(asyncio.BufferedProtocol):
             return
         listener = self._listener
         listener.metrics.bytes_in += nbytes
-        frame = self._assembler.take_alone(listener.receive_buffer, nbytes, listener.max_frame_size)
+        max_frame_size = self.session.max_frame_size or listener.max_frame_size
+        frame = self._assembler.take_alone(listener.receive_buffer, nbytes, max_frame_size)
         if frame is not None and not self.pending.replies and self._can_serve():
             self._serve_alone(frame)
             return
-        bad_size = self._assembler.received(listener.receive_buffer, nbytes, listener.max_frame_size)
+        bad_size = self._assembler.received(listener.receive_buffer, nbytes, max_frame_size)
         self._serve()
         if bad_size is not None:  # what came before it is in order and was served
-            reason = f"a frame of {bad_size} bytes; at most {listener.max_frame_size} are accepted"
-            self._refuse("frame size", reason)
+            reason = f"a frame of {bad_size} bytes; at most {max_frame_size} are accepted"
+            self._refuse(UnanswerableError("frame size", reason))
 
-    def _refuse(self, kind: str, reason: str) -> None:
+    def _refuse(self, error: UnanswerableError) -> None:
         if not self._closing:
-            self._listener.malformed(self, kind, reason)
+            self._listener.malformed(self, error.kind, str(error))
+            self._send(error.reply or [])
             self.close()
 
     # -------------------------------------------------------------------------------------------- serving
@@ -141,12 +153,11 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         if self._can_serve():
             self._serve_waiting(self._assembler.whole)
-        self._throttle()
+        self.pace_reading()
 
     def _serve_waiting(self, requests: deque[Buffer]) -> None:
         """Costs 0.7 us a request and 3 us a turn; through `Outgoing` 4 us more a turn. Bench: requests in flight."""
         session, handle = self.session, self._listener.handle
-        assert session is not None
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
         size, is_in_memory = 0, True
@@ -155,24 +166,30 @@ class Connection(asyncio.BufferedProtocol):
             left -= 1
             metrics.requests += 1
             try:
-                reply = handle(session, requests.popleft())
+                request = requests.popleft()
+                reply = handle(session, request)
             except UnanswerableError as error:
                 self._send(replies)
-                self._refuse(error.kind, str(error))
+                self._refuse(error)
                 return
             except BaseException:  # a bug; going on would answer the next request in place of this one
                 self.abort()
                 raise
-            if reply is not None and pending.replies:
-                pending.add(reply, self._on_reply)
-            elif isinstance(reply, list):
+            if type(reply) is list and not pending.replies:
                 replies += reply
                 size += len(reply[0])
                 if len(reply) > 1 or size > limits.WRITE_PIECE_SIZE:
                     left = 0
                     is_in_memory = len(reply) == 1
+            elif isinstance(reply, Throttled):
+                left = 0
+                self.mute(reply.throttle_ms)
+                if pending.replies:
+                    pending.add(reply.reply or [], self._on_reply)
+                else:
+                    replies, is_in_memory = [*replies, *(reply.reply or ())], False
             elif reply is not None:
-                pending.add(reply, self._on_reply)
+                self._listener.backlog.serve(len(request), pending.add(reply, self._on_reply))
         if not is_in_memory:
             self._send(replies)
         elif replies and not self._closing:
@@ -185,31 +202,50 @@ class Connection(asyncio.BufferedProtocol):
         `_serve` costs 4. Bench: one record at a time.
         """
         listener = self._listener
-        assert self.session is not None
         listener.metrics.requests += 1
         try:
             reply = listener.handle(self.session, frame)
         except UnanswerableError as error:
-            self._refuse(error.kind, str(error))
+            self._refuse(error)
             return
         except BaseException:  # a bug; going on would answer the next request in place of this one
             self.abort()
             raise
-        if type(reply) is not list:
-            if reply is not None:
-                self.pending.add(reply, self._on_reply)
-        elif len(reply) == 1 and type(reply[0]) is bytearray:
-            self._write(reply[0])
-        else:
-            self._send(reply)
-            self._throttle()
+        if isinstance(reply, list):
+            if len(reply) == 1 and type(reply[0]) is bytearray:
+                self._write(reply[0])
+            else:
+                self._send(reply)
+                self.pace_reading()
+        elif isinstance(reply, Throttled):
+            self.mute(reply.throttle_ms)
+            self._send(reply.reply or [])
+        elif reply is not None:
+            self.pending.add(reply, self._on_reply)
+
+    def mute(self, throttle_ms: int) -> None:
+        """Serves and reads nothing more for so long. Replies go out as ever."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + throttle_ms / 1000
+        if self.unmuting is not None:
+            if self.unmuting.when() >= until:
+                return
+            self.unmuting.cancel()
+        self._yielded = True
+        self.unmuting = loop.call_at(until, self._unmute)
+        self.pace_reading()
+
+    def _unmute(self) -> None:
+        self.unmuting = None
+        self.idle_rounds = 0  # the silence was ours
+        self._go_on()
 
     def _yield(self) -> None:
         self._yielded = True
         asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        self._yielded = False
+        self._yielded = self.unmuting is not None
         if not self._closing:
             self._send_pieces()
             self._serve()
@@ -224,13 +260,20 @@ class Connection(asyncio.BufferedProtocol):
             and not self._transport.is_closing()
         )
 
-    def _throttle(self) -> None:
-        """Stops reading while much is waiting, and so pushes back on a client that does not take its replies."""
+    def pace_reading(self) -> None:
+        """Stops reading while much is waiting, and so pushes back on a client that does not take its replies. The
+        backlog calls it when there is room for others' requests again.
+        """
         assembler = self._assembler
-        is_waited_for = self.is_reading_paused or self._yielded or assembler.whole or assembler.assembled_size
+        is_waiting = bool(assembler.whole or assembler.assembled_size)
+        is_waited_for = is_waiting or self.is_reading_paused or self._yielded or self._holds
+        is_waited_for = is_waited_for or self.session.is_refused
         if not is_waited_for or self._closing or self._transport is None:
             return
-        is_crowded = self._is_crowded()
+        self._holds = is_waiting
+        size = assembler.waiting_size()
+        has_room = self._listener.backlog.has_room_for(self, len(assembler.whole), size)
+        is_crowded = not has_room or self._yielded or self._is_crowded(size)
         if is_crowded and not self.is_reading_paused:
             self.is_reading_paused = True
             self._transport.pause_reading()
@@ -238,40 +281,36 @@ class Connection(asyncio.BufferedProtocol):
             self.is_reading_paused = False
             self._transport.resume_reading()
 
-    def _is_crowded(self) -> bool:
-        """Whether too much waits, in number or in bytes.
+    def _is_crowded(self, size: int) -> bool:
+        """Whether too much waits, in number or in bytes. Between two turns nothing is read, so that the end of the
+        stream is not seen before what came ahead of it.
 
         A frame under assembly counts only while the frame would have to wait: otherwise it could never be completed.
-        Between two turns nothing is read, so that the end of the stream is not seen before what came ahead of it.
         """
         assembler = self._assembler
-        if self._yielded or len(assembler.whole) >= limits.QUEUED_REQUESTS:
+        if len(assembler.whole) >= limits.QUEUED_REQUESTS or self.session.is_refused:
             return True
-        is_large = assembler.waiting_size() >= limits.QUEUED_BYTES
-        return is_large and not (assembler.assembled_size and not self.pending.replies and self._can_serve())
+        is_free = assembler.assembled_size and not self.pending.replies and self._can_serve()
+        return size >= limits.QUEUED_BYTES and not is_free
 
-    def _on_reply(self, future: asyncio.Future[Reply]) -> None:
+    def _on_reply(self, future: asyncio.Future[Outcome]) -> None:
         if self._closing:
             if not future.cancelled():
                 future.exception()  # nobody is left to hear of it
             return
-        replies: list[Chunk] = []
-        for ready in self.pending.ready():
-            if not isinstance(ready, asyncio.Future):
-                replies += ready or ()
-            elif not ready.cancelled() and ready.exception() is None:
-                replies += ready.result() or ()
-            else:
-                self._send(replies)
-                self._fail(ready)
-                return
+        replies, throttle_ms, failed = self.pending.take_ready()
+        if throttle_ms:
+            self.mute(throttle_ms)
         self._send(replies)
-        self._serve()
+        if failed is None:
+            self._serve()
+        else:
+            self._fail(failed)
 
-    def _fail(self, future: asyncio.Future[Reply]) -> None:
+    def _fail(self, future: asyncio.Future[Outcome]) -> None:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, UnanswerableError):
-            self._refuse(error.kind, str(error))
+            self._refuse(error)
             return
         self.abort()  # the client would wait for ever
         if error is not None:
@@ -302,36 +341,21 @@ class Connection(asyncio.BufferedProtocol):
                 return
             try:
                 gathered = self._outgoing.gather()
-            except (OSError, ValueError) as error:
-                self._fail_reading(error)
-                return
-            if not gathered:
-                self._send_from_file()
-            else:
-                self._write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
-
-    def _send_from_file(self) -> None:
-        """From the page cache to the socket if the socket takes anything; else a piece that waits in the transport,
-        which tells us when it is out. The transport is empty here, so nothing can overtake.
-        """
-        assert self._transport is not None
-        try:
-            sent = 0 if self._socket_fd < 0 else self._outgoing.send_file(self._socket_fd)
-            if not sent:
-                piece = self._outgoing.read_file()
-                sent = len(piece)
+                if gathered:
+                    self._write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
+                    continue
+                # From the page cache to the socket; else a piece that waits in the transport, which tells when it is
+                # out. The transport is empty here, so nothing can overtake.
+                sent, piece = self._outgoing.send_or_read(self._socket_fd)
+                self._listener.metrics.bytes_out += sent
                 if piece:
-                    self._transport.write(piece)
-        except (OSError, ValueError) as error:
-            self._fail_reading(error)
-            return
-        self._listener.metrics.bytes_out += sent
-
-    def _fail_reading(self, error: Exception) -> None:
-        """Half a reply may be out and cannot be taken back; the client asks again and then gets the error."""
-        if not isinstance(error, ConnectionError):
-            self._listener.failed_reading(self, error)
-        self.abort()
+                    self._write(piece)
+            except (OSError, ValueError) as error:
+                # Half a reply may be out and cannot be taken back; the client asks again and then gets the error.
+                if not isinstance(error, ConnectionError):
+                    self._listener.failed_reading(self, error)
+                self.abort()
+                return
 
     def pause_writing(self) -> None:
         self._writing_paused = True

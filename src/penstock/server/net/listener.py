@@ -6,21 +6,23 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from penstock.broker.session import Reply, Session
+from penstock.broker.session import Outcome, Reply, Session
 from penstock.core.clock import Clock
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
+from penstock.security.quotas.alterations import parse_address
 from penstock.server.net import limits
+from penstock.server.net.admission import Admission, Verdict
+from penstock.server.net.backlog import Backlog
 from penstock.server.net.connection import Connection
 
 logger = logging.getLogger("penstock.server.net.listener")
 
-Handle = Callable[[Session, Buffer], Reply | Awaitable[Reply]]
+Handle = Callable[[Session, Buffer], Outcome | Awaitable[Outcome]]
 
 # A connection is closed after this many rounds without a byte; more rounds only make the moment more exact.
 _IDLE_ROUNDS = 10
@@ -35,8 +37,6 @@ def _handle_nothing(session: Session, frame: Buffer) -> Reply:
 
 class ConnectionLimits(NamedTuple):
     max_frame_size: int
-    max_connections: int
-    max_connections_per_address: int
     max_idle_ms: int
     send_buffer_size: int = KERNEL_TUNING
     receive_buffer_size: int = KERNEL_TUNING
@@ -51,15 +51,18 @@ class TcpListener:
         clock: Clock,
     ) -> None:
         self.name = name
+        self._clock = clock
+        self.admission = Admission()
+        self.backlog = Backlog()
         self.limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), clock.monotonic_ms)
         self._refusals_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)  # one says it all
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
         self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
+        self.first_frame_size = 0  # the limit of a connection's frames until the handler sets another; 0: none
         self.metrics = metrics
         self._connections: set[Connection] = set()
-        self._by_address: Counter[str] = Counter()
         self._accepted = 0
         self._is_closing = False
         self._server: asyncio.Server | None = None
@@ -72,19 +75,31 @@ class TcpListener:
     def connection_count(self) -> int:
         return len(self._connections)
 
+    @property
+    def muted_count(self) -> int:
+        return sum(connection.unmuting is not None for connection in self._connections)
+
     async def bind(self, host: str, port: int) -> None:
         """Takes the port, so that its number is known, without accepting anybody yet."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
+            self.new_protocol, host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
         )
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
+
+    def new_protocol(self) -> asyncio.BufferedProtocol:
+        """For a client that was just accepted."""
+        return Connection(self)
 
     def limit(self, bounds: ConnectionLimits) -> None:
         """Sets limits for the connections to come. Connections that are open stay open."""
         self._bounds = bounds
         self.max_frame_size = bounds.max_frame_size
+
+    def share(self, admission: Admission, backlog: Backlog) -> None:
+        """All listeners of a broker have the same ones."""
+        self.admission, self.backlog = admission, backlog
 
     def handle_with(self, handle: Handle) -> None:
         self.handle = handle
@@ -104,6 +119,7 @@ class TcpListener:
 
     async def close(self) -> None:
         self.stop_accepting()
+        self.backlog.close()
         for connection in list(self._connections):
             connection.abort()
         waiting = [each for connection in self._connections for each in connection.pending.futures()]
@@ -118,9 +134,9 @@ class TcpListener:
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         if self._is_closing:  # it was in the kernel's queue when the port was closed
             return None
-        if len(self._connections) >= self._bounds.max_connections or (
-            self._by_address[host] >= self._bounds.max_connections_per_address
-        ):
+        address = parse_address(host) or host
+        verdict = self.admission.admit(self.name, address, self._clock.monotonic_ms())
+        if verdict.is_refused:
             self.metrics.refused += 1
             fields = {"listener": self.name, "client": host, "open": len(self._connections)}
             self._refusals_log.once_per(
@@ -130,10 +146,22 @@ class TcpListener:
         with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
             self._set_options(transport.get_extra_info("socket"))
         self._connections.add(connection)
-        self._by_address[host] += 1
         self.metrics.created += 1
         self._accepted += 1
-        return Session(f"{host}:{port}-{self._accepted}", host, self.name)
+        if verdict.wait_ms:
+            self._delay(connection, verdict, host)
+        first_frame_size = min(self.first_frame_size, self.max_frame_size)
+        return Session(f"{host}:{port}-{self._accepted}", host, self.name, max_frame_size=first_frame_size)
+
+    def _delay(self, connection: Connection, verdict: Verdict, host: str) -> None:
+        connection.mute(verdict.wait_ms)
+        if not verdict.is_closed_then:
+            self.metrics.delayed += 1
+            return
+        self.metrics.throttled += 1
+        fields = {"listener": self.name, "client": host, "ms": verdict.wait_ms}
+        self._refusals_log.once_per("rate", logging.WARNING, "an address connects faster than its quota", fields)
+        asyncio.get_running_loop().call_later(verdict.wait_ms / 1000, connection.abort)
 
     def _set_options(self, sock: socket.socket) -> None:
         # A client that vanished without a word is found out even while its request waits.
@@ -147,11 +175,10 @@ class TcpListener:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
+        self.backlog.leave(connection)
         assert connection.session is not None
         host = connection.session.client_host
-        self._by_address[host] -= 1
-        if not self._by_address[host]:
-            del self._by_address[host]
+        self.admission.leave(self.name, parse_address(host) or host)
         self.metrics.closed += 1
         if self._emptied is not None and not self._connections:
             self._emptied.set()
@@ -183,9 +210,10 @@ class TcpListener:
 
         A client that does not take its replies is idle, too: its replies are dropped with the connection. A client that
         waits for a reply is not idle while the connection is read, because then the end of the client would be noticed.
+        A client that is throttled is not idle: the broker does not read what it sends.
         """
         for connection in list(self._connections):
-            if connection.pending.futures() and not connection.is_reading_paused:
+            if connection.unmuting is not None or (connection.pending.futures() and not connection.is_reading_paused):
                 continue
             connection.idle_rounds += 1
             if connection.idle_rounds > _IDLE_ROUNDS:

@@ -42,6 +42,13 @@ class Outgoing:
             chunks.popleft()
         return gathered
 
+    def send_or_read(self, socket_fd: int) -> tuple[int, bytes]:
+        """How much of the first chunk, a file, the socket has taken; if nothing, the next piece of it. There is no
+        socket below 0. Raises OSError or ValueError when the file cannot be read.
+        """
+        sent = 0 if socket_fd < 0 else self.send_file(socket_fd)
+        return sent, b"" if sent else self.read_file()
+
     def send_file(self, socket_fd: int) -> int:
         """From the page cache to the socket, as much of the first chunk, a file, as the socket takes: maybe nothing.
         Raises OSError or ValueError when the file cannot be read.

@@ -8,16 +8,16 @@ before it have gone out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
-from penstock.broker.session import Reply, Settling
+from penstock.broker.session import Outcome, Reply, Settling, Throttled
 from penstock.protocol.message import Buffer, Chunk
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.server.net import limits
 
 _WRITE_KEY = ProduceRequest.API_KEY.to_bytes(2, "big")
 
-Future = asyncio.Future[Reply]
+Future = asyncio.Future[Outcome]
 
 
 class PendingReplies:
@@ -33,24 +33,39 @@ class PendingReplies:
             self._barrier is None and len(self.replies) < limits.PENDING_REPLIES and frame[:2] == _WRITE_KEY
         )
 
-    def add(self, reply: list[Chunk] | Awaitable[Reply], on_done: Callable[[Future], object]) -> None:
-        """A reply that waits, or one that is ready and waits for those before it."""
+    def add(self, reply: list[Chunk] | Awaitable[Outcome], on_done: Callable[[Future], object]) -> Future | None:
+        """A reply that waits, which becomes a future, or one that is ready and waits for those before it."""
         if isinstance(reply, list):
             self.replies.append(reply)
-            return
+            return None
         future = asyncio.ensure_future(reply.reply if isinstance(reply, Settling) else reply)
         if not isinstance(reply, Settling):
             self._barrier = future
         self.replies.append(future)
         future.add_done_callback(on_done)
+        return future
 
-    def ready(self) -> Iterator[Future | Reply]:
-        """Takes out the replies whose turn has come."""
+    def take_ready(self) -> tuple[list[Chunk], int, Future | None]:
+        """Takes out the replies whose turn has come. With them for how long the client is throttled, in milliseconds,
+        and the one that failed, behind which nothing is taken.
+        """
+        taken: list[Chunk] = []
+        throttle_ms = 0
         replies = self.replies
         while replies and not (isinstance(replies[0], asyncio.Future) and not replies[0].done()):
             if replies[0] is self._barrier:
                 self._barrier = None
-            yield replies.pop(0)
+            ready = replies.pop(0)
+            if not isinstance(ready, asyncio.Future):
+                taken += ready or ()
+            elif ready.cancelled() or ready.exception() is not None:
+                return taken, throttle_ms, ready
+            else:
+                outcome = ready.result()
+                if isinstance(outcome, Throttled):
+                    throttle_ms, outcome = max(throttle_ms, outcome.throttle_ms), outcome.reply
+                taken += outcome or ()
+        return taken, throttle_ms, None
 
     def futures(self) -> list[Future]:
         """What waits inside the broker. While there is something, the client has a reason to be silent."""

@@ -1,0 +1,1 @@
+"""Quotas at work: what clients use is counted, and who uses too much is held back."""

@@ -1,0 +1,140 @@
+"""One kind of quota at work: what each client has used of it, and how long the client has to stop.
+
+What is published is told by the entity that has the quota, which an operator named, and never by the names that clients
+give themselves: those are without number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.core.metrics.samples import Labels, Number
+from penstock.security.quotas.levels import Bound, QuotaLevels, SensorKey
+from penstock.security.quotas.rates import Rate, TokenBucket, Windows
+from penstock.security.quotas.sensors import Sensors
+
+# Entities of one kind that are published. More would make a scrape long; what they do is counted even so.
+MAX_PUBLISHED = 1_000
+# A connection that is left unread is not seen to end, so nobody is held back for longer.
+LONGEST_THROTTLE_MS = 3_600_000
+
+Entity = tuple[str | None, str | None]  # user and client id: None for the default, empty where there is none
+
+
+class EntityUse:
+    """What the clients of one entity use together."""
+
+    __slots__ = ("rate", "throttle_ms", "throttles")
+
+    def __init__(self) -> None:
+        self.rate = Rate()
+        self.throttles = Rate()
+        self.throttle_ms = Rate()
+
+    def average_throttle_ms(self, now_ms: int, windows: Windows) -> float:
+        """Of the requests that were throttled in the windows."""
+        count = self.throttles.per_second(now_ms, windows)
+        return self.throttle_ms.per_second(now_ms, windows) / count if count else 0.0
+
+
+class Limit:
+    """Whom the quotas of one kind are for, and what is published of them."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.windows = windows
+        self.levels = QuotaLevels((), "")
+        self.throttled = 0  # requests, since the start
+        self._uses: dict[Entity, EntityUse] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.levels)
+
+    def follow(self, levels: QuotaLevels) -> None:
+        """What was counted stays counted."""
+        self.levels = levels
+        entities = list(levels.entities())[:MAX_PUBLISHED]
+        self._uses = {entity: self._uses.get(entity) or EntityUse() for entity in entities}
+
+    def note(self, bound: Bound, value: float, throttle_ms: int, now_ms: int) -> None:
+        self.throttled += throttle_ms > 0
+        use = self._uses.get((bound.user, bound.client_id))
+        if use is not None:
+            use.rate.record(value, now_ms, self.windows)
+            if throttle_ms:
+                use.throttles.record(1, now_ms, self.windows)
+                use.throttle_ms.record(throttle_ms, now_ms, self.windows)
+
+    def rates(self, now_ms: int) -> Iterable[tuple[Labels, Number]]:
+        for entity, use in self._uses.items():
+            yield _labels(entity), use.rate.per_second(now_ms, self.windows)
+
+    def throttle_times(self, now_ms: int) -> Iterable[tuple[Labels, Number]]:
+        for entity, use in self._uses.items():
+            yield _labels(entity), use.average_throttle_ms(now_ms, self.windows)
+
+
+class RateLimit(Limit):
+    """Of bytes, or of time."""
+
+    def __init__(self, windows: Windows, longest_throttle_ms: int = LONGEST_THROTTLE_MS) -> None:
+        super().__init__(windows)
+        self._longest_throttle_ms = longest_throttle_ms
+        self.sensors: Sensors[SensorKey, Rate] = Sensors()
+
+    def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> int:
+        """What has happened. Returns how long the client has to stop, in milliseconds."""
+        bound = self.levels.find(user, client_id)
+        if bound is None:
+            return 0
+        rate = self._rate(bound, now_ms)
+        rate.record(value, now_ms, self.windows)
+        throttle_ms = self._throttle_ms(bound, rate, now_ms)
+        self.note(bound, value, throttle_ms, now_ms)
+        return throttle_ms
+
+    def ask(self, user: str, client_id: str | None, value: float, now_ms: int) -> int:
+        """How long the client has to stop before something may happen. 0 where it may happen now: then it counts.
+
+        It may be any size, and whoever has waited gets it: a client that may not even have the least that can be had
+        would never get on. Kafka asks whether it would be too much, which a batch larger than the quota always is.
+        """
+        bound = self.levels.find(user, client_id)
+        if bound is None:
+            return 0
+        rate = self._rate(bound, now_ms)
+        throttle_ms = self._throttle_ms(bound, rate, now_ms)
+        if not throttle_ms:
+            rate.record(value, now_ms, self.windows)
+        self.note(bound, 0 if throttle_ms else value, throttle_ms, now_ms)
+        return throttle_ms
+
+    def _throttle_ms(self, bound: Bound, rate: Rate, now_ms: int) -> int:
+        return min(rate.throttle_ms(bound.per_second, now_ms, self.windows), self._longest_throttle_ms)
+
+    def most_at_once(self, user: str, client_id: str | None) -> float | None:
+        """What a client may have without having waited for it; None where nothing bounds the client."""
+        bound = self.levels.find(user, client_id)
+        return None if bound is None else bound.per_second * self.windows.burst_ms / 1000
+
+    def _rate(self, bound: Bound, now_ms: int) -> Rate:
+        return self.sensors.get(bound.counted_for, Rate, lambda rate: rate.is_empty(now_ms, self.windows))
+
+
+class BucketLimit(Limit):
+    """Of changes that the controller makes. Kept for as long as a bucket takes to fill."""
+
+    def __init__(self, windows: Windows) -> None:
+        super().__init__(windows)
+        self.sensors: Sensors[SensorKey, TokenBucket] = Sensors()
+
+    def bucket(self, bound: Bound, now_ms: int) -> TokenBucket:
+        return self.sensors.get(
+            bound.counted_for,
+            lambda: TokenBucket(bound.per_second, now_ms, self.windows),
+            lambda bucket: bucket.is_full(bound.per_second, now_ms, self.windows),
+        )
+
+
+def _labels(entity: Entity) -> Labels:
+    user, client_id = ("<default>" if name is None else name for name in entity)
+    return user, client_id
