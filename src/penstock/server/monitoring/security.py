@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from penstock.core.config.sections import MonitoringSection
 from penstock.core.config.types import ConfigError
 from penstock.http.authentication import (
@@ -32,6 +34,8 @@ def read_security(settings: MonitoringSection) -> HttpSecurity:
         raise ConfigError(message, key="penstock.metrics.ssl.client.ca")
     if client_ca:
         ways.append(CertificateAuthenticator(subject_name))
+    for path in filter(None, (certificate, settings.penstock_metrics_ssl_key, client_ca)):
+        Path(path).read_bytes()  # whose error names the file; that of `ssl` does not
     context = load_context(certificate, settings.penstock_metrics_ssl_key, client_ca) if certificate else None
     return HttpSecurity(
         tls=None if context is None else lambda: context,
