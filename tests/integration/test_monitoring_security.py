@@ -27,7 +27,7 @@ class Guarded:
 
     def curl(self, path: str, *options: str, certificate: bool = True) -> tuple[int, str]:
         """The status and the body; 0 where there was no answer."""
-        own = ("--cert", str(self._client.certificate), "--key", str(self._client.key)) if certificate else ()
+        own = ("--cert", str(self._client.certificate)) if certificate else ()
         url = f"https://127.0.0.1:{self.port}{path}"
         command = ["curl", "-sS", "-m", "20", "--cacert", str(self._server.authority), *own, *options]
         done = subprocess.run([*command, "-w", "\n%{http_code}", url], capture_output=True, text=True, check=False)
@@ -44,8 +44,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     port = find_free_port()
     config = {
         "penstock.metrics.listen": f"0.0.0.0:{port}",
-        "penstock.metrics.ssl.certificate": str(server.certificate),
-        "penstock.metrics.ssl.key": str(server.key),
+        "penstock.metrics.security.protocol": "SSL",
+        "listener.name.metrics.ssl.keystore.type": "PEM",
+        "listener.name.metrics.ssl.keystore.location": str(server.certificate),
         "penstock.metrics.users": f"alice:{SECRETS[0]}",
         "penstock.metrics.tokens": f"scraper:{SECRETS[1]}",
         "penstock.zookeeper.digest": f"user:{SECRETS[2]}",
@@ -104,10 +105,9 @@ def test_request_is_refused_when_curl_sends_too_much(guarded: Guarded) -> None:
     [
         (["--set", "penstock.metrics.listen=0.0.0.0:0"], "--insecure"),
         (["--set", "penstock.metrics.listen=127.0.0.1:0", "--set", "penstock.metrics.users=hunter2"], "metrics.users"),
-        (["--set", "penstock.metrics.listen=127.0.0.1:0", "--set", "penstock.metrics.ssl.certificate=/no"], "/no"),
         (
-            ["--set", "penstock.metrics.listen=127.0.0.1:0", "--set", "penstock.metrics.ssl.client.ca=/no"],
-            "certificate",
+            ["--set", "penstock.metrics.listen=127.0.0.1:0", "--set", "penstock.metrics.security.protocol=SSL"],
+            "keystore",
         ),
     ],
 )

@@ -68,6 +68,8 @@ class Broker:
     questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     presence: Presence | None = None  # who of the others is there
     auditor: Auditor = NO_AUDIT  # told of logins, denials and changes
+    # Raises ConfigError for settings whose files this broker cannot use; None where no setting in use names files.
+    check_settings: Callable[[BrokerConfig], Awaitable[None]] | None = None
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

@@ -27,6 +27,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "leaders": LazyCommand("penstock.cli.commands.leaders:app"),
     "reassign": LazyCommand("penstock.cli.commands.reassign:app"),
     "audit": LazyCommand("penstock.cli.commands.security.audit:app"),
+    "certificates": LazyCommand("penstock.cli.commands.certificates:app"),
     "zookeeper": LazyCommand("penstock.cli.commands.zookeeper:app"),
     "log": LazyCommand("penstock.cli.commands.log:app"),
     "pipeline": LazyCommand("penstock.cli.commands.pipeline:app"),

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
+from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.protocol.message import Message
 
 __all__ = ["BlockingConnection", "Connection", "ConnectionClosedError"]
@@ -48,12 +49,12 @@ class Connection:
         client_id: str | None = CLIENT_ID,
         timeout_s: float = CONNECT_TIMEOUT_S,
         max_frame_size: int = MAX_FRAME_SIZE,
-        tls: ssl.SSLContext | None = None,
+        security: ClientSecurity = PLAINTEXT,
         set_options: Callable[[socket.socket], None] | None = None,
     ) -> Self:
         """`set_options` is called with the socket once the connection is there."""
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+            reader, writer = await asyncio.open_connection(host, port, ssl=security.tls)
         if set_options is not None:
             set_options(writer.get_extra_info("socket"))
         return cls(reader, writer, Exchange(client_id, max_frame_size))
@@ -152,11 +153,11 @@ class BlockingConnection:
         client_id: str | None = CLIENT_ID,
         timeout_s: float = CONNECT_TIMEOUT_S,
         max_frame_size: int = MAX_FRAME_SIZE,
-        tls: ssl.SSLContext | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         plain = socket.create_connection((host, port), timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        self._socket = plain if security.tls is None else _encrypt(plain, security.tls, host)
         self._exchange = Exchange(client_id, max_frame_size)
         self._received: dict[int, Message] = {}
         self._is_open = True
@@ -239,3 +240,11 @@ class BlockingConnection:
     def _raise_if_closed(self) -> None:
         if not self._is_open:
             raise ConnectionClosedError("the connection was closed")
+
+
+def _encrypt(plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+    try:
+        return tls.wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise

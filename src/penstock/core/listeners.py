@@ -9,8 +9,8 @@ from typing import NamedTuple
 from penstock.core.config.types import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# TLS and SASL come with the security layer; a listener that promises them must not be served without.
-SERVED_PROTOCOLS = ("PLAINTEXT",)
+# A listener that promises a login must not be served without.
+SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
 
 _ENDPOINT = re.compile(
     r"(?P<name>[^:/\s]+)://(?:\[(?P<ip6>[0-9A-Za-z:.%]+)\]|(?P<host>[0-9A-Za-z._%-]*)):(?P<port>[0-9]{1,5})"
@@ -27,6 +27,14 @@ class Endpoint(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_login(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
 
     @property
     def is_any_address(self) -> bool:

@@ -1,8 +1,8 @@
 """The door of a listener: accepts connections, counts them, and lets in as many as there is room for.
 
 Connections are accepted here and not by the loop's own server, which begins a TLS handshake, with 300 KB for each,
-before anybody can count it. Nothing is read from a connection before its handshake: what a client sends in plain text on an
-encrypted port is never taken for a request (CVE-2023-40217).
+before anybody can count it. Nothing is read from a connection before its handshake: what a client sends in plain text
+on an encrypted port is never taken for a request (CVE-2023-40217).
 """
 
 from __future__ import annotations

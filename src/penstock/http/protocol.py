@@ -1,8 +1,8 @@
 """One HTTP connection: uvicorn's protocol over h11, and what it lacks against clients that mean harm.
 
 Headers have their time from the first byte on, which uvicorn gives to idle connections alone; a client that takes
-nothing of its answer is cut off; a request that h11 cannot read gets the status that h11 suggests; a refusal reaches a client
-that is still sending.
+nothing of its answer is cut off; a request that h11 cannot read gets the status that h11 suggests; a refusal reaches a
+client that is still sending.
 
 Time here is the loop's, because these are timers of a real network.
 """
@@ -55,9 +55,9 @@ class GuardedProtocol(H11Protocol):
         self._unread = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        certificate = transport.get_extra_info("peercert")
-        if certificate:
-            self.app_state = {"peer_certificate": certificate}
+        established = transport.get_extra_info("ssl_object")
+        if established is not None:
+            self.app_state = {"peer_certificate": established.getpeercert(binary_form=True)}
         super().connection_made(cast("asyncio.Transport", _GentleTransport(transport, self)))
         self._await_headers()
 

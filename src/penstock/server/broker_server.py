@@ -37,6 +37,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.security.audit.events import NO_AUDIT
 from penstock.server.assembling import Surroundings, assemble, introduce
 from penstock.server.disks import examine_disks, read_clean_epoch
+from penstock.server.encryption import Encryption
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
@@ -67,6 +68,7 @@ class BrokerServer:
         self._store = store
         self._listeners = listeners
         self.housekeeping = housekeeping
+        self.encryption = Encryption(())
         self.is_stopping = False
         self._trail: AuditTrail | None = None
 
@@ -88,24 +90,28 @@ class BrokerServer:
         """
         cleaner = _find_cleaner() if files is None else None
         is_alone = store is None and not config.zookeeper.zookeeper_connect
+        encryption = await Encryption.load(config, is_alone=is_alone)
         surroundings = Surroundings(
             clock or SystemClock(),
             files or Files(),
             random.SystemRandom(),
             cleaner=cleaner,
-            wires=None if is_alone else _wires(),
+            wires=None if is_alone else _wires(encryption),
             levels=levels,
         )
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        listeners = await _bind(config, metrics, surroundings.clock)
+        listeners = await _bind(config, metrics, surroundings.clock, encryption)
         try:
             store = store or await open_store(config, is_temporary, metrics.store)
             server = await cls.compose(config, store, surroundings, metrics, listeners)
         except BaseException:
             await _abandon(listeners, store)
             raise
+        server.encryption = encryption
+        encryption.start(lambda: server.broker.config, metrics, surroundings.clock)
+        server.broker.check_settings = encryption.check
         for listener in listeners:
             await listener.start()
         server.housekeeping.start()
@@ -188,6 +194,7 @@ class BrokerServer:
     def _limit_connections(self, config: BrokerConfig) -> None:
         for listener in self._listeners:
             listener.limit(_connection_limits(config))
+        self.encryption.settings_changed()
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -212,6 +219,7 @@ class BrokerServer:
         self.is_stopping = True
         await self._hand_over()
         await self.housekeeping.stop()
+        await self.encryption.close()
         await self.broker.moves.close()
         for listener in self._listeners:
             await listener.close()
@@ -281,11 +289,13 @@ def _find_cleaner() -> CleanerProcess | None:
     return CleanerProcess(command)
 
 
-async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> list[TcpListener]:
+async def _bind(
+    config: BrokerConfig, metrics: BrokerMetrics, clock: Clock, encryption: Encryption
+) -> list[TcpListener]:
     bounds = _connection_limits(config)
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
-        listener = TcpListener(endpoint.name, bounds, metrics.sockets, clock)
+        listener = encryption.listener(endpoint, bounds, metrics, clock)
         try:
             await listener.bind(endpoint.host, endpoint.port)
         except OSError as error:
@@ -302,13 +312,13 @@ def _if_given(config: BrokerConfig, name: str, size: int) -> int:
     return size if name in config.static else KERNEL_TUNING
 
 
-def _wires() -> Wires:
+def _wires(encryption: Encryption) -> Wires:
     """Loaded where there may be others: a broker that is alone starts some 20 ms sooner without."""
     from penstock.broker.neighbours import Wires
     from penstock.broker.peers.connecting import connect_by_tcp
     from penstock.broker.peers.failure_detection import probe_by_tcp
 
-    return Wires(connect_by_tcp, probe_by_tcp)
+    return Wires(connect_by_tcp(encryption.towards_brokers), probe_by_tcp)
 
 
 # ZooKeeper rounds the end of a session up to its next tick, which is 3 s where nobody chose another.

@@ -191,6 +191,7 @@ def filled_metrics() -> BrokerMetrics:
     api.count_answer(0, 1)
     api.request_bytes.observe(100)
     metrics.sockets.count_malformed("undecodable")
+    metrics.sockets.count_handshake_failure("version")
     metrics.purgatory.count_expired("Fetch")
     metrics.logs.flush_time_ms.observe(2)
     metrics.http.count_answer(200)

@@ -76,9 +76,9 @@ class BrokerConfig:
     zookeeper: ZooKeeperSection
     audit: AuditSection
     monitoring: MonitoringSection
-    static: Mapping[str, str]
-    dynamic_default: Mapping[str, str]
-    dynamic_broker: Mapping[str, str]
+    static: Mapping[str, str] = field(repr=False)  # these have passwords in them
+    dynamic_default: Mapping[str, str] = field(repr=False)
+    dynamic_broker: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...]
     values: Mapping[str, ConfigValue] = field(repr=False)
     topic_defaults: Mapping[str, ConfigValue] = field(repr=False)

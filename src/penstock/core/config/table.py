@@ -16,6 +16,7 @@ from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
 from penstock.core.config.keys.monitoring import MONITORING_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
+from penstock.core.config.keys.tls import TLS_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.keys.zookeeper import ZOOKEEPER_KEYS
 from penstock.core.config.types import ConfigKey, by_name
@@ -24,6 +25,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Identity", IDENTITY_KEYS),
     ("Listeners", LISTENER_KEYS),
     ("Connections", CONNECTION_KEYS),
+    ("TLS", TLS_KEYS),
     ("Requests and topics", REQUEST_KEYS),
     ("Data directories", DIRECTORY_KEYS),
     ("Compaction", CLEANER_KEYS),
@@ -102,9 +104,19 @@ IGNORED: tuple[Ignored, ...] = (
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms",),
     ),
     Ignored(
+        "these choose among Java's own ways to do TLS, and OpenSSL does it here",
+        (
+            "ssl.protocol",
+            "ssl.provider",
+            "ssl.engine.factory.class",
+            "ssl.keymanager.algorithm",
+            "ssl.trustmanager.algorithm",
+            "ssl.secure.random.implementation",
+        ),
+    ),
+    Ignored(
         "SECURITY IS NOT SERVED YET and every client is let in",
         (
-            "ssl.",
             "sasl.",
             "delegation.token.",
             "authorizer.class.name",

@@ -194,7 +194,20 @@ class RequestMetrics(CounterSet):
 class SocketMetrics(CounterSet):
     """Connections of one broker. The number open now is a gauge: created minus closed."""
 
-    __slots__ = ("bytes_in", "bytes_out", "closed", "created", "expired", "malformed", "refused", "requests")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "certificate_refusals",
+        "certificate_reloads",
+        "closed",
+        "created",
+        "expired",
+        "handshake_failures",
+        "handshakes",
+        "malformed",
+        "refused",
+        "requests",
+    )
 
     def __init__(self) -> None:
         self.created = 0
@@ -205,6 +218,14 @@ class SocketMetrics(CounterSet):
         self.bytes_in = 0
         self.bytes_out = 0
         self.malformed: dict[str, int] = {}
+        self.handshakes = 0
+        self.certificate_reloads = 0
+        self.certificate_refusals = 0
+        self.handshake_failures: dict[str, int] = {}
+
+    def count_handshake_failure(self, reason: str) -> None:
+        """`reason` is one of the broker's own few words."""
+        self.handshake_failures[reason] = self.handshake_failures.get(reason, 0) + 1
 
     def count_malformed(self, reason: str) -> None:
         """`reason` is one of the broker's own few words, never text from the client."""

@@ -33,3 +33,23 @@ REQUESTS_PER_TURN = 64
 # The same for what is sent. A client on the same machine takes this in some 3 ms, and so could hold everybody else up
 # for as long as it reads.
 BYTES_PER_TURN = 4 * 1024 * 1024
+
+# A half-finished TLS handshake holds 48 KB in OpenSSL, measured. So many at once make 8 MB for each listener; other
+# clients wait for their turn, and hold 4 KB each meanwhile, as an idle plain connection does. 10,000 half-finished
+# handshakes make 46 MB in all.
+HANDSHAKES = 160
+# Of these for one address, so that one alone cannot make others wait. Clients that reconnect together from behind one
+# address pass at some hundreds a second, since a handshake takes two round trips.
+HANDSHAKES_PER_ADDRESS = 80
+# For the handshake, and before it for the wait; a client on another continent needs a second.
+HANDSHAKE_TIMEOUT_MS = 10_000
+# For the handshake while other clients wait for a place. Two round trips around the world take half a second.
+PRESSED_HANDSHAKE_TIMEOUT_MS = 2_000
+# What a client may send before the handshake is over. Ten certificates of 4 KB, and more, fit.
+HANDSHAKE_BYTES = 64 * 1024
+# One read of a handshake: a client's first message mostly has 500 bytes.
+HANDSHAKE_READ_SIZE = 4 * 1024
+# The largest piece that goes through OpenSSL at once: a record of TLS. Its buffers keep the size that they once had,
+# so larger pieces would stay with idle connections.
+TLS_PIECE_SIZE = 16 * 1024
+TLS_RECORD_SIZE = TLS_PIECE_SIZE + 256

@@ -76,10 +76,14 @@ class TcpListener:
         """Takes the port, so that its number is known, without accepting anybody yet."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
+            self.new_protocol, host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
         )
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
+
+    def new_protocol(self) -> asyncio.BufferedProtocol:
+        """For a client that was just accepted."""
+        return Connection(self)
 
     def limit(self, bounds: ConnectionLimits) -> None:
         """Sets limits for the connections to come. Connections that are open stay open."""

@@ -83,7 +83,7 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
         "listener.security.protocol.map",
         ConfigKind.STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name. Only PLAINTEXT is served yet.",
+        "The security protocol of each listener name.",
         importance=_LOW,
     ),
     ConfigKey(
@@ -98,7 +98,7 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.STRING,
         "PLAINTEXT",
         "The security protocol that brokers use among themselves, on the listener of the same name. Give this or "
-        "`inter.broker.listener.name`. Only PLAINTEXT is served yet.",
+        "`inter.broker.listener.name`.",
         rule=OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     ),
     ConfigKey(
