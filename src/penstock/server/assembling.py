@@ -84,7 +84,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         authorizer=AllowEverything(),
-        quotas=ClientQuotas(clock, config.quotas),
+        quotas=ClientQuotas(clock, config.quotas, metrics.quotas),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,

@@ -247,7 +247,7 @@ def _find_cleaner() -> CleanerProcess | None:
 
 async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> list[TcpListener]:
     bounds = connection_limits(config)
-    admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config))
+    admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config), metrics.sockets)
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
         listener = TcpListener(endpoint.name, bounds, metrics.sockets, clock, admission, backlog)

@@ -192,5 +192,6 @@ def filled_metrics() -> BrokerMetrics:
     api.request_bytes.observe(100)
     metrics.sockets.count_malformed("undecodable")
     metrics.purgatory.count_expired("Fetch")
+    metrics.quotas.throttled["producer_byte_rate"] = 1
     metrics.logs.flush_time_ms.observe(2)
     return metrics
