@@ -10,6 +10,7 @@ from penstock.broker.apis import APIS
 from penstock.broker.dispatch import Api
 from penstock.protocol.codec import MAX_REQUEST_ELEMENTS
 from penstock.protocol.message import Message
+from penstock.security.acls.rights import RIGHTS, Form
 
 PAGE = Path(__file__).parent.parent / "docs/reference/apis.md"
 HEAD = f"""# Served APIs
@@ -29,6 +30,16 @@ a cluster alone.
 | key | API | versions | advertised | flexible from | for |
 |---|---|---|---|---|---|
 """
+RIGHTS_HEAD = """
+## Rights
+
+What a client needs where an authorizer is configured, from the table in `security/acls/rights.py`. `&`: all of these,
+asked for in this order. A client that lacks the first one gets the error; one that lacks another gets that of its
+resource. *left out*: what the client may not see is not in the answer. `AnyTopic`: some topic or other (KIP-679).
+
+| API | form | needs | without |
+|---|---|---|---|
+"""
 
 
 def render() -> str:
@@ -40,7 +51,19 @@ def render() -> str:
             f"| {key} | {api.name} | {api.min_version} to {api.max_version} "
             f"| {api.advertised_min} to {api.max_version} | {flexible} | {_audience(api)} |\n"
         )
-    return HEAD + "".join(rows)
+    return HEAD + "".join(rows) + RIGHTS_HEAD + "".join(_rights(key) for key in sorted(APIS))
+
+
+def _rights(key: int) -> str:
+    return "".join(
+        f"| {APIS[key].name} | {form.words} | {form.needs.replace('|', 'or') or '-'} | {_refusal(form)} |\n"
+        for form in RIGHTS[key]
+    )
+
+
+def _refusal(form: Form) -> str:
+    words = [] if form.refusal is None else [f"{form.refusal.value} {form.refusal.name}"]
+    return ", ".join([*words, "left out"] if form.hides else words) or "-"
 
 
 def _audience(api: Api[Message]) -> str:

@@ -119,6 +119,10 @@ WANTED = frozenset(
         "AlterClientQuotasRequest",
         "DescribeUserScramCredentialsRequest",
         "AlterUserScramCredentialsRequest",
+        "CreateDelegationTokenRequest",
+        "RenewDelegationTokenRequest",
+        "ExpireDelegationTokenRequest",
+        "DescribeDelegationTokenRequest",
     ]
 )
 # What is kept of a message and of a field.

@@ -10,13 +10,16 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import LoopThread
+
+if TYPE_CHECKING:
+    from penstock.securing.setup import SecureSetup
 
 # What differs from a broker of its own process: nobody waits in a test for members that will not come.
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
@@ -29,7 +32,8 @@ def _properties(data_dir: Path, host: str, port: int, config: ConfigMapping | No
 
 class AsyncBroker:
     """A broker on the caller's event loop. Data goes to `data_dir`, or to a temporary directory that is removed at
-    the end.
+    the end. With `secure` clients need TLS and a login, which `client_config` has; certificates and passwords go to a
+    directory beside `data_dir`.
     """
 
     def __init__(
@@ -38,7 +42,11 @@ class AsyncBroker:
         port: int = 0,
         config: ConfigMapping | None = None,
         host: str = "127.0.0.1",
+        *,
+        secure: bool = False,
     ) -> None:
+        self._is_secure = secure
+        self._setup: SecureSetup | None = None
         self._given_dir = None if data_dir is None else Path(data_dir)
         self._port = port
         self._config = config
@@ -50,13 +58,23 @@ class AsyncBroker:
         assert self._server is None, "the broker is running already"
         data_dir = self._given_dir
         if data_dir is None:
-            self._temporary = data_dir = Path(tempfile.mkdtemp(prefix="penstock-"))
+            self._temporary = Path(tempfile.mkdtemp(prefix="penstock-"))
+            data_dir = self._temporary / "data"
         try:
-            config = BrokerConfig.parse(_properties(data_dir, self._host, self._port, self._config))
+            config = BrokerConfig.parse(self._properties(data_dir))
             self._server = await BrokerServer.start(config, is_temporary=self._given_dir is None)
         except BaseException:
             self._remove_temporary()
             raise
+
+    def _properties(self, data_dir: Path) -> dict[str, str]:
+        properties = _properties(data_dir, self._host, self._port, self._config)
+        if not self._is_secure:
+            return properties
+        from penstock.securing.single import secure_single
+
+        self._setup, secured = secure_single(properties)
+        return secured
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -82,6 +100,18 @@ class AsyncBroker:
     @property
     def port(self) -> int:
         return self.server.port
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Settings for confluent-kafka's clients, as the administrator where the broker is secure."""
+        if self._setup is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self._setup.client_config(self.bootstrap_servers)
+
+    @property
+    def client_file(self) -> Path | None:
+        """Kafka's client properties of the administrator; None where the broker is not secure."""
+        return None if self._setup is None else self._setup.client_file
 
     async def create_topic(self, name: str, partitions: int = 1, config: ConfigMapping | None = None) -> None:
         configs = {key: str(value) for key, value in (config or {}).items()}
@@ -109,8 +139,10 @@ class Broker:
         port: int = 0,
         config: ConfigMapping | None = None,
         host: str = "127.0.0.1",
+        *,
+        secure: bool = False,
     ) -> None:
-        self._broker = AsyncBroker(data_dir, port, config, host)
+        self._broker = AsyncBroker(data_dir, port, config, host, secure=secure)
         self._running: LoopThread | None = None
 
     def start(self) -> None:
@@ -147,6 +179,16 @@ class Broker:
     @property
     def port(self) -> int:
         return self._broker.port
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Settings for confluent-kafka's clients, as the administrator where the broker is secure."""
+        return self._broker.client_config
+
+    @property
+    def client_file(self) -> Path | None:
+        """Kafka's client properties of the administrator; None where the broker is not secure."""
+        return self._broker.client_file
 
     def create_topic(self, name: str, partitions: int = 1, config: ConfigMapping | None = None) -> None:
         self._thread.call(self._broker.create_topic(name, partitions, config))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.testing.processes import BrokerProcess
+from tests.clients.sasl_broker import SaslBroker, run_sasl_broker
 
 # Kafka's least session timeout by default, for a broker that is not ours to configure; ours may be quicker.
 DEFAULT_MIN_SESSION_TIMEOUT_MS = 6_000
@@ -47,3 +48,9 @@ def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBr
     }
     with BrokerProcess(tmp_path_factory.mktemp("group-broker"), config=config) as process:
         yield RunningBroker(process.bootstrap_servers, QUICK_SESSION_TIMEOUT_MS)
+
+
+@pytest.fixture(scope="session")
+def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    with run_sasl_broker(tmp_path_factory.mktemp("sasl-broker")) as running:
+        yield running

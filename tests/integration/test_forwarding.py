@@ -24,6 +24,7 @@ from penstock.broker.forwarding.sending import Forwarding
 from penstock.broker.peers.connecting import connect_by_tcp
 from penstock.broker.peers.controller import Controller
 from penstock.broker.peers.peers import Peers
+from penstock.client.security import ClientSecurity
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
@@ -88,7 +89,7 @@ def test_client_administers_the_cluster_when_it_asks_a_broker_that_is_not_the_co
             def find(node_id: int) -> Endpoint | None:
                 return view.image.brokers[node_id].endpoint("PLAINTEXT")
 
-            peers = Peers(2, find, connect_by_tcp, Random(1))
+            peers = Peers(2, find, connect_by_tcp(ClientSecurity), Random(1))
             controller.has_peers = True
             other.forwarding = Forwarding(Controller(2, peers, view), other.slices)
             # The client is told of the second broker alone, so that it cannot go to the controller by itself.

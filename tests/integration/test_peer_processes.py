@@ -18,6 +18,7 @@ import pytest
 from penstock.broker.peers.connecting import connect_by_tcp, set_options
 from penstock.broker.peers.failure_detection import FailureDetector, Probe, probe_by_tcp
 from penstock.broker.peers.peers import Peers, PeerUnavailableError
+from penstock.client.security import ClientSecurity
 from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.core.listeners import Endpoint
 from penstock.protocol.messages.list_groups import ListGroupsRequest
@@ -45,7 +46,7 @@ class Pair:
         self.process = process
         self.endpoint = Endpoint("PLAINTEXT", "localhost", port, "PLAINTEXT")
         self.image = MetadataImage("c", 1, 1, {2: BrokerRegistration(2, (self.endpoint,), epoch=7)})
-        self.peers = Peers(1, self.find, connect_by_tcp, Random(1))
+        self.peers = Peers(1, self.find, connect_by_tcp(ClientSecurity), Random(1))
         self.dead: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
         self.detector = FailureDetector(1, self.peers, self.find, probe_by_tcp, self._report)
 

@@ -108,7 +108,9 @@ def test_exception_is_found_when_its_place_has_shrunk_below_it() -> None:
 @pytest.mark.parametrize(("lock", "with_extras"), [("dev.lock", True), ("runtime.lock", False)])
 def test_lock_satisfies_every_declared_dependency(lock: str, with_extras: bool) -> None:
     project = tomllib.loads((tidy.REPOSITORY / "pyproject.toml").read_text())["project"]
-    extras = [each for group in project["optional-dependencies"].values() for each in group] if with_extras else []
+    # gssapi is built on the spot, by a compiler that not everybody has: `make interop` installs it where it can.
+    groups = [group for name, group in project["optional-dependencies"].items() if name != "gssapi"]
+    extras = [each for group in groups for each in group] if with_extras else []
     # `dev` takes in the other extras by naming ourselves.
     declared = [each for each in project["dependencies"] + extras if not each.startswith("penstock[")]
     text = (tidy.REPOSITORY / "requirements" / lock).read_text()

@@ -19,6 +19,7 @@ from penstock.broker.handlers import (
     group_offsets,
     groups,
     log_dirs,
+    logins,
     metadata,
     metadata_single,
     offsets,
@@ -40,6 +41,7 @@ from penstock.protocol.messages.alter_configs import AlterConfigsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from penstock.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -83,6 +85,8 @@ from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
 from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from penstock.protocol.messages.produce import ProduceRequest
+from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest
@@ -124,6 +128,7 @@ APIS: ApiTable = dict(
         _row(SyncGroupRequest, groups.sync_group, 5),
         _row(DescribeGroupsRequest, groups.describe_groups, 6),
         _row(ListGroupsRequest, groups.list_groups, 5),
+        _row(SaslHandshakeRequest, logins.sasl_handshake, 1),
         _row(ApiVersionsRequest, metadata.api_versions, 4),
         _forwarded_row(CreateTopicsRequest, topics.create_topics, 7),
         _forwarded_row(DeleteTopicsRequest, topics.delete_topics, 6),
@@ -136,12 +141,13 @@ APIS: ApiTable = dict(
         _row(WriteTxnMarkersRequest, transactions.write_txn_markers, 2),
         _row(TxnOffsetCommitRequest, transaction_offsets.txn_offset_commit, 5),
         _row(DescribeAclsRequest, acls.describe_acls, 3),
-        _row(CreateAclsRequest, acls.create_acls, 3),
-        _row(DeleteAclsRequest, acls.delete_acls, 3),
+        _forwarded_row(CreateAclsRequest, acls.create_acls, 3),
+        _forwarded_row(DeleteAclsRequest, acls.delete_acls, 3),
         _row(DescribeConfigsRequest, configs.describe_configs, 4),
         _row(AlterConfigsRequest, configs.alter_configs, 2, is_forwarded=True),
         _row(AlterReplicaLogDirsRequest, log_dirs.alter_replica_log_dirs, 2),
         _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
+        _row(SaslAuthenticateRequest, logins.sasl_authenticate, 2),
         _forwarded_row(CreatePartitionsRequest, topics.create_partitions, 3),
         _row(DeleteGroupsRequest, groups.delete_groups, 2),
         _forwarded_row(ElectLeadersRequest, leaders.elect_leaders, 2),
@@ -152,6 +158,7 @@ APIS: ApiTable = dict(
         _row(DescribeClientQuotasRequest, quotas.describe_client_quotas, 1),
         _forwarded_row(AlterClientQuotasRequest, quotas.alter_client_quotas, 1),
         _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
+        _forwarded_row(AlterUserScramCredentialsRequest, credentials.alter_user_scram_credentials, 0),
         _row(AlterPartitionRequest, replication.alter_partition, 3, is_for_brokers=True),
         _forwarded_row(UpdateFeaturesRequest, features.update_features, 2),
         _row(EnvelopeRequest, forwarding.envelope, 0, is_for_brokers=True),

@@ -28,9 +28,11 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.protocol.message import Buffer
+from penstock.security.audit.events import NO_AUDIT, Auditor
 
 if TYPE_CHECKING:  # a broker that is alone does without
     from penstock.broker.forwarding.sending import Forwarding
+    from penstock.broker.login.logins import Logins
     from penstock.broker.peers.duties import ControllerDuties
     from penstock.broker.peers.presence import Presence
     from penstock.broker.peers.shutdowns import Shutdowns
@@ -68,6 +70,8 @@ class Broker:
     ask: Ask = no_peers  # other brokers
     questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     presence: Presence | None = None  # who of the others is there
+    auditor: Auditor = NO_AUDIT  # told of logins, denials and changes
+    logins: Logins | None = None  # None where no listener has SASL
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.protocol.message import Chunk
+from penstock.security.sasl.login_state import LoginState
 
 # What goes back: chunks beginning with the frame's size, or nothing (acks=0).
 Reply = list[Chunk] | None
@@ -56,12 +57,14 @@ def shorten(name: str) -> str:
 class UnanswerableError(Exception):
     """The client cannot be answered in a way it would understand.
 
-    The message says why, for the log; `kind` is one of a few words of ours, for the metric's label.
+    The message says why, for the log; `kind` is one of a few words of ours, for the metric's label. Where there is a
+    `reply`, the client gets it before the connection ends.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, reply: Reply = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.reply = reply
 
 
 class Principal(NamedTuple):
@@ -85,6 +88,12 @@ class Session:
     client_software_version: str = "unknown"
     # The request came in an envelope of another broker, which took it from the client.
     is_forwarded: bool = False
+    # The login on a listener with SASL; None before the first frame, and on other listeners.
+    login: LoginState | None = None
+    # A login was refused, and nothing more is read until the client has been told.
+    is_refused: bool = False
+    # Of the frames that are accepted now; 0 is the listener's own limit.
+    max_frame_size: int = 0
 
     def __str__(self) -> str:
         return f"{self.connection_id} ({self.principal}, {shorten(self.client_software_name)})"

@@ -14,12 +14,15 @@ class StartOptions(NamedTuple):
     metrics: str | None = None
     log_format: str | None = None
     log_level: str | None = None
+    secure: bool = False
+    insecure: bool = False
 
 
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-_FLAGS = {f"--{name.replace('_', '-')}": name for name in StartOptions._fields}
+_SWITCHES = ("--secure", "--insecure")  # these have no value
+_FLAGS = {f"--{name.replace('_', '-')}": name for name in StartOptions._fields if f"--{name}" not in _SWITCHES}
 _CHOICES = {"log_format": LOG_FORMATS, "log_level": LOG_LEVELS}
 
 
@@ -29,7 +32,7 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
         return None
     values: dict[str, str] = {}
     settings: list[str] = []
-    rest = list(arguments[2:])
+    rest = [argument for argument in arguments[2:] if argument not in _SWITCHES]
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
         name = _FLAGS.get(flag)
@@ -42,7 +45,8 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
             settings.append(value)
         else:
             values[name] = value
-    return StartOptions(**values, set=tuple(settings))
+    options = StartOptions(set=tuple(settings), secure="--secure" in arguments, insecure="--insecure" in arguments)
+    return options._replace(**values)
 
 
 class StartOptionsError(ValueError):
@@ -61,6 +65,8 @@ def start_properties(options: StartOptions, file_properties: Mapping[str, str]) 
         properties.pop("advertised.listeners", None)
     if options.metrics is not None:
         properties["penstock.metrics.listen"] = options.metrics
+    if options.insecure:
+        properties["penstock.metrics.insecure"] = "true"
     if options.log_format is not None:
         properties["penstock.log.format"] = options.log_format
     if options.log_level is not None:

@@ -10,8 +10,11 @@ from penstock.cli.broker_options import StartOptions, StartOptionsError, start_p
 
 def start_broker(options: StartOptions) -> int:
     """Blocks until SIGTERM or SIGINT; returns the exit code."""
+    announcement = ""
     try:
         properties = start_properties(options, _read_file(options.config))
+        if options.secure:
+            properties, announcement = _secured(properties)
     except StartOptionsError as problem:
         sys.stderr.write(f"Error: {problem}\n")
         return 2
@@ -21,7 +24,18 @@ def start_broker(options: StartOptions) -> int:
 
     gc.freeze()
     gc.enable()
-    return run_broker(properties)
+    return run_broker(properties, announcement=announcement)
+
+
+def _secured(properties: dict[str, str]) -> tuple[dict[str, str], str]:
+    from penstock.securing.setup import SecureSetupError
+    from penstock.securing.single import secure_single
+
+    try:
+        setup, secured = secure_single(properties)
+    except SecureSetupError as error:
+        raise StartOptionsError(str(error)) from None
+    return secured, f"Clients connect with {setup.client_file}, for instance: penstock topics list --command-config"
 
 
 def _read_file(path: str | None) -> dict[str, str]:

@@ -15,7 +15,15 @@ from penstock.cli.restart_options import RestartOptions
 from penstock.cli.text import parse_pairs, plural
 from penstock.health.observed import BrokerSeen, Observed
 from penstock.health.reading import ClusterReader
-from penstock.health.rolling import NotRestartedError, Patience, Rolling, RollingError, find_interrupted, plan_order
+from penstock.health.rolling import (
+    NotRestartedError,
+    Patience,
+    Rolling,
+    RollingError,
+    check_known,
+    find_interrupted,
+    plan_order,
+)
 from penstock.local_cluster.directory import read_ports
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.requests import RequestBox
@@ -41,6 +49,7 @@ def restart_cluster(cluster: Cluster, options: RestartOptions) -> None:
         )
         rolling = Rolling(reader, restart, _tell, patience, is_careless=options.may_interrupt)
         if options.check is not None:
+            check_known(observed, options.check)
             rolling.check(options.check)
             output.note(f"Broker {options.check} may stop.")
         elif options.wait is not None:

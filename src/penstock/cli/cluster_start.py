@@ -51,6 +51,7 @@ class ClusterOptions(NamedTuple):
     port: int | None
     zookeeper: str | None
     settings: dict[str, str]
+    is_secure: bool = False
 
 
 def start_cluster(options: ClusterOptions) -> int:
@@ -132,6 +133,7 @@ def _choose(options: ClusterOptions) -> Cluster:
         port=DEFAULT_PORT if port is None else port,
         host=_HOST,
         zookeeper=options.zookeeper,
+        secure=options.is_secure,
     )
 
 
@@ -166,6 +168,8 @@ def _announce(cluster: Cluster, options: ClusterOptions) -> None:
     output.note(f"ZooKeeper  {zookeeper}{'' if members.zookeeper is None else ', started here'}")
     output.note(f"Brokers    {cluster.bootstrap_servers}")
     output.note(f"Data       {options.data or 'temporary, removed at the end'}")
+    if cluster.client_file is not None:
+        output.note(f"Clients    --command-config {cluster.client_file}")
 
 
 @contextlib.contextmanager

@@ -28,8 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report(error)
         return int(error.exit_code)
     except OSError as error:  # a file that cannot be read or written, a time that ran out; anything else is our mistake
-        report(CliError(str(error)))
+        report(CliError(_describe(error)))
         return int(ExitCode.UNREACHABLE if isinstance(error, TimeoutError) else ExitCode.FAILURE)
+
+
+def _describe(error: OSError) -> str:
+    """Without the number that only programmers know, where a file is named."""
+    if error.filename is None or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
 
 
 def _run(arguments: list[str]) -> int:

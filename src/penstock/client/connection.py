@@ -16,9 +16,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
+from penstock.client.login import VERSIONS, LoginRefusedError, log_in
+from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.protocol.message import Message
+from penstock.security.sasl.exchange import Credentials
 
-__all__ = ["BlockingConnection", "Connection", "ConnectionClosedError"]
+__all__ = ["BlockingConnection", "Connection", "ConnectionClosedError", "LoginRefusedError"]
 
 CLIENT_ID = "penstock"
 CONNECT_TIMEOUT_S = 10.0
@@ -37,6 +40,7 @@ class Connection:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._failure: ConnectionClosedError | None = None
         self._lost: Callable[[], None] | None = None
+        self._login: _Login | None = None
         self._reading = asyncio.create_task(self._read(), name="client connection")
 
     @classmethod
@@ -48,15 +52,25 @@ class Connection:
         client_id: str | None = CLIENT_ID,
         timeout_s: float = CONNECT_TIMEOUT_S,
         max_frame_size: int = MAX_FRAME_SIZE,
-        tls: ssl.SSLContext | None = None,
+        security: ClientSecurity = PLAINTEXT,
         set_options: Callable[[socket.socket], None] | None = None,
     ) -> Self:
-        """`set_options` is called with the socket once the connection is there."""
+        """`set_options` is called with the socket once the connection is there. With credentials the client logs in,
+        and again before each login ends; LoginRefusedError where the broker does not let it in.
+        """
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+            reader, writer = await asyncio.open_connection(host, port, ssl=security.tls)
         if set_options is not None:
             set_options(writer.get_extra_info("socket"))
-        return cls(reader, writer, Exchange(client_id, max_frame_size))
+        connection = cls(reader, writer, Exchange(client_id, max_frame_size))
+        if security.credentials is not None:
+            connection._login = _Login(security.credentials, host)
+            try:
+                await connection._log_in(connection._login, timeout_s)
+            except BaseException:
+                await connection.close()
+                raise
+        return connection
 
     @property
     def is_open(self) -> bool:
@@ -69,6 +83,11 @@ class Connection:
 
     async def request(self, message: Message, version: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
         """The response, an object of `message.RESPONSE`. TimeoutError or ConnectionClosedError if none comes."""
+        if self._login is not None:
+            await self._renew_login(self._login, timeout_s)
+        return await self._request(message, version, timeout_s)
+
+    async def _request(self, message: Message, version: int, timeout_s: float | None) -> Any:
         self._raise_if_closed()
         correlation_id, frame = self._exchange.encode_request(message, version)
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -83,6 +102,8 @@ class Connection:
 
     async def send(self, message: Message, version: int) -> None:
         """A request that is not answered: produce with acks=0."""
+        if self._login is not None:
+            await self._renew_login(self._login, REQUEST_TIMEOUT_S)
         self._raise_if_closed()
         await self._write(self._exchange.encode_request(message, version, is_answered=False)[1])
 
@@ -93,6 +114,32 @@ class Connection:
             await self._reading
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+
+    # ------------------------------------------------------------------------------------ logins
+
+    async def _renew_login(self, login: _Login, timeout_s: float | None) -> None:
+        """One login at a time; whoever sends something meanwhile waits for it."""
+        async with login.turn:
+            if login.renew_at is not None and asyncio.get_running_loop().time() >= login.renew_at:
+                await self._log_in(login, timeout_s)
+
+    async def _log_in(self, login: _Login, timeout_s: float | None) -> None:
+        steps = log_in(login.credentials, login.host)
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                lifetime_s: float = end.value
+                login.renew_at = asyncio.get_running_loop().time() + lifetime_s if lifetime_s else None
+                return
+            except LoginRefusedError as error:
+                self._end(error)
+                raise
+            if isinstance(step, Message):
+                answer = await self._request(step, VERSIONS[type(step)], timeout_s)
+            else:
+                answer = await asyncio.to_thread(step)
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,6 +188,18 @@ class Connection:
             raise ConnectionClosedError(str(self._failure))
 
 
+class _Login:
+    """How a connection logs in, and when it has to do so again."""
+
+    __slots__ = ("credentials", "host", "renew_at", "turn")
+
+    def __init__(self, credentials: Credentials, host: str) -> None:
+        self.credentials = credentials
+        self.host = host
+        self.renew_at: float | None = None
+        self.turn = asyncio.Lock()
+
+
 class BlockingConnection:
     """The same without asyncio, for one thread. `send` and `receive` apart make pipelining possible."""
 
@@ -152,14 +211,26 @@ class BlockingConnection:
         client_id: str | None = CLIENT_ID,
         timeout_s: float = CONNECT_TIMEOUT_S,
         max_frame_size: int = MAX_FRAME_SIZE,
-        tls: ssl.SSLContext | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        """With credentials the client logs in, and again before each login ends. Raises LoginRefusedError where the
+        broker does not let it in.
+        """
         plain = socket.create_connection((host, port), timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        self._socket = plain if security.tls is None else _encrypt(plain, security.tls, host)
         self._exchange = Exchange(client_id, max_frame_size)
         self._received: dict[int, Message] = {}
         self._is_open = True
+        self._credentials = security.credentials
+        self._host = host
+        self._renew_at: float | None = None
+        if security.credentials is not None:
+            try:
+                self._log_in(security.credentials, timeout_s)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def is_open(self) -> bool:
@@ -170,6 +241,11 @@ class BlockingConnection:
 
     def send(self, message: Message, version: int, *, is_answered: bool = True) -> int:
         """The correlation id to `receive` the answer with."""
+        if self._renew_at is not None and time.monotonic() >= self._renew_at and self._credentials is not None:
+            self._log_in(self._credentials, REQUEST_TIMEOUT_S)
+        return self._send(message, version, is_answered=is_answered)
+
+    def _send(self, message: Message, version: int, *, is_answered: bool = True) -> int:
         correlation_id, frame = self._exchange.encode_request(message, version, is_answered=is_answered)
         self.send_bytes(frame)
         return correlation_id
@@ -184,6 +260,25 @@ class BlockingConnection:
                 raise
             self._received[answered_id] = response
         return self._received.pop(correlation_id)
+
+    def _log_in(self, credentials: Credentials, timeout_s: float) -> None:
+        """Answers that are on their way already come first, and are kept for those who wait for them."""
+        steps = log_in(credentials, self._host)
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                lifetime_s: float = end.value
+                self._renew_at = time.monotonic() + lifetime_s if lifetime_s else None
+                return
+            except LoginRefusedError:
+                self.close()
+                raise
+            if isinstance(step, Message):
+                answer = self.receive(self._send(step, VERSIONS[type(step)]), timeout_s=timeout_s)
+            else:
+                answer = step()
 
     def send_bytes(self, data: bytes) -> None:
         """Bytes as they are, for requests that no codec would write."""
@@ -239,3 +334,11 @@ class BlockingConnection:
     def _raise_if_closed(self) -> None:
         if not self._is_open:
             raise ConnectionClosedError("the connection was closed")
+
+
+def _encrypt(plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+    try:
+        return tls.wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise

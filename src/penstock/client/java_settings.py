@@ -6,8 +6,10 @@ as it is, so its own names work too, and it refuses what it does not know.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+
+from penstock.core import jaas
+from penstock.core.config.types import ConfigError
 
 _RENAMED = {
     "delivery.timeout.ms": "message.timeout.ms",
@@ -34,13 +36,12 @@ JAVA_ONLY = frozenset(
     }
 )  # fmt: skip
 
-_JAAS_CREDENTIAL = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 _STORE_TYPES = {"pem": "PEM", "crt": "PEM", "p12": "PKCS12", "pfx": "PKCS12"}
 _ACCEPTED_STORES = {"truststore": frozenset({"PEM"}), "keystore": frozenset({"PEM", "PKCS12"})}
 
 
 class NoCredentialsError(ValueError):
-    """`sasl.jaas.config` names a login module other than PLAIN's and SCRAM's."""
+    """`sasl.jaas.config` names no login module of Kafka's own, or leaves out what it needs."""
 
 
 class JavaStoreError(ValueError):
@@ -74,12 +75,39 @@ def translate_client_settings(settings: Mapping[str, str], java_only: frozenset[
     return translated
 
 
+# Options of the other modules, by the names of librdkafka.
+_OAUTHBEARER_OPTIONS = {
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+_KERBEROS_OPTIONS = {
+    "keyTab": "sasl.kerberos.keytab",
+    "principal": "sasl.kerberos.principal",
+    "serviceName": "sasl.kerberos.service.name",
+}
+
+
 def parse_jaas(text: str) -> dict[str, str]:
-    """User name and password of a PLAIN or SCRAM login module."""
-    credentials = {name: double or single for name, double, single in _JAAS_CREDENTIAL.findall(text)}
-    if "username" not in credentials or "password" not in credentials:
+    """What a login module of Kafka's says, as settings of librdkafka. Raises NoCredentialsError."""
+    try:
+        module = jaas.parse_jaas(text)
+    except ConfigError as error:
+        raise NoCredentialsError(error.message.removeprefix("Invalid value for configuration ")) from None
+    options = module.options
+    if module.name == jaas.OAUTHBEARER_MODULE:
+        return {"sasl.oauthbearer.method": "oidc"} | _renamed(options, _OAUTHBEARER_OPTIONS)
+    if module.name == jaas.KERBEROS_MODULE:
+        return _renamed(options, _KERBEROS_OPTIONS)
+    if options.get("tokenauth", "false").lower() == "true":
+        raise NoCredentialsError("sasl.jaas.config has a delegation token, and librdkafka does not log in with tokens")
+    if "username" not in options or "password" not in options:
         raise NoCredentialsError("sasl.jaas.config holds no username and password")
-    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", credentials[name]) for name in ("username", "password")}
+    return {f"sasl.{name}": options[name] for name in ("username", "password")}
+
+
+def _renamed(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    return {name: options[option] for option, name in names.items() if option in options}
 
 
 def _store_type(settings: Mapping[str, str], kind: str) -> str:

@@ -1,9 +1,12 @@
-"""The requests that move replicas, between brokers (KIP-455) and between the directories of one (KIP-113)."""
+"""The requests that move replicas, between brokers (KIP-455) and between the directories of one (KIP-113), and the list
+of the moves that are under way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -14,12 +17,40 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 
 # What Kafka's definition has as its default.
 _TIMEOUT_MS = 60_000
 
 # Topic and index.
 Partition = tuple[str, int]
+
+
+class Moving(NamedTuple):
+    """A partition whose replicas change: all of them, those that come, and those that will leave."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+def read_moves(answer: ListPartitionReassignmentsResponse) -> dict[Partition, Moving]:
+    """Raises ApiError."""
+    if answer.error_code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(answer.error_code), answer.error_message)
+    return {
+        (topic.name, row.partition_index): Moving(
+            tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)
+        )
+        for topic in answer.topics
+        for row in topic.partitions
+    }
+
+
+def find_lagging(replicas: Iterable[int], isr: Collection[int], move: Moving | None) -> tuple[int, ...]:
+    """Replicas that should be in sync and are not. Those that a move adds come in sync when the move is done."""
+    adding = () if move is None else move.adding
+    return tuple(node for node in replicas if node not in isr and node not in adding)
 
 
 def build_reassignment(

@@ -5,12 +5,12 @@ The broker is asked for its versions once, when the client is opened. Blocking, 
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from typing import Self, TypeVar
 
 from penstock.client.addresses import Address
 from penstock.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, BlockingConnection
+from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -66,12 +66,12 @@ class VersionedClient:
         client_id: str,
         software: str,
         timeout_s: float = CONNECT_TIMEOUT_S,
-        tls: ssl.SSLContext | None = None,
+        security: ClientSecurity = PLAINTEXT,
         newest: Mapping[int, int] | None = None,
         answer_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Self:
         """OSError when nobody listens there or answers, and ApiError when the broker does not tell its versions."""
-        connection = BlockingConnection(*address, client_id=client_id, timeout_s=timeout_s, tls=tls)
+        connection = BlockingConnection(*address, client_id=client_id, timeout_s=timeout_s, security=security)
         try:
             return cls(connection, address, software, newest, answer_timeout_s)
         except BaseException:

@@ -1,7 +1,7 @@
 """The topics that brokers write for themselves. Kafka marks them internal: clients see them and may not write to them.
 
-Only the first two are created and written here. `__share_group_state` is Kafka's for share groups: in a directory that
-Kafka has written, and in Kafka's answers, the topic is internal like the others.
+`__share_group_state` is Kafka's for share groups, and nothing here creates or writes it: in a directory that Kafka has
+written, and in Kafka's answers, the topic is internal like the others.
 """
 
 from __future__ import annotations
@@ -12,4 +12,9 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+# The audit trail of all brokers.
+AUDIT: Final = "__penstock_audit"
+
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT})
+# Nobody but a broker writes to these, whatever rights a client has and whatever it calls itself.
+WRITTEN_BY_BROKERS_ALONE = frozenset({AUDIT})

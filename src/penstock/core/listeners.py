@@ -9,8 +9,6 @@ from typing import NamedTuple
 from penstock.core.config.types import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# TLS and SASL come with the security layer; a listener that promises them must not be served without.
-SERVED_PROTOCOLS = ("PLAINTEXT",)
 
 _ENDPOINT = re.compile(
     r"(?P<name>[^:/\s]+)://(?:\[(?P<ip6>[0-9A-Za-z:.%]+)\]|(?P<host>[0-9A-Za-z._%-]*)):(?P<port>[0-9]{1,5})"
@@ -27,6 +25,14 @@ class Endpoint(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_login(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
 
     @property
     def is_any_address(self) -> bool:
@@ -64,11 +70,8 @@ def _parse_endpoint(key: str, entry: str, protocols: Mapping[str, str]) -> Endpo
     return Endpoint(name, match["ip6"] or match["host"] or "", int(match["port"]), protocols[name])
 
 
-def check_served(endpoints: Iterable[Endpoint]) -> None:
-    for endpoint in endpoints:
-        if endpoint.security_protocol not in SERVED_PROTOCOLS:
-            reason = f"{endpoint.security_protocol} is not served yet; only {', '.join(SERVED_PROTOCOLS)} is"
-            raise ConfigError.of_value("listeners", endpoint, reason)
+def has_sasl(security_protocol: str) -> bool:
+    return security_protocol.startswith("SASL_")
 
 
 def check_ports(endpoints: Iterable[Endpoint]) -> None:

@@ -79,8 +79,20 @@ def _silent(condition: Condition) -> Iterable[tuple[str, str]]:
 
 
 def _offline(condition: Condition) -> Iterable[tuple[str, str]]:
-    if condition.offline:
-        yield f"{_partitions(condition.offline, 'has', 'have')} no leader: nobody reads or writes there", ""
+    waiting = [each for each in condition.offline if each.isr]
+    if waiting:
+        yield f"{_partitions(waiting, 'has', 'have')} no leader: nobody reads or writes there", ""
+
+
+def _undecided(condition: Condition) -> Iterable[tuple[str, str]]:
+    """A partition keeps its last in-sync replica, whoever is gone, unless a restore has yet to find out who that is or
+    the broker of that replica came back with an empty disk.
+    """
+    undecided = [each for each in condition.offline if not each.isr]
+    if undecided:
+        which = _partitions(undecided, "has", "have")
+        why = "a restore is not finished, or the disk of the last one is lost"
+        yield f"{which} neither a leader nor an in-sync replica: {why}", ""
 
 
 def _below_minimum(condition: Condition) -> Iterable[tuple[str, str]]:
@@ -199,6 +211,11 @@ RULES: Sequence[Rule] = (
         "offline-partitions", Severity.PROBLEM, _offline,
         "Start the brokers that hold the last in-sync replicas; only if those are lost for good, elect any replica.",
         "penstock topics describe --unavailable --internal",
+    ),
+    Rule(
+        "undecided-partitions", Severity.PROBLEM, _undecided,
+        "Repeat the restore with its snapshot: it goes on. If the disk is lost for good, elect any replica.",
+        "penstock cluster restore FILE --zookeeper ZOOKEEPER",
     ),
     Rule(
         "below-minimum", Severity.PROBLEM, _below_minimum,

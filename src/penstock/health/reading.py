@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from penstock.client.addresses import Address
+from penstock.client.move_requests import Moving, Partition, read_moves
 from penstock.client.versioned import UnservedApiError, VersionedClient
 from penstock.health.observed import NOBODY, BrokerSeen, DirectorySeen, FeatureSeen, Observed, PartitionSeen, ReplicaKey
 from penstock.protocol.errors import ApiError, ErrorCode, describe
@@ -240,30 +241,22 @@ def read_minimums(client: VersionedClient, topics: Sequence[str], timeout_s: flo
     return minimums
 
 
-_Moves = dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]  # what is added and removed
-
-
-def _list_moves(client: VersionedClient, timeout_s: float) -> _Moves:
+def _list_moves(client: VersionedClient, timeout_s: float) -> dict[Partition, Moving]:
+    """Of any broker. Raises ApiError and OSError."""
     request = ListPartitionReassignmentsRequest(timeout_ms=int(timeout_s * 1000), topics=None)
     try:
         answer = client.request(request, ListPartitionReassignmentsResponse, timeout_s=timeout_s)
     except UnservedApiError:  # Kafka before 2.4 moves by ZooKeeper, and nobody can see it from here
         return {}
-    if answer.error_code != ErrorCode.NONE:
-        raise ApiError(ErrorCode(answer.error_code), answer.error_message)
-    return {
-        (topic.name, each.partition_index): (tuple(each.adding_replicas), tuple(each.removing_replicas))
-        for topic in answer.topics
-        for each in topic.partitions
-    }
+    return read_moves(answer)
 
 
-def _partitions(metadata: MetadataResponse, moves: _Moves) -> Iterator[PartitionSeen]:
-    nothing: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+def _partitions(metadata: MetadataResponse, moves: Mapping[Partition, Moving]) -> Iterator[PartitionSeen]:
+    nothing = Moving((), (), ())
     for topic in sorted(metadata.topics, key=lambda topic: topic.name or ""):
         name = topic.name or ""
         for each in sorted(topic.partitions, key=lambda partition: partition.partition_index):
-            adding, removing = moves.get((name, each.partition_index), nothing)
+            _, adding, removing = moves.get((name, each.partition_index), nothing)
             yield PartitionSeen(
                 name,
                 each.partition_index,

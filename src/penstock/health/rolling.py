@@ -29,6 +29,8 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
 _POLL_S = 0.2
+# What is waited for is told when it takes longer than a broker takes to come back, and then when it has become another.
+_TELL_AFTER_S = 5.0
 _PREFERRED = 0
 # Partitions in one request for their preferred leaders.
 _ELECTED_AT_ONCE = 2_000
@@ -75,6 +77,12 @@ def plan_order(observed: Observed, only: Sequence[int] = (), first: int | None =
     if first not in order:
         raise ValueError(f"broker {first} is none of those that are to be restarted")
     return order[order.index(first) :]
+
+
+def check_known(observed: Observed, node_id: int) -> None:
+    """Raises ValueError for a broker that is not here and has no replica: nobody needs to wait for it."""
+    if node_id not in observed.brokers and not any(node_id in each.replicas for each in observed.partitions):
+        raise ValueError(f"there is no broker {node_id}")
 
 
 def find_interrupted(observed: Observed, node_id: int) -> list[PartitionSeen]:
@@ -186,7 +194,7 @@ class Rolling:
             # What could not be read may be what speaks against it.
             return next(iter(observed.unread), "") or why_not_well(judge(observed)), observed
 
-        observed = self._until(look, self._patience.before_s, "it is not safe to stop a broker")
+        observed = self._until(look, node_id, self._patience.before_s, "it is not safe to stop a broker")
         interrupted = [] if self._is_careless else find_interrupted(observed, node_id)
         if interrupted:
             raise _StoppedError(
@@ -222,7 +230,7 @@ class Rolling:
                 self._elect(observed, mine)
             return problem, observed
 
-        self._until(look, self._patience.after_s, "not all is well again")
+        self._until(look, node_id, self._patience.after_s, "not all is well again")
 
     def _elect(self, observed: Observed, partitions: Sequence[PartitionSeen]) -> None:
         """A refusal is no error here: the next look shows what is left."""
@@ -236,9 +244,11 @@ class Rolling:
         except (OSError, ApiError):
             return
 
-    def _until(self, look: Callable[[], tuple[str, Observed | None]], patience_s: float, what: str) -> Observed:
+    def _until(
+        self, look: Callable[[], tuple[str, Observed | None]], node_id: int, patience_s: float, what: str
+    ) -> Observed:
         """`look` returns a problem, or none and what it has seen. The bootstrap server may be the one that is away."""
-        deadline = time.monotonic() + patience_s
+        deadline, told, tell_at = time.monotonic() + patience_s, "", time.monotonic() + _TELL_AFTER_S
         while True:
             try:
                 problem, observed = look()
@@ -248,6 +258,9 @@ class Rolling:
                 return observed
             if time.monotonic() >= deadline:
                 raise _StoppedError(f"{what} after {patience_s:g} s: {problem}")
+            if problem != told and time.monotonic() >= tell_at:
+                told, tell_at = problem, time.monotonic() + _TELL_AFTER_S
+                self._tell(node_id, f"waiting: {problem}")
             time.sleep(_POLL_S)
 
 

@@ -6,10 +6,16 @@ import threading
 from typing import TypeVar
 
 from penstock.client.addresses import Address
+from penstock.client.move_requests import read_moves
+from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.client.versioned import VersionedClient
 from penstock.local_cluster.state import ClusterState
 from penstock.protocol.errors import ApiError
 from penstock.protocol.message import Message
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 Response = TypeVar("Response", bound=Message)
@@ -20,16 +26,25 @@ ANSWER_TIMEOUT_S = 2.0
 
 
 class BrokerClients:
-    def __init__(self) -> None:
+    def __init__(self, security: ClientSecurity = PLAINTEXT) -> None:
+        self.security = security
         self._clients: dict[Address, VersionedClient] = {}
         self._turn = threading.Lock()
 
     def read_state(self, address: Address) -> ClusterState | None:
         """None when the broker does not answer."""
         try:
-            return ClusterState.of(self.ask(address, MetadataRequest(topics=None), MetadataResponse))
+            answer = self.ask(address, MetadataRequest(topics=None), MetadataResponse)
         except (OSError, ApiError):
             return None
+        state = ClusterState.of(answer)
+        if not state.under_replicated:
+            return state
+        request = ListPartitionReassignmentsRequest(timeout_ms=int(ANSWER_TIMEOUT_S * 1000), topics=None)
+        try:
+            return ClusterState.of(answer, read_moves(self.ask(address, request, ListPartitionReassignmentsResponse)))
+        except (OSError, ApiError):  # without a controller nobody knows what moves
+            return state
 
     def ask(
         self, address: Address, request: Message, response: type[Response], timeout_s: float = ANSWER_TIMEOUT_S
@@ -49,6 +64,7 @@ class BrokerClients:
                 client_id=_NAME,
                 software=_NAME,
                 timeout_s=ANSWER_TIMEOUT_S,
+                security=self.security,
                 answer_timeout_s=ANSWER_TIMEOUT_S,
             )
             return self._ask_over(client, request, response, timeout_s)

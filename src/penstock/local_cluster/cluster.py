@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from penstock.client.addresses import Address
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
@@ -23,7 +23,9 @@ from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker, Members
 from penstock.local_cluster.planning import ClusterWish, make_members
 from penstock.local_cluster.restarting import restart_rolling
+from penstock.local_cluster.securing import find_setup
 from penstock.local_cluster.state import ClusterState, why_not_in_sync, why_not_ready
+from penstock.securing.setup import SecureSetup
 
 Result = TypeVar("Result")
 
@@ -38,6 +40,7 @@ class Cluster:
     With `store="zookeeper"` the brokers and their ZooKeeper are processes, which can be killed and paused. `zookeeper`
     names a ZooKeeper that is there already. With `store="memory"` the brokers share a loop and a store of this process.
     `port` is the first broker's; the others follow. With port 0 the ports are those of the last start, or free ones.
+    With `secure` clients need TLS and a login: `client_config` has both. A cluster that was secure once stays so.
     """
 
     def __init__(
@@ -50,16 +53,18 @@ class Cluster:
         port: int = 0,
         host: str = "127.0.0.1",
         zookeeper: str | None = None,
+        secure: bool = False,
     ) -> None:
         if store == "memory" and (data_dir is not None or zookeeper is not None):
             raise ClusterError(
                 "a cluster with its store in memory keeps nothing", 'Leave data_dir out, or take store="zookeeper".'
             )
-        self._wish = ClusterWish(brokers, port, host, as_properties(config), store, zookeeper)
+        self._wish = ClusterWish(brokers, port, host, as_properties(config), store, zookeeper, secure)
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._directory: ClusterDirectory | None = None
         self._members: Members | None = None
         self._clients = BrokerClients()
+        self._setup: SecureSetup | None = None
 
     # ---------------------------------------------------------------------------------------- start and end
 
@@ -79,7 +84,10 @@ class Cluster:
             return
         directory = ClusterDirectory.open(self._data_dir)
         try:
-            self._members = make_members(directory, self._wish)
+            self._setup = find_setup(directory, is_wanted=self._wish.is_secure)
+            self._members = make_members(directory, self._wish._replace(is_secure=self._setup is not None))
+            if self._setup is not None:
+                self._clients.security = self._setup.client_security()
         except BaseException:
             directory.close()
             raise
@@ -152,6 +160,18 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """All brokers, also those that do not run now."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Settings for confluent-kafka's clients, as the administrator where the cluster is secure."""
+        if self._setup is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self._setup.client_config(self.bootstrap_servers)
+
+    @property
+    def client_file(self) -> Path | None:
+        """Kafka's client properties of the administrator; None where the cluster is not secure."""
+        return None if self._setup is None else self._setup.client_file
 
     def broker(self, node_id: int) -> ClusterBroker:
         for broker in self.brokers:

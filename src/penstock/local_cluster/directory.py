@@ -6,6 +6,7 @@ broker-1/            the data of broker 1
 broker-1.properties  its settings, written anew at each start: `penstock broker start --config` takes them
 broker-1.log         what it says
 requests/            what other commands want of the one that runs the cluster
+security/            certificates, users and the file for clients, where the cluster is secure
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class ClusterDirectory:
 
     def broker_dir(self, node_id: int) -> Path:
         return self.path / f"broker-{node_id}"
+
+    @property
+    def security_dir(self) -> Path:
+        return self.path / "security"
 
     @property
     def zookeeper_dir(self) -> Path:

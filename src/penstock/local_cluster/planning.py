@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from penstock.local_cluster.directory import ClusterDirectory, Ports
 from penstock.local_cluster.members import Members
 from penstock.local_cluster.ports import choose_node_ids, choose_ports, choose_zookeeper_port, is_free
+from penstock.local_cluster.securing import secure_places
 from penstock.local_cluster.settings import BrokerPlace, check_settings, shared_properties
 from penstock.processes.server_process import find_free_port
 
@@ -18,6 +19,7 @@ class ClusterWish(NamedTuple):
     config: dict[str, str]
     store: Literal["zookeeper", "memory"]
     zookeeper: str | None  # None: one of its own
+    is_secure: bool = False
 
 
 def make_members(directory: ClusterDirectory, wish: ClusterWish) -> Members:
@@ -34,6 +36,8 @@ def make_members(directory: ClusterDirectory, wish: ClusterWish) -> Members:
 
     ports = choose_ports(node_ids, wish.first_port, last, is_port_free, find_free)
     places = [BrokerPlace(node_id, wish.host, port, directory.broker_dir(node_id)) for node_id, port in ports.items()]
+    if wish.is_secure:
+        places = secure_places(directory, places)
     check_settings(places, shared)
     if wish.store == "memory":
         from penstock.local_cluster.memory_members import MemoryMembers

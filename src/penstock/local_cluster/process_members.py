@@ -16,6 +16,7 @@ from penstock.local_cluster.settings import BrokerPlace, broker_properties
 from penstock.processes.guardian import Guardian
 from penstock.processes.server_process import ServerProcess
 from penstock.processes.zookeeper_process import ZooKeeperProcess
+from penstock.security.private_files import write_private
 
 _HEAD = "# Written anew at each start of the cluster. `penstock broker start --config` takes this file.\n"
 
@@ -64,7 +65,7 @@ class ProcessBroker(PlacedBroker):
 
     def spawn(self) -> None:
         self._is_paused = False
-        self._place.properties_path.write_text(_HEAD + format_properties(self._properties))
+        write_private(self._place.properties_path, (_HEAD + format_properties(self._properties)).encode())
         self._process.spawn()
 
     def wait_until_ready(self) -> None:

@@ -6,8 +6,9 @@ own choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.core.config.broker_config import BrokerConfig
@@ -47,6 +48,9 @@ class BrokerPlace(NamedTuple):
     host: str
     port: int
     data_dir: Path
+    listener: str = "PLAINTEXT"
+    # Settings that no other broker has: its certificate, for instance.
+    own: Mapping[str, str] = MappingProxyType({})
 
     @property
     def properties_path(self) -> Path:
@@ -107,8 +111,9 @@ def _check_chosen(given: dict[str, str]) -> None:
 def broker_properties(place: BrokerPlace, shared: dict[str, str], zookeeper_connect: str | None) -> dict[str, str]:
     own = {
         "broker.id": str(place.node_id),
-        "listeners": f"PLAINTEXT://{place.host}:{place.port}",
+        "listeners": f"{place.listener}://{place.host}:{place.port}",
         "log.dirs": str(place.data_dir),
+        **place.own,
     }
     if zookeeper_connect is None:  # the store is in memory
         return {**own, **{key: value for key, value in shared.items() if not key.startswith("zookeeper.")}}

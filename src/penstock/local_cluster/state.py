@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.client.move_requests import Moving, Partition, find_lagging
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition
 
 _NOBODY = -1
@@ -15,36 +17,38 @@ class ClusterState(NamedTuple):
     controller_id: int | None
     broker_ids: frozenset[int]
     topics: Mapping[str, int]  # the number of each one's partitions; internal ones too
-    under_replicated: int  # partitions that lack in-sync replicas
+    under_replicated: int  # partitions that lack in-sync replicas, but for those that a move adds
     offline: int  # partitions that nobody leads
     unsettled: int  # partitions whose leader is gone or missing although an in-sync replica is there
     led: Mapping[int, int]  # partitions by their leader
-    lagging: Mapping[int, int]  # replicas that are not in sync, by their broker
+    lagging: Mapping[int, int]  # replicas that should be in sync and are not, by their broker
+    incomplete: int = 0  # partitions that lack in-sync replicas, those that a move adds too
 
     @property
     def partition_count(self) -> int:
         return sum(self.topics.values())
 
     @classmethod
-    def of(cls, answer: MetadataResponse) -> ClusterState:
+    def of(cls, answer: MetadataResponse, moves: Mapping[Partition, Moving] = MappingProxyType({})) -> ClusterState:
+        """A replica that a move adds comes in sync when the move is done, and does not lag until then."""
         broker_ids = frozenset(broker.node_id for broker in answer.brokers)
         partitions = [partition for topic in answer.topics for partition in topic.partitions]
         led = Counter(partition.leader_id for partition in partitions)
         offline = led.pop(_NOBODY, 0)
+        lagging = [
+            find_lagging(partition.replica_nodes, partition.isr_nodes, moves.get((name, partition.partition_index)))
+            for name, partition in ((topic.name or "", each) for topic in answer.topics for each in topic.partitions)
+        ]
         return cls(
             answer.controller_id if answer.controller_id in broker_ids else None,
             broker_ids,
             {topic.name or "": len(topic.partitions) for topic in answer.topics},
-            sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions),
+            sum(map(bool, lagging)),
             offline,
             sum(not _is_settled(partition, broker_ids) for partition in partitions),
             led,
-            Counter(
-                replica
-                for partition in partitions
-                for replica in partition.replica_nodes
-                if replica not in partition.isr_nodes
-            ),
+            Counter(node for nodes in lagging for node in nodes),
+            sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions),
         )
 
 
@@ -76,7 +80,7 @@ def why_not_ready(states: Mapping[int, ClusterState | None]) -> str:
 
 
 def why_not_in_sync(states: Mapping[int, ClusterState | None]) -> str:
-    lacking = max((state.under_replicated for state in states.values() if state is not None), default=0)
+    lacking = max((state.incomplete for state in states.values() if state is not None), default=0)
     return why_not_ready(states) or (f"{lacking} partitions lack in-sync replicas" if lacking else "")
 
 

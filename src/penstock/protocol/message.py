@@ -26,6 +26,10 @@ class FileChunk(Protocol):
 Chunk = Buffer | FileChunk
 
 
+# Fields that let somebody log in, or guess a password. Whoever prints a message must not print them.
+_SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+
+
 class Message:
     __slots__ = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -43,5 +47,8 @@ class Message:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{field.attribute}={getattr(self, field.attribute)!r}" for field in self.FIELDS)
+        fields = ", ".join(f"{field.attribute}={self._shown(field.attribute)}" for field in self.FIELDS)
         return f"{type(self).__name__}({fields})"
+
+    def _shown(self, attribute: str) -> str:
+        return "(hidden)" if attribute in _SECRETS else repr(getattr(self, attribute))

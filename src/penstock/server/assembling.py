@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.apis import APIS
-from penstock.broker.authorizer import AllowEverything
+from penstock.broker.authorizer import make_authorizer
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
@@ -25,15 +25,19 @@ from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.listeners import has_sasl
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_uuid
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.log.compaction.worker.process import CleanerProcess
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.storage.files import Files
+from penstock.security.audit.events import NO_AUDIT, Auditor
 from penstock.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.login.logins import Logins
     from penstock.broker.neighbours import Neighbours, Wires
 
 # A session nobody used for this long makes room for a new one. Kafka's number; not configurable there either.
@@ -78,12 +82,13 @@ def assemble(
         lambda: new_uuid(chance.randbytes),
     )
     groups = GroupRuntime(coordinator, partitions, flusher, clock, metrics.groups, slices)
+    auditor = _auditor(config, clock, metrics)
     return Broker(
         node_id=config.identity.node_id,
         config=config,
         clock=clock,
         metrics=metrics,
-        authorizer=AllowEverything(),
+        authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
         quotas=ClientQuotas(clock, config.quotas, metrics.quotas),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
@@ -91,12 +96,7 @@ def assemble(
         directories=directories,
         partitions=partitions,
         flusher=flusher,
-        fetch_sessions=FetchSessions(
-            config.requests.max_incremental_fetch_session_cache_slots,
-            _FETCH_SESSION_EVICTION_MS,
-            metrics.purgatory,
-            chance,
-        ),
+        fetch_sessions=_fetch_sessions(config, metrics, chance),
         producer_ids=producer_ids,
         groups=groups,
         transactions=TransactionRuntime(
@@ -111,7 +111,34 @@ def assemble(
         topic_creation=TopicCreation(metadata),
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
+        auditor=auditor,
     )
+
+
+def _auditor(config: BrokerConfig, clock: Clock, metrics: BrokerMetrics) -> Auditor:
+    """Loaded where there is a trail to write. It takes events at once; the broker's start gives it its sinks."""
+    if not (config.audit.penstock_audit_file or config.audit.penstock_audit_topic_enable):
+        return NO_AUDIT
+    from penstock.broker.auditing.trail import AuditTrail
+
+    return AuditTrail(config.audit, clock, metrics.audit)
+
+
+def _fetch_sessions(config: BrokerConfig, metrics: BrokerMetrics, chance: random.Random) -> FetchSessions:
+    slots = config.requests.max_incremental_fetch_session_cache_slots
+    return FetchSessions(slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance)
+
+
+def make_logins(metadata: Metadata, metrics: BrokerMetrics, surroundings: Surroundings) -> Logins | None:
+    """None where no listener has SASL. Raises ConfigError."""
+    config = metadata.config
+    if not any(has_sasl(endpoint.security_protocol) for endpoint in config.endpoints):
+        return None
+    from penstock.broker.login.logins import Logins
+    from penstock.broker.login.users import StoredUsers
+
+    users = StoredUsers(lambda: metadata.image.security, config)
+    return Logins(config, users.as_scram_users(), surroundings.clock, surroundings.chance, metrics.logins)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:

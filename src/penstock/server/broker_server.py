@@ -10,17 +10,19 @@ import random
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
-from penstock.broker.dispatch import Dispatcher
+from penstock.broker.dispatch import ApiTable, Dispatcher
 from penstock.broker.following import Following
 from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.peers.asking import Ask
 from penstock.broker.slices import Slices
 from penstock.broker.upkeep.housekeeping import Housekeeping
+from penstock.client.security import ClientSecurity
 from penstock.cluster.decisions.topics import Choices
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Disks, Metadata
@@ -34,8 +36,10 @@ from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
-from penstock.server.assembling import Surroundings, assemble, introduce
+from penstock.security.audit.events import NO_AUDIT
+from penstock.server.assembling import Surroundings, assemble, introduce, make_logins
 from penstock.server.disks import examine_disks, read_clean_epoch
+from penstock.server.encryption import Encryption
 from penstock.server.limiting import Limiting, backlog_bounds, connection_bounds, connection_limits
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
@@ -45,6 +49,8 @@ from penstock.server.net.listener import TcpListener
 from penstock.server.stores import open_store
 
 if TYPE_CHECKING:  # a broker that is alone does without
+    from penstock.broker.auditing.trail import AuditTrail
+    from penstock.broker.login.gate import LoginGate
     from penstock.broker.neighbours import Neighbours, Wires
 
 logger = logging.getLogger("penstock.server")
@@ -62,14 +68,16 @@ class BrokerServer:
         neighbours: Neighbours | None,
     ) -> None:
         self.broker = broker
-        self.dispatcher = Dispatcher(broker, APIS, broker.metrics.requests, broker.slices)
+        self.dispatcher = Dispatcher(broker, _served(broker), broker.metrics.requests, broker.slices)
         self._neighbours = neighbours
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
         self.limiting = Limiting(broker, self.dispatcher, listeners)
         self.housekeeping = housekeeping
+        self.encryption = Encryption(())
         self.is_stopping = False
+        self._trail: AuditTrail | None = None
 
     # -------------------------------------------------------------------------------------------- starting
 
@@ -89,24 +97,27 @@ class BrokerServer:
         """
         cleaner = _find_cleaner() if files is None else None
         is_alone = store is None and not config.zookeeper.zookeeper_connect
+        encryption = await Encryption.load(config, is_alone=is_alone)
         surroundings = Surroundings(
             clock or SystemClock(),
             files or Files(),
             random.SystemRandom(),
             cleaner=cleaner,
-            wires=None if is_alone else _wires(),
+            wires=None if is_alone else _wires(config, encryption),
             levels=levels,
         )
         for warning in config.warnings:
             logger.warning("%s", warning)
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        listeners = await _bind(config, metrics, surroundings.clock)
+        listeners = await _bind(config, metrics, surroundings.clock, encryption)
         try:
             store = store or await open_store(config, is_temporary, metrics.store)
             server = await cls.compose(config, store, surroundings, metrics, listeners)
         except BaseException:
             await _abandon(listeners, store)
             raise
+        server.encryption = encryption
+        encryption.start(lambda: server.broker.config, metrics, surroundings.clock)
         for listener in listeners:
             await listener.start()
         server.housekeeping.start()
@@ -129,6 +140,7 @@ class BrokerServer:
         metadata = await Metadata.load(
             store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
         )
+        logins = make_logins(metadata, metrics, surroundings)
         # Opening the logs takes the marks away.
         closed_at = read_clean_epoch(config.log_directories, surroundings.files)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
@@ -137,6 +149,7 @@ class BrokerServer:
             await _join(metadata, store, listeners, closed_at, found.disks, surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
+            directories.give_back()
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
             raise
         try:
@@ -151,12 +164,14 @@ class BrokerServer:
                 ask = ask or neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
             broker.metadata_answers = answers
+            broker.logins = logins
             broker.partitions.has_lost_directory = found.has_lost_directory
             if neighbours is not None:
                 introduce(broker, neighbours)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
             server = cls(broker, store, listeners, housekeeping, neighbours)
             server._connect()
+            await server._begin_trail(surroundings.files)
         except BaseException:
             directories.close(clean=False)
             raise
@@ -171,9 +186,39 @@ class BrokerServer:
 
             register_cluster_gauges(broker, self._neighbours, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        Following(broker, self.limiting.change_config, self._neighbours).start()
-        self.limiting.start()
+        Following(broker, self._follow_config, self._neighbours).start()
+        self.limiting.start(self._gates())
         broker.moves.resume()
+
+    async def _begin_trail(self, files: Files) -> None:
+        if self.broker.auditor is not NO_AUDIT:
+            from penstock.broker.auditing.opening import start_trail
+            from penstock.broker.auditing.trail import AuditTrail
+
+            assert isinstance(self.broker.auditor, AuditTrail)
+            await start_trail(self.broker.auditor, self.broker, files)
+            self._trail = self.broker.auditor
+
+    def _gates(self) -> dict[str, LoginGate]:
+        """By the names of the listeners where clients log in."""
+        broker, gates = self.broker, {}
+        for listener in self._listeners:
+            if broker.logins is not None and broker.logins.mechanisms(listener.name):
+                from penstock.broker.login.gate import LoginGate
+
+                gates[listener.name] = LoginGate(
+                    self.dispatcher.handle, broker.logins, broker.clock, broker.metrics.logins
+                )
+                max_receive_size = broker.config.listener_value(listener.name, "sasl.server.max.receive.size")
+                assert isinstance(max_receive_size, int)
+                listener.first_frame_size = max_receive_size
+        return gates
+
+    def _follow_config(self, config: BrokerConfig) -> None:
+        self.limiting.change_config(config)
+        self.encryption.settings_changed()
+        if self.broker.logins is not None:
+            self.broker.logins.follow(config)
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -198,9 +243,14 @@ class BrokerServer:
         self.is_stopping = True
         await self._hand_over()
         await self.housekeeping.stop()
+        await self.encryption.close()
         await self.broker.moves.close()
         for listener in self._listeners:
             await listener.close()
+        if self.broker.logins is not None:
+            self.broker.logins.close()
+        if self._trail is not None:  # nothing happens any more that it should know of, and its sinks still work
+            await self._trail.stop()
         await self.broker.topic_creation.close()
         if self._neighbours is not None:
             await self._neighbours.close()
@@ -227,6 +277,14 @@ class BrokerServer:
         await self.broker.metadata.leave()
 
 
+def _served(broker: Broker) -> ApiTable:
+    if broker.auditor is NO_AUDIT:
+        return APIS
+    from penstock.broker.auditing.auditing import audited
+
+    return audited(APIS, broker.auditor.kinds)
+
+
 # An fsync waits for the disk, not for a core, and a file system writes its journal once for many that wait at once. So
 # each thread that the setting allows is worth several here. A single thread stays single.
 _SYNCS_PER_THREAD = 4
@@ -245,12 +303,15 @@ def _find_cleaner() -> CleanerProcess | None:
     return CleanerProcess(command)
 
 
-async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> list[TcpListener]:
+async def _bind(
+    config: BrokerConfig, metrics: BrokerMetrics, clock: Clock, encryption: Encryption
+) -> list[TcpListener]:
     bounds = connection_limits(config)
     admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config), metrics.sockets)
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
-        listener = TcpListener(endpoint.name, bounds, metrics.sockets, clock, admission, backlog)
+        listener = encryption.listener(endpoint, bounds, metrics, clock)
+        listener.share(admission, backlog)
         try:
             await listener.bind(endpoint.host, endpoint.port)
         except OSError as error:
@@ -260,13 +321,19 @@ async def _bind(config: BrokerConfig, metrics: BrokerMetrics, clock: Clock) -> l
     return listeners
 
 
-def _wires() -> Wires:
+def _wires(config: BrokerConfig, encryption: Encryption) -> Wires:
     """Loaded where there may be others: a broker that is alone starts some 20 ms sooner without."""
+    from penstock.broker.login.own import own_credentials
     from penstock.broker.neighbours import Wires
     from penstock.broker.peers.connecting import connect_by_tcp
     from penstock.broker.peers.failure_detection import probe_by_tcp
 
-    return Wires(connect_by_tcp, probe_by_tcp)
+    credentials = own_credentials(config)
+
+    def security() -> ClientSecurity:
+        return replace(encryption.towards_brokers(), credentials=credentials)
+
+    return Wires(connect_by_tcp(security), probe_by_tcp)
 
 
 # ZooKeeper rounds the end of a session up to its next tick, which is 3 s where nobody chose another.

@@ -7,6 +7,7 @@ and taken away with the last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
@@ -24,6 +25,9 @@ from penstock.server.net.admission import UNBOUNDED, ConnectionBounds
 from penstock.server.net.backlog import DEFAULT_MAX_BYTES
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, Handle, TcpListener
 
+if TYPE_CHECKING:  # a broker without logins does without
+    from penstock.broker.login.gate import LoginGate
+
 # A port on this machine has no need of a name server.
 _LOCAL_NAMES = {"localhost": ("127.0.0.1", "::1")}
 
@@ -33,7 +37,8 @@ class Limiting:
         self._broker = broker
         self._dispatcher = dispatcher
         self._listeners = listeners
-        self.handle: Handle = dispatcher.handle  # what the sockets call
+        self.handle: Handle = dispatcher.handle  # what the sockets call, or the gates behind them
+        self._gates: Mapping[str, LoginGate] = {}
         for_brokers = [key for key, api in APIS.items() if api.is_for_brokers]
         self._throttling = Throttling(
             broker.quotas,
@@ -43,7 +48,9 @@ class Limiting:
             protected_listener(broker.config) if broker.has_peers else None,
         )
 
-    def start(self) -> None:
+    def start(self, gates: Mapping[str, LoginGate]) -> None:
+        """`gates` by the names of the listeners where clients log in first."""
+        self._gates = gates
         image = self._broker.metadata.image
         self._set_up()
         self.follow(MetadataImage(image.cluster_id), image)
@@ -66,7 +73,12 @@ class Limiting:
         quotas.exempt = throttling.exempt if is_active else listen_to_nobody
         self.handle = throttling.handle if is_active else self._dispatcher.handle
         for listener in self._listeners:
-            listener.handle_with(self.handle)
+            gate = self._gates.get(listener.name)
+            if gate is None:
+                listener.handle_with(self.handle)
+            else:
+                gate.serve = self.handle
+                listener.handle_with(gate.handle)
 
     def change_config(self, config: BrokerConfig) -> None:
         """A dynamic change of the broker's settings."""

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.http.exposure import ExposedError
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
 from penstock.server.monitoring.endpoints import MonitoringServer
 from penstock.server.monitoring.exposition import Exposition
+from penstock.server.monitoring.security import read_security
 from penstock.server.monitoring.watchdog import Watchdog
 
 logger = logging.getLogger("penstock.server")
@@ -32,8 +34,10 @@ _MAX_PORT = 65_535
 COLLECTOR_THRESHOLDS = (10_000, 3, 1_000)
 
 
-def run_broker(properties: Mapping[str, str], files: Files | None = None) -> int:
-    """Runs the broker until SIGTERM or SIGINT. Returns the exit code. `files` is another disk than the real one."""
+def run_broker(properties: Mapping[str, str], files: Files | None = None, announcement: str = "") -> int:
+    """Runs the broker until SIGTERM or SIGINT. Returns the exit code. `files` is another disk than the real one.
+    `announcement` is printed when the broker is ready.
+    """
     try:
         config = BrokerConfig.parse(properties)
     except ConfigError as error:
@@ -42,22 +46,25 @@ def run_broker(properties: Mapping[str, str], files: Files | None = None) -> int
     logs.configure(config.process.penstock_log_format, config.process.penstock_log_level)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(config, files))
+        return runner.run(_serve(config, files, announcement))
 
 
-async def _serve(config: BrokerConfig, files: Files | None) -> int:
+async def _serve(config: BrokerConfig, files: Files | None, announcement: str) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     try:
         server = await BrokerServer.start(config, files=files)
+    except ConfigError as error:  # what only the files that a setting names can show
+        print(f"penstock: {error.message}", file=sys.stderr)
+        return 2
     except (OSError, LogDirectoryError, StoreError) as error:
         print(f"penstock: the broker cannot start: {_describe(error)}", file=sys.stderr)
         return 1
     try:
         monitoring = await _start_monitoring(config, server)
-    except OSError as error:
+    except (OSError, ConfigError, ExposedError) as error:
         print(
             f"penstock: cannot serve metrics on {config.process.penstock_metrics_listen}: {_describe(error)}",
             file=sys.stderr,
@@ -68,6 +75,8 @@ async def _serve(config: BrokerConfig, files: Files | None) -> int:
     watchdog = Watchdog(server.broker.metrics.loop, lambda: server.broker.metrics.sockets.requests)
     watchdog.start()
     print(f"penstock broker {config.identity.node_id} is ready at {server.bootstrap_servers}", flush=True)
+    if announcement:
+        print(announcement, flush=True)
     await stopping.wait()
     logger.info("shutting down")
     watchdog.stop()
@@ -98,7 +107,11 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     if int(port) > _MAX_PORT:  # the event loop would take the remainder
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
-    monitoring = MonitoringServer(exposition.render_metrics, server.health)
+    security = await asyncio.to_thread(read_security, config.monitoring)
+    broker = server.broker
+    monitoring = MonitoringServer(
+        exposition.render_metrics, server.health, security, broker.metrics.http, broker.auditor
+    )
     await monitoring.start(host.strip("[]"), int(port))
     return monitoring
 

@@ -1,8 +1,12 @@
-"""The fixtures `kafka` and `kafka_cluster`: a real broker, or a real cluster, for the whole run; topics for each test.
+"""The fixtures `kafka`, `secure_kafka` and `kafka_cluster`: a real broker, one that asks for TLS and a login, or a real
+cluster, for the whole run; topics for each test.
 
     def test_orders_arrive(kafka):
         topic = kafka.topic(partitions=3)
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def test_orders_arrive_encrypted(secure_kafka):
+        producer = Producer(secure_kafka.client_config)
 
     def test_orders_survive_a_crash(kafka_cluster):
         topic = kafka_cluster.topic(replication_factor=3)
@@ -50,6 +54,11 @@ class KafkaFixture:
     @property
     def bootstrap_servers(self) -> str:
         return self.broker.bootstrap_servers
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Settings for confluent-kafka's clients."""
+        return self.broker.client_config
 
     def topic(self, name: str | None = None, partitions: int = 1, config: ConfigMapping | None = None) -> str:
         """Creates a topic that ends with the test, and returns its name."""
@@ -114,6 +123,21 @@ def penstock_broker(penstock_config: dict[str, str]) -> Iterator[Broker]:
 @pytest.fixture
 def kafka(penstock_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaFixture]:
     fixture = KafkaFixture(penstock_broker, request.node.name)
+    yield fixture
+    fixture.close()
+
+
+@pytest.fixture(scope="session")
+def penstock_secure_broker(penstock_config: dict[str, str]) -> Iterator[Broker]:
+    from penstock.embedded import Broker
+
+    with Broker(config=penstock_config, secure=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def secure_kafka(penstock_secure_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaFixture]:
+    fixture = KafkaFixture(penstock_secure_broker, request.node.name)
     yield fixture
     fixture.close()
 

@@ -189,7 +189,7 @@ def test_command_is_refused_and_says_why_when_it_cannot_be_done(
         (["reassign", "plan", "-t", "no-such-topic"], 2, "there is no topic no-such-topic"),
         (["reassign", "plan", "--to", "8"], 1, "there is no broker 8"),
         (["reassign", "cancel"], 2, "say which moves to cancel"),
-        (["reassign", "apply", str(tmp_path / "no-such-file")], 1, "No such file"),
+        (["reassign", "apply", str(tmp_path / "no-such-file")], 2, "no-such-file: there is no such file"),
         (["reassign", "apply", str(plan), "--throttle", "0"], 2, "nothing would move"),
         (["brokers", "decommission", "9"], 1, "there is no broker 9"),
         (["brokers", "demote", "9"], 1, "there is no broker 9"),

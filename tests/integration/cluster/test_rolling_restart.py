@@ -64,10 +64,11 @@ class TestInMemory:
             lines = cli.run("cluster", "restart", "--dry-run").text.splitlines()
             assert [line.split(" at ")[0] for line in lines] == [f"broker {other}", f"broker {controller}"]
             assert lines[1].endswith("the controller")
-            assert cli.run("cluster", "restart", "--check", str(other)).err == f"Broker {other} may stop.\n"
+            assert cli.run("cluster", "restart", "--check", str(other)).err.endswith(f"Broker {other} may stop.\n")
             assert "all is well" in cli.run("cluster", "restart", "--wait", str(other)).err
             assert cli.try_run("cluster", "restart").code == 2
-            assert cli.try_run("cluster", "restart", "--check", "9", "--timeout", "1").code == 1
+            unknown = cli.try_run("cluster", "restart", "--check", "9")
+            assert (unknown.code, "there is no broker 9" in unknown.err) == (2, True)
             assert cli.try_run("cluster", "restart", "--by-hand", "--broker", "9").code == 2
             failing = cli.try_run("cluster", "restart", "--command", f"{sys.executable} -c exit({{id}})")
             assert (failing.code, f"broker {other}: the command ended with {other}" in failing.err) == (1, True)

@@ -13,11 +13,11 @@ from penstock.cluster.levels import FEATURE, LevelRange
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.proof.cluster.builds import make_build_after, make_build_with_one_level, run_by, unpack_build_before
 from penstock.server.broker_server import BrokerServer
 from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.clients.cli_runner import Cli, Result
 from tests.integration.cluster.application import Application, check
-from tests.integration.cluster.builds import make_builds
 from tests.integration.zookeeper import own_connect
 
 OLD, NEW = LevelRange(1, 1), LevelRange(1, 2)
@@ -74,7 +74,7 @@ def brokers_of(build: Path, directory: Path, connect: str) -> Iterator[list[Brok
             BrokerProcess(
                 directory / f"broker-{node_id}",
                 config={"broker.id": str(node_id), **settings},
-                environment={"PYTHONPATH": str(build)},
+                environment=run_by(build),
             )
             for node_id in (1, 2, 3)
         ]
@@ -95,8 +95,10 @@ def levels_known(cli: Cli) -> list[int]:
 def test_application_hears_of_nothing_when_brokers_of_the_build_before_are_replaced_one_by_one(
     tmp_path: Path, zookeeper: ZooKeeperProcess
 ) -> None:
-    builds = make_builds(tmp_path)
-    with brokers_of(builds.before, tmp_path, own_connect(zookeeper)) as brokers:
+    # Without its history this tree takes the place of the build before: the levels still differ.
+    before = unpack_build_before(tmp_path / "before") or make_build_with_one_level(tmp_path / "before")
+    after = make_build_after(tmp_path / "after")
+    with brokers_of(before, tmp_path, own_connect(zookeeper)) as brokers:
         cli = Cli(",".join(broker.bootstrap_servers for broker in brokers))
         cli.run("topics", "create", "t", "--partitions", "6", "--replication-factor", "3")
         assert levels_known(cli) == [1, 1, 1]
@@ -104,7 +106,7 @@ def test_application_hears_of_nothing_when_brokers_of_the_build_before_are_repla
             for node_id, broker in enumerate(brokers, start=1):
                 cli.run("cluster", "restart", "--check", str(node_id))
                 broker.terminate()
-                broker.environment = {"PYTHONPATH": str(builds.after)}
+                broker.environment = run_by(after)
                 broker.start()
                 cli.run("cluster", "restart", "--wait", str(node_id))
                 assert levels_known(cli) == [2] * node_id + [1] * (3 - node_id)

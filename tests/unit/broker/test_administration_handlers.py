@@ -37,11 +37,15 @@ LONGEST_NAME = "x" * 32_767
 class Answering:
     """An authorizer with one answer."""
 
+    has_rules = False
+
     def __init__(self, is_allowed: bool) -> None:
         self._is_allowed = is_allowed
 
     def is_allowed(self, *_: object) -> bool:
         return self._is_allowed
+
+    would_allow = is_allowed
 
 
 class Deciding:

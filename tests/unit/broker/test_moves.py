@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.authorizer import AllowEverything, Operation, ResourceType
 from penstock.broker.partitions.moves import Moves, throttled
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.session import RequestContext
@@ -87,6 +87,19 @@ def values_of(served: Served, name: str) -> list[str]:
     return [value for _, value in read_all(partition.log)]
 
 
+def rest_after_a_step(served: Served, rest_ms: int, then_ms: int = 0) -> asyncio.Event:
+    """Moves rest for so long after each step that copied something, and then for so long. The event: one rests."""
+    resting = asyncio.Event()
+
+    def pace(size: int) -> int:
+        if size:
+            resting.set()
+        return rest_ms if size else then_ms
+
+    served.broker.moves.pace = pace
+    return resting
+
+
 def test_replica_is_shown_as_future_and_then_in_its_new_directory_when_a_client_moves_it(tmp_path: Path) -> None:
     disks = Disks(tmp_path)
 
@@ -145,8 +158,8 @@ def test_errors_are_those_of_kafka_when_a_replica_cannot_move(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
-class AllowNothing:
-    def is_allowed(self, context: RequestContext, operation: Operation, resource: ResourceType, name: str) -> bool:
+class AllowNothing(AllowEverything):
+    def is_allowed(self, context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
         return False
 
 
@@ -259,6 +272,23 @@ def test_rate_is_asked_for_the_bytes_of_each_step_when_a_replica_moves(tmp_path:
     asyncio.run(scenario())
 
 
+def test_move_ends_with_its_topic_when_a_throttle_would_let_it_rest_for_days(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+
+    async def scenario() -> None:
+        async with asyncio.timeout(30), serving(tmp_path, disks.properties) as served:
+            await served.create("orders")
+            fill(served, "orders")
+            resting = rest_after_a_step(served, 10**9, 10**9)
+            await alter(served, disks.all[1], ("orders", 0))
+            await resting.wait()
+            await delete_topic(served.broker.metadata, "orders")
+            await settled(served)
+            assert disks.of("orders-0") == []
+
+    asyncio.run(scenario())
+
+
 def test_replica_is_made_where_it_was_asked_for_when_it_comes_later(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     directories = opened(a, b)
@@ -298,8 +328,9 @@ def test_replica_of_a_new_topic_moves_when_the_move_of_its_namesake_is_not_over(
         async with serving(tmp_path, disks.properties) as served:
             await served.create("orders")
             fill(served, "orders")
-            served.broker.moves.pace = lambda size: 200 if size else 0
+            resting = rest_after_a_step(served, 1_000)
             await alter(served, disks.all[1], ("orders", 0))
+            await resting.wait()
             await delete_topic(served.broker.metadata, "orders")
             await served.create("orders")
             assert len(served.broker.moves) == 1

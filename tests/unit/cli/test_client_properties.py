@@ -62,5 +62,23 @@ def test_usage_error_tells_how_to_convert_when_store_is_for_java_only(properties
 def test_usage_error_when_jaas_names_no_credentials() -> None:
     with pytest.raises(UsageError):
         translate_client_properties(
-            {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"}
+            {"sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required debug=true;"}
         )
+
+
+def test_settings_of_librdkafka_are_found_when_the_module_is_oauthbearers_or_kerberos() -> None:
+    oauthbearer = (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="app" clientSecret="geheim" scope="kafka";'
+    )
+    assert translate_client_properties({"sasl.jaas.config": oauthbearer}) == {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "app",
+        "sasl.oauthbearer.client.secret": "geheim",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    kerberos = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="a@R";'
+    assert translate_client_properties({"sasl.jaas.config": kerberos}) == {
+        "sasl.kerberos.keytab": "/k",
+        "sasl.kerberos.principal": "a@R",
+    }

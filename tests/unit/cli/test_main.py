@@ -72,6 +72,13 @@ def test_exit_code_is_2_without_traceback_when_usage_is_wrong(
     assert "Traceback" not in err
 
 
+def test_file_is_named_without_an_error_number_when_it_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "cluster", "restore", str(tmp_path), "--zookeeper", "127.0.0.1:1")
+    assert (code, err) == (1, f"Error: {tmp_path}: is a directory\n")
+
+
 def test_exit_code_is_3_when_no_broker_answers(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "topics", "list", "-b", "127.0.0.1:1", "--json")
     assert (code, out) == (3, "")

@@ -158,6 +158,13 @@ def test_only_moving_replicas_are_throttled_when_a_plan_keeps_some() -> None:
     assert moving_brokers(moves) == [1, 2, 3]
 
 
+def test_plan_is_refused_when_the_names_of_its_replicas_do_not_fit_into_a_setting() -> None:
+    moves = {TopicPartition("t", number): Move((1,), (2,)) for number in range(6_000)}
+    with pytest.raises(CliError, match="6,000 partitions of t move") as refused:
+        throttled_replicas(moves)
+    assert "--throttle none" in refused.value.hint
+
+
 def test_rate_is_read_when_it_has_a_unit_or_is_none() -> None:
     assert parse_rate("20m") == 20 << 20
     assert parse_rate("none") is None

@@ -191,7 +191,12 @@ def filled_metrics() -> BrokerMetrics:
     api.count_answer(0, 1)
     api.request_bytes.observe(100)
     metrics.sockets.count_malformed("undecodable")
+    metrics.sockets.count_handshake_failure("version")
     metrics.purgatory.count_expired("Fetch")
     metrics.quotas.throttled["producer_byte_rate"] = 1
     metrics.logs.flush_time_ms.observe(2)
+    metrics.http.count_answer(200)
+    metrics.http.count_refused("login")
+    metrics.audit.count("change")
+    metrics.audit.count_dropped("file")
     return metrics

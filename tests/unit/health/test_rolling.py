@@ -8,7 +8,7 @@ from penstock.client.versioned import Response, VersionedClient
 from penstock.health.condition import judge
 from penstock.health.observed import Observed, PartitionSeen
 from penstock.health.reading import ClusterReader
-from penstock.health.rolling import Rolling, find_interrupted, plan_order, why_not_back, why_not_well
+from penstock.health.rolling import Rolling, check_known, find_interrupted, plan_order, why_not_back, why_not_well
 from penstock.protocol.message import Message
 from tests.unit.health.seen import broker, observed, partition
 
@@ -27,6 +27,14 @@ def test_controller_is_restarted_last_when_the_order_is_planned() -> None:
 def test_order_is_refused_when_it_names_a_broker_that_is_not_there(only: tuple[int, ...], first: int | None) -> None:
     with pytest.raises(ValueError, match="broker"):
         plan_order(observed(), only, first)
+
+
+def test_broker_is_known_when_it_is_here_or_has_replicas() -> None:
+    seen = observed([partition(0, 1, [1, 4], [1])])
+    for node_id in (1, 4):
+        check_known(seen, node_id)
+    with pytest.raises(ValueError, match="there is no broker 9"):
+        check_known(seen, 9)
 
 
 @pytest.mark.parametrize(

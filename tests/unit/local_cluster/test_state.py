@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.client.move_requests import Moving
 from penstock.local_cluster.state import ClusterState, why_not_in_sync, why_not_ready
 from penstock.protocol.messages.metadata import (
     MetadataResponse,
@@ -17,16 +18,23 @@ def partition(index: int, leader: int, replicas: list[int], isr: list[int]) -> M
     )
 
 
+MOVE = Moving((1, 2, 3), (2, 3), ())
+
+
+def metadata(
+    brokers: list[int], controller: int = 1, partitions: list[MetadataResponsePartition] | None = None
+) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=node_id) for node_id in brokers],
+        controller_id=controller,
+        topics=[MetadataResponseTopic(name="t", partitions=partitions)] if partitions else [],
+    )
+
+
 def state(
     brokers: list[int], controller: int = 1, partitions: list[MetadataResponsePartition] | None = None
 ) -> ClusterState:
-    return ClusterState.of(
-        MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=node_id) for node_id in brokers],
-            controller_id=controller,
-            topics=[MetadataResponseTopic(name="t", partitions=partitions)] if partitions else [],
-        )
-    )
+    return ClusterState.of(metadata(brokers, controller, partitions))
 
 
 def test_partitions_are_counted_when_a_broker_answers() -> None:
@@ -73,6 +81,15 @@ def test_cluster_is_not_ready_when_a_leader_is_gone_and_another_could_lead() -> 
 
 def test_cluster_is_ready_when_nobody_can_lead_a_partition() -> None:
     assert why_not_ready({1: state([1], partitions=[partition(0, -1, [2], [2])])}) == ""
+
+
+def test_replica_does_not_lag_when_a_move_adds_it() -> None:
+    answer = metadata([1, 2, 3], partitions=[partition(0, 1, [1, 2, 3], [1]), partition(1, 2, [2, 3], [2])])
+    told = ClusterState.of(answer, {("t", 0): MOVE})
+    assert (told.under_replicated, told.lagging, told.incomplete) == (1, {3: 1}, 2)
+    moving = ClusterState.of(metadata([1, 2], partitions=answer.topics[0].partitions[:1]), {("t", 0): MOVE})
+    assert moving.under_replicated == 0
+    assert "1 partitions lack" in why_not_in_sync({1: moving, 2: moving})
 
 
 def test_cluster_is_not_in_sync_when_a_replica_lags() -> None:

@@ -99,6 +99,18 @@ def test_a_second_opener_is_told_when_the_directory_is_in_use(tmp_path: Path) ->
     opened(tmp_path).close()
 
 
+def test_a_new_directory_is_nobodys_again_when_its_first_broker_does_not_start(tmp_path: Path) -> None:
+    known, new = tmp_path / "known", tmp_path / "new"
+    opened(known).close()
+    directories = opened(known, new)
+    directories.give_back()
+    directories.close(clean=False)
+    assert (known / names.META_PROPERTIES).exists()
+    opened(new, node_id=2).close()
+    with pytest.raises(LogDirectoryError, match="belongs to node 2"):
+        opened(known, new)
+
+
 @pytest.mark.parametrize(
     ("node_id", "cluster_id", "message"), [(2, CLUSTER, "belongs to node 1"), (1, "other", "belongs to cluster")]
 )

@@ -6,13 +6,14 @@ appended, after a power failure with everything that was durable.
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.testing.disks.memory import MemoryFiles
-from tests.unit.log.moving_rig import B, MovingDisk
+from penstock.testing.disks.memory import DiskFault, MemoryFiles
+from tests.unit.log.moving_rig import A, B, MovingDisk
 from tests.unit.log.support import PARTITION, append, batch, read_all, sequenced
 from tests.unit.log.test_power_cuts import WorstCase
 
@@ -142,3 +143,60 @@ def test_what_is_flushed_in_the_new_directory_is_there_when_the_power_fails_befo
     course.append_and_flush()
     course.disk.cut_power(WorstCase())
     check_start(course, course.durable)
+
+
+@pytest.mark.parametrize("is_flushed_always", [False, True])
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_everything_durable_is_there_once_when_the_power_fails_after_the_start_that_followed_a_kill(
+    stride: int, is_flushed_always: bool
+) -> None:
+    """What only the page cache had is there after the kill. The start must not give up the other directory for it."""
+    for course in each_stop(stride, is_flushed_always=is_flushed_always):
+        course.disk.kill()
+        course.disk.cut_power(WorstCase())
+        check_start(course, course.durable)
+
+
+def test_everything_durable_is_there_when_the_power_fails_after_a_start_without_the_old_directory() -> None:
+    course = changed_over()
+    course.disk.files = course.disk.files.after_kill()
+    course.disk.files.check = refusing("", str(A))
+    course.disk.start()
+    course.disk.files.check = None
+    course.disk.cut_power(WorstCase())
+    check_start(course, course.durable)
+
+
+def test_partition_is_offline_and_keeps_both_directories_when_the_new_one_cannot_be_made_durable() -> None:
+    course = changed_over()
+    course.disk.files = course.disk.files.after_kill()
+    course.disk.files.check = refusing("sync", str(B))
+    assert course.disk.start().offline_reason is not None
+    assert course.disk.places == ["a", "b"]
+    course.disk.files.check = None
+    course.disk.kill()
+    check_start(course, course.durable)
+
+
+def changed_over() -> Course:
+    """Nothing is synced since the log goes on in the new directory; everything was before."""
+    course = Course(is_flushed_always=True)
+    course.prepare()
+    course.flush()
+    move = course.disk.move(step_bytes=9000)
+    for step in move.steps():
+        if move.has_changed_over:
+            break
+        course.disk.do(step)
+        course.append_and_flush()
+    return course
+
+
+def refusing(operation: str, beginning: str) -> Callable[[str, str], None]:
+    """Every file operation, or those of one name, fails there."""
+
+    def check(name: str, path: str) -> None:
+        if path.startswith(beginning) and operation in ("", name):
+            raise DiskFault(errno.EIO, "gone", path)
+
+    return check

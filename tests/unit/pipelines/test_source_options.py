@@ -69,7 +69,7 @@ def batch(**given: str) -> SourceOptions:
         ({"kafka.max.partition.fetch.bytes": "big"}, "option kafka.max.partition.fetch.bytes is 'big'"),
         ({"kafka.bootstrap.servers": ""}, "option kafka.bootstrap.servers must be given"),
         ({"fetcher": "direct", "kafka.security.protocol": "SSL"}, "speaks PLAINTEXT only"),
-        ({"kafka.sasl.jaas.config": "com.sun.Krb5LoginModule required;"}, "holds no username and password"),
+        ({"kafka.sasl.jaas.config": "com.sun.Krb5LoginModule required;"}, "is not one of Kafka's own"),
         ({"kafka.ssl.truststore.location": "/t.jks"}, "names a JKS store, which only Java reads; it accepts PEM"),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from penstock.broker.session import Reply, Session
 from penstock.core.logs import CLIENT_BURST
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
-from penstock.server.net.admission import Admission, ConnectionBounds
+from penstock.server.net.admission import ConnectionBounds
 from penstock.server.net.connection import Connection
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.clock import ManualClock
@@ -29,7 +29,8 @@ class Port:
     def __init__(self) -> None:
         self.metrics = SocketMetrics()
         self.clock = ManualClock()
-        self.listener = TcpListener("PLAINTEXT", LIMITS, self.metrics, self.clock, Admission(BOUNDS))
+        self.listener = TcpListener("PLAINTEXT", LIMITS, self.metrics, self.clock)
+        self.listener.admission.limit(BOUNDS)
         self.transports: list[FakeTransport] = []
         self.sessions: list[Session] = []
         self.answer: Callable[[], Reply | Awaitable[Reply]] = lambda: [bytearray(PING)]

@@ -15,12 +15,19 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -110,6 +117,25 @@ def _incremental_alter_configs(
     )
 
 
+def _create_acls(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
+    refused = [AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    return CreateAclsResponse(results=refused)
+
+
+def _delete_acls(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    refused = [DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters]
+    return DeleteAclsResponse(filter_results=refused)
+
+
+def _alter_users(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+    )
+
+
 def refuse_quotas(
     request: alter_client_quotas.AlterClientQuotasRequest, code: ErrorCode, message: str
 ) -> alter_client_quotas.AlterClientQuotasResponse:
@@ -135,6 +161,9 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreatePartitionsRequest: _create_partitions,
     alter_configs.AlterConfigsRequest: _alter_configs,
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    CreateAclsRequest: _create_acls,
+    DeleteAclsRequest: _delete_acls,
+    AlterUserScramCredentialsRequest: _alter_users,
     ElectLeadersRequest: refuse_elections,
     alter_client_quotas.AlterClientQuotasRequest: refuse_quotas,
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(

@@ -1,57 +1,205 @@
 """Access control lists: DescribeAcls, CreateAcls, DeleteAcls.
 
-There is no authorizer yet, so all three answer SECURITY_DISABLED, as a Kafka does that has none configured. Admin tools
-and MirrorMaker 2 understand that answer and go on; a connection that is closed they report as an error.
+Any broker shows ACLs; the controller changes them. Without an authorizer all three answer SECURITY_DISABLED, as in
+Kafka: admin tools and MirrorMaker 2 understand that answer and go on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.session import RequestContext
+from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.slices import Work, collect
-from penstock.protocol.errors import ErrorCode, describe
-from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from penstock.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from penstock.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from penstock.cluster.decisions.acls import (
+    CreateAclResult,
+    DeleteAclsResult,
+    decide_create_acls,
+    decide_delete_acls,
+)
+from penstock.cluster.metadata import answer_each
+from penstock.protocol.errors import ErrorCode, describe, shorten_reason
+from penstock.protocol.messages import create_acls as create_messages
+from penstock.protocol.messages import delete_acls as delete_messages
+from penstock.protocol.messages import describe_acls as describe_messages
+from penstock.security.acls.filters import AclFilter
+from penstock.security.acls.index import Acl
+from penstock.security.acls.types import AclEntry, PatternType, Permission, ResourcePattern
 
 # Kafka's words, which users search for.
 _DISABLED = "No Authorizer is configured."
+_DISABLED_ON_BROKER = "No Authorizer is configured on the broker"
+_UNKNOWN = 0
+
+Word = TypeVar("Word", Operation, ResourceType, PatternType, Permission)
 
 
-def describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Which access rules there are: none can be stored, which the one error of the response says.
-
-    Version 2 is flexible; version 3 adds the resource type `user`. The filter is not looked at, as in Kafka.
-    """
-    code, message = _refusal(broker, context, Operation.DESCRIBE, "No Authorizer is configured on the broker")
-    return DescribeAclsResponse(error_code=code, error_message=message)
+class _Refusal(NamedTuple):
+    code: ErrorCode
+    message: str
 
 
-def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
-    """Stores access rules: refused, once for each rule. The response has no error of its own.
-
-    Version 2 is flexible; version 3 adds the resource type `user`.
-    """
-    code, message = _refusal(broker, context, Operation.ALTER)
-    refused = (AclCreationResult(error_code=code, error_message=message) for _ in request.creations)
-    return CreateAclsResponse(results=(yield from collect(refused)))
-
-
-def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
-    """Deletes the access rules that match filters: refused, once for each filter. The response has no error of its own.
+def describe_acls(
+    broker: Broker, context: RequestContext, request: describe_messages.DescribeAclsRequest
+) -> Work[describe_messages.DescribeAclsResponse]:
+    """Which access rules there are, of those that match a filter. Null and ANY match everything; the pattern type MATCH
+    finds all rules that have a say about a name.
 
     Version 2 is flexible; version 3 adds the resource type `user`.
     """
-    code, message = _refusal(broker, context, Operation.ALTER)
-    refused = (DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters)
-    return DeleteAclsResponse(filter_results=(yield from collect(refused)))
+    refusal = _refuse(broker, context, Operation.DESCRIBE, _DISABLED_ON_BROKER)
+    if refusal is not None:
+        return describe_messages.DescribeAclsResponse(error_code=refusal.code, error_message=refusal.message)
+    _check_known(
+        (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
+    )
+    wanted = _filter(request)
+    resources = []
+    for pattern, entries in broker.metadata.image.security.acls.items():
+        if wanted.matches_pattern(pattern):
+            acls = yield from collect(_described(entry) for entry in entries if wanted.matches_entry(entry))
+            if acls:
+                resources.append(
+                    describe_messages.DescribeAclsResource(
+                        resource_type=pattern.type,
+                        resource_name=pattern.name,
+                        pattern_type=pattern.pattern,
+                        acls=acls,
+                    )
+                )
+        yield
+    return describe_messages.DescribeAclsResponse(error_message=None, resources=resources)
 
 
-def _refusal(
+async def create_acls(
+    broker: Broker, context: RequestContext, request: create_messages.CreateAclsRequest
+) -> create_messages.CreateAclsResponse:
+    """Stores access rules. Each succeeds or fails by itself; a rule that is there already succeeds.
+
+    Version 2 is flexible; version 3 adds the resource type `user`.
+    """
+    refusal = _refuse(broker, context, Operation.ALTER)
+    if refusal is not None:
+        results: Iterable[CreateAclResult] = (CreateAclResult(*refusal) for _ in request.creations)
+    else:
+        for each in request.creations:
+            _check_known((each.resource_type, each.resource_pattern_type, each.operation, each.permission_type))
+        wanted = await broker.slices.run(collect(map(_new_acl, request.creations)))
+        results = await answer_each(
+            broker.metadata.security.apply(lambda security: decide_create_acls(security, wanted)),
+            lambda code, message: (CreateAclResult(code, message) for _ in wanted),
+        )
+    told = (
+        create_messages.AclCreationResult(error_code=each.code, error_message=shorten_reason(each.message))
+        for each in results
+    )
+    return create_messages.CreateAclsResponse(results=await broker.slices.run(collect(told)))
+
+
+async def delete_acls(
+    broker: Broker, context: RequestContext, request: delete_messages.DeleteAclsRequest
+) -> delete_messages.DeleteAclsResponse:
+    """Deletes the access rules that match filters, all together, and tells for each filter which these were.
+
+    Version 2 is flexible; version 3 adds the resource type `user`.
+    """
+    refusal = _refuse(broker, context, Operation.ALTER)
+    if refusal is not None:
+        results: Iterable[DeleteAclsResult] = (DeleteAclsResult(*refusal) for _ in request.filters)
+    else:
+        for each in request.filters:
+            _check_known((each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type))
+        filters = await broker.slices.run(collect(map(_filter, request.filters)))
+        results = await answer_each(
+            broker.metadata.security.apply(lambda security: decide_delete_acls(security, filters)),
+            lambda code, message: (DeleteAclsResult(code, message) for _ in filters),
+        )
+    response = delete_messages.DeleteAclsResponse()
+    async for result in broker.slices.each(results):
+        acls = await broker.slices.run(collect(map(_deleted, result.deleted)))
+        response.filter_results.append(
+            delete_messages.DeleteAclsFilterResult(
+                error_code=result.code, error_message=shorten_reason(result.message), matching_acls=acls
+            )
+        )
+    return response
+
+
+def _refuse(
     broker: Broker, context: RequestContext, operation: Operation, disabled: str = _DISABLED
-) -> tuple[ErrorCode, str]:
+) -> _Refusal | None:
     if not broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return code, describe(code)
-    return ErrorCode.SECURITY_DISABLED, disabled
+        return _Refusal(code, describe(code))
+    return None if broker.authorizer.has_rules else _Refusal(ErrorCode.SECURITY_DISABLED, disabled)
+
+
+# ---------------------------------------------------------------------------------------------------- translation
+
+
+def _check_known(numbers: Iterable[int]) -> None:
+    """Kafka closes the connection of a client that says UNKNOWN, and answers one that says a number which it has never
+    heard of.
+    """
+    if _UNKNOWN in numbers:
+        raise UnanswerableError("request", "an ACL has an element that says UNKNOWN")
+
+
+def _word(words: type[Word], number: int) -> Word:
+    try:
+        return words(number)
+    except ValueError:
+        return words(_UNKNOWN)
+
+
+def _filter(asked: describe_messages.DescribeAclsRequest | delete_messages.DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        _word(ResourceType, asked.resource_type_filter),
+        asked.resource_name_filter,
+        _word(PatternType, asked.pattern_type_filter),
+        asked.principal_filter,
+        asked.host_filter,
+        _word(Operation, asked.operation),
+        _word(Permission, asked.permission_type),
+    )
+
+
+def _new_acl(asked: create_messages.AclCreation) -> Acl:
+    return Acl(
+        ResourcePattern(
+            _word(ResourceType, asked.resource_type),
+            asked.resource_name,
+            _word(PatternType, asked.resource_pattern_type),
+        ),
+        AclEntry(
+            asked.principal,
+            asked.host,
+            _word(Operation, asked.operation),
+            _word(Permission, asked.permission_type),
+        ),
+    )
+
+
+def _described(entry: AclEntry) -> describe_messages.AclDescription:
+    return describe_messages.AclDescription(
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )
+
+
+def _deleted(acl: Acl) -> delete_messages.DeleteAclsMatchingAcl:
+    pattern, entry = acl
+    return delete_messages.DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=pattern.type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )

@@ -1,8 +1,9 @@
 """Configuration, looked at and changed: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 
-The resources are topics, brokers and groups, whose settings the metadata store keeps, and the loggers of this process,
-whose levels are gone with it. What the store keeps is changed by the controller: another broker changes its log levels
-and passes the rest on. Client metrics are a resource in Kafka only: there are none here, and none can be set.
+The resources are topics, brokers, groups and policies, whose settings the metadata store keeps, and the loggers of this
+process, whose levels are gone with it. What the store keeps is changed by the controller: another broker changes its
+log levels and passes the rest on. Client metrics are a resource in Kafka only: there are none here, and none can be
+set.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.configs import ConfigResourceType, check_own_broker_id, parse_changes
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
+from penstock.cluster.decisions.policies import decide_alter_policies
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import (
     ConfigEntry,
+    ConfigSource,
     describe_broker,
     describe_default_broker,
     describe_group,
     describe_topic,
 )
+from penstock.core.config.types import ConfigKind
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import alter_configs as full_messages
 from penstock.protocol.messages import incremental_alter_configs as incremental_messages
@@ -43,6 +47,8 @@ from penstock.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from penstock.security.policies.policy import LISTS
+from penstock.security.policies.tags import TAGS_KEY, parse_tags
 
 Change = TypeVar("Change", FullChange, IncrementalChange)
 AlterRequest = TypeVar(
@@ -56,6 +62,9 @@ _LISTABLE = (
     ConfigResourceType.CLIENT_METRICS,
     ConfigResourceType.GROUP,
 )
+# Ours is listed for those who ask for it: other clients do not know the number.
+_LISTABLE_BY_NAME = (*_LISTABLE, ConfigResourceType.POLICY)
+_TAGS_NEED_MORE = f"a change of {TAGS_KEY} needs AlterConfigs on the cluster"
 
 
 def _may(broker: Broker, context: RequestContext, operation: Operation, resource_type: int, name: str) -> ErrorCode:
@@ -123,6 +132,8 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
         return describe_group(broker.config, broker.metadata.image.group_configs.get(name, {}), keys)
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         return _logger_entries(broker, name, keys)
+    if resource.resource_type == ConfigResourceType.POLICY:
+        return _policy_entries(broker, name, keys)
     if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
@@ -137,6 +148,23 @@ def _logger_entries(broker: Broker, name: str, keys: list[str] | None) -> list[C
         text = f"Unexpected broker id, expected {broker.node_id} but received {name}"
         raise ApiError(ErrorCode.INVALID_REQUEST, text)
     return describe_levels(keys)
+
+
+def _policy_entries(broker: Broker, name: str, keys: list[str] | None) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(
+            key,
+            value,
+            ConfigSource.UNKNOWN,
+            read_only=False,
+            is_sensitive=False,
+            synonyms=(),
+            kind=ConfigKind.LIST if key in LISTS else ConfigKind.STRING,
+            documentation=None,
+        )
+        for key, value in broker.metadata.image.security.policies.get(name, {}).items()
+        if not keys or key in keys
+    ]
 
 
 def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
@@ -170,9 +198,11 @@ async def alter_configs(
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
     results: Sequence[AlterConfigsResult] | None = await _pass_on(broker, context, request, allowed)
     if results is None:
+        policies, others = _split_policies(allowed)
         results = await answer_each(
-            broker.metadata.alter_configs(allowed, validate_only=request.validate_only), _refuse_each(allowed)
+            broker.metadata.alter_configs(others, validate_only=request.validate_only), _refuse_each(others)
         )
+        results += await _alter_policies(broker, policies, validate_only=request.validate_only)
     return full_messages.AlterConfigsResponse(
         responses=[
             full_messages.AlterConfigsResourceResponse(
@@ -203,9 +233,12 @@ async def incremental_alter_configs(
     stored = [change for change in allowed if change.resource_type != ConfigResourceType.BROKER_LOGGER]
     results: Sequence[AlterConfigsResult] | None = await _pass_on(broker, context, request, stored)
     if results is None:
+        policies, others = _split_policies(stored)
         results = await answer_each(
-            broker.metadata.incremental_alter_configs(stored, validate_only=request.validate_only), _refuse_each(stored)
+            broker.metadata.incremental_alter_configs(others, validate_only=request.validate_only),
+            _refuse_each(others),
         )
+        results += await _alter_policies(broker, policies, validate_only=request.validate_only)
     levels = _alter_levels(broker, context, loggers, validate_only=request.validate_only)
     return incremental_messages.IncrementalAlterConfigsResponse(
         responses=[
@@ -214,6 +247,25 @@ async def incremental_alter_configs(
             )
             for resource_type, name, code, message in (*results, *levels, *refused)
         ]
+    )
+
+
+def _split_policies(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+    """The changes of policies, and all others."""
+    policies = [change for change in changes if change.resource_type == ConfigResourceType.POLICY]
+    return policies, [change for change in changes if change.resource_type != ConfigResourceType.POLICY]
+
+
+async def _alter_policies(
+    broker: Broker, changes: Sequence[FullChange | IncrementalChange], *, validate_only: bool
+) -> tuple[AlterConfigsResult, ...]:
+    if not changes:
+        return ()
+    return await answer_each(
+        broker.metadata.security.apply(
+            lambda security: decide_alter_policies(security, changes, validate_only=validate_only)
+        ),
+        _refuse_each(changes),
     )
 
 
@@ -250,6 +302,9 @@ def _partition(
     for change in changes:
         resource_type, name, *_ = change
         code, message = _may(broker, context, Operation.ALTER_CONFIGS, resource_type, name), None
+        if not code and resource_type == ConfigResourceType.TOPIC and _changes_tags(broker, change):
+            code = _may(broker, context, Operation.ALTER_CONFIGS, ConfigResourceType.BROKER, name)
+            message = _TAGS_NEED_MORE if code else None
         if not code and name and resource_type == ConfigResourceType.BROKER and not context.session.is_forwarded:
             try:
                 check_own_broker_id(name, broker.node_id)
@@ -261,6 +316,18 @@ def _partition(
             allowed.append(change)
         yield
     return allowed, refused
+
+
+def _changes_tags(broker: Broker, change: FullChange | IncrementalChange) -> bool:
+    """Whether a topic would bear other tags: owners of a topic must not take its tags, and the policies with them, off
+    themselves.
+    """
+    if isinstance(change, IncrementalChange):
+        return any(each.name == TAGS_KEY for each in change.changes)
+    topic = broker.metadata.image.topics.get(change.resource_name)
+    before = "" if topic is None else topic.configs.get(TAGS_KEY, "")
+    after = next((value for key, value in change.settings if key == TAGS_KEY), None) or ""
+    return set(parse_tags(before)) != set(parse_tags(after))
 
 
 async def _pass_on(
@@ -302,7 +369,7 @@ def list_config_resources(
     if context.api_version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or set(_LISTABLE)
-    if not wanted <= set(_LISTABLE):
+    if not wanted <= set(_LISTABLE_BY_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = broker.metadata.image
     nodes = [str(node_id) for node_id in image.brokers]
@@ -312,11 +379,12 @@ def list_config_resources(
         ConfigResourceType.BROKER_LOGGER: nodes,
         ConfigResourceType.CLIENT_METRICS: [],
         ConfigResourceType.GROUP: list(image.group_configs),
+        ConfigResourceType.POLICY: list(image.security.policies),
     }
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=resource_type)
-            for resource_type in _LISTABLE
+            for resource_type in _LISTABLE_BY_NAME
             if resource_type in wanted
             for name in names[resource_type]
         ]

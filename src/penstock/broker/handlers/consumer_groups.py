@@ -49,11 +49,14 @@ async def consumer_group_heartbeat(
     if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
-    def may_describe(topic: str) -> bool:
-        return broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+    def may_describe(topic: str) -> bool:  # what a pattern finds is left out in silence
+        return broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    if not all(await broker.slices.run(collect(map(may_describe, names or ())))):
+    asked = (
+        broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names or ()
+    )
+    if not all(await broker.slices.run(collect(asked))):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     owned_partitions = await broker.slices.run(
         collect(TopicIdPartition(topic.topic_id, index) for topic in owned or () for index in topic.partitions)
@@ -137,7 +140,7 @@ def _describe(broker: Broker, context: RequestContext, group_id: str) -> Work[De
         names.update(topics[topic_id].name for topic_id in used if topic_id in topics)
         yield
     allowed = yield from collect(
-        broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names
+        broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(names)
     )
     if not all(allowed):
         message = "The group has described topic(s) that the client is not authorized to describe."

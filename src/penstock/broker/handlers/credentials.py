@@ -1,6 +1,7 @@
-"""Passwords of users: DescribeUserScramCredentials. No password can be stored yet, so no user has one.
+"""Passwords of users: DescribeUserScramCredentials, AlterUserScramCredentials.
 
-AlterUserScramCredentials is not served: a client that wants to set a password learns from ApiVersions that it cannot.
+They are kept in the metadata, and every broker knows a change at once. Neither a password nor what a password could be
+guessed from is ever told.
 """
 
 from __future__ import annotations
@@ -11,8 +12,24 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.cluster.decisions.users import (
+    Deletion,
+    Upsertion,
+    UserResult,
+    decide_alter_users,
+    describe_user,
+    scram_users,
+)
+from penstock.cluster.metadata import answer_each
+from penstock.cluster.security_image import SecurityImage
+from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from penstock.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -27,15 +44,54 @@ def describe_user_scram_credentials(
 ) -> Work[DescribeUserScramCredentialsResponse]:
     """The SCRAM mechanisms of the named users, or of all users where the list is null or empty.
 
-    A named user is answered RESOURCE_NOT_FOUND, a user named twice DUPLICATE_RESOURCE. Version 0 is the only one.
+    A user without one is RESOURCE_NOT_FOUND, a user named twice DUPLICATE_RESOURCE. Version 0 is the only one.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    counts = Counter((yield from collect(user.name for user in request.users or ())))
-    results = yield from collect(_describe(name, count) for name, count in counts.items())
+    security = broker.metadata.image.security
+    named = [user.name for user in request.users or ()] or scram_users(security)
+    counts = Counter((yield from collect(iter(named))))
+    results = yield from collect(_describe(security, name, count) for name, count in counts.items())
     return DescribeUserScramCredentialsResponse(error_message=None, results=results)
 
 
-def _describe(name: str, count: int) -> DescribeUserScramCredentialsResult:
-    code, text = (ErrorCode.RESOURCE_NOT_FOUND, _UNKNOWN) if count == 1 else (ErrorCode.DUPLICATE_RESOURCE, _TWICE)
-    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=text + shorten(name))
+def _describe(security: SecurityImage, name: str, count: int) -> DescribeUserScramCredentialsResult:
+    known = describe_user(security, name)
+    if count > 1 or not known:
+        code, text = (ErrorCode.DUPLICATE_RESOURCE, _TWICE) if count > 1 else (ErrorCode.RESOURCE_NOT_FOUND, _UNKNOWN)
+        return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=text + shorten(name))
+    infos = [CredentialInfo(mechanism=each.mechanism, iterations=each.iterations) for each in known]
+    return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=infos)
+
+
+async def alter_user_scram_credentials(
+    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    """Sets and removes passwords of users: each user once, and an error concerns its user alone.
+
+    Twice is DUPLICATE_RESOURCE, a password that is not there RESOURCE_NOT_FOUND, an empty name or a number of
+    iterations that is not allowed UNACCEPTABLE_CREDENTIAL. Version 0 is the only one.
+    """
+    deletions = [Deletion(each.name, each.mechanism) for each in request.deletions]
+    upsertions = [
+        Upsertion(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
+        for each in request.upsertions
+    ]
+    users = dict.fromkeys([*(each.user for each in deletions), *(each.user for each in upsertions)])
+    if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _response(tuple(UserResult(user, code, describe(code)) for user in users))
+    results = await answer_each(
+        broker.metadata.security.apply(lambda security: decide_alter_users(security, deletions, upsertions)),
+        lambda code, message: (UserResult(user, code, message) for user in users),
+    )
+    return _response(results)
+
+
+def _response(results: tuple[UserResult, ...]) -> AlterUserScramCredentialsResponse:
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=each.user, error_code=each.code, error_message=each.message)
+            for each in results
+        ]
+    )

@@ -298,8 +298,8 @@ def _add_offset(
     offset: results.FetchedOffset,
     topics: dict[str, OffsetFetchResponseTopics],
 ) -> None:
-    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, offset.topic):
-        return
+    if not broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, offset.topic):
+        return  # named topics have been asked for already
     topic = topics.get(offset.topic)
     if topic is None:
         image = broker.metadata.image.topics.get(offset.topic)

@@ -47,6 +47,7 @@ from penstock.protocol.messages.sync_group import (
 
 _GROUP_KEY = 0
 _TRANSACTION_KEY = 1
+_SHARE_KEY = 2
 # By key type: where the coordinator keeps its state, and who may ask for it.
 _COORDINATORS = {
     _GROUP_KEY: (CONSUMER_OFFSETS, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
@@ -57,6 +58,7 @@ _COORDINATORS = {
     ),
 }
 _FIRST_BATCHED_FIND = 4
+_FIRST_WITH_SHARE_KEYS = 6
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIP_ASSIGNMENT = 9
 _FIRST_WITH_NULL_PROTOCOL = 7
@@ -101,6 +103,11 @@ async def _find(broker: Broker, context: RequestContext, key_type: int, key: str
     answer = Coordinator(key=key, node_id=-1, port=-1, error_message=None)
     if key_type not in _COORDINATORS:
         answer.error_code = ErrorCode.INVALID_REQUEST
+        if key_type == _SHARE_KEY and context.api_version >= _FIRST_WITH_SHARE_KEYS:
+            authorizer = broker.authorizer
+            if not authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+                answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                return answer
         answer.error_message = "this broker coordinates consumer groups and transactions; share groups are not served"
         return answer
     topic_name, resource, refusal = _COORDINATORS[key_type]
@@ -320,7 +327,7 @@ def _describe(
     if error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < _FIRST_WITH_GROUP_NOT_FOUND:
         error, message = ErrorCode.NONE, None
     operations = NOT_ASKED
-    if request.include_authorized_operations:
+    if request.include_authorized_operations and not error:
         operations = authorized_operations(broker.authorizer, context, ResourceType.GROUP, group_id)
     members = yield from collect(
         DescribedGroupMember(
@@ -347,13 +354,13 @@ def _describe(
 
 async def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Lists groups of every kind. From version 4 on a request may filter by state, from version 5 on by type."""
-    sees_all = broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    sees_all = broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     listed = await broker.groups.read_in_slices(
         None, lambda: broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
     )
     response = ListGroupsResponse(error_code=listed.error)
     async for group in broker.slices.each(listed.groups):
-        if sees_all or _may(broker, context, Operation.DESCRIBE, group.group_id):
+        if sees_all or broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,

@@ -6,7 +6,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Awaitable, Generator, Iterable
 
-from penstock.broker.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, ResourceType, authorized_operations
+from penstock.broker.authorizer import (
+    CLUSTER_NAME,
+    NOT_ASKED,
+    Operation,
+    ResourceType,
+    authorized_operations,
+    cluster_operations,
+)
 from penstock.broker.broker import Broker
 from penstock.broker.features import FEATURES, Feature
 from penstock.broker.handlers.brokers.forwarding import serves_brokers
@@ -123,11 +130,14 @@ def metadata_now(
         return _metadata_of_many(broker, context, request)
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(map(_is_named, topics)):
         return MetadataResponse(topics=[_refuse(topic) for topic in topics])
+    errors: dict[str, ErrorCode] = {}
     if _may_create(broker, request):
-        missing = [topic.name for topic in topics if topic.name and _must_create(broker, context, topic)]
+        missing = [name for topic in topics if (name := _name_missing(broker, context, topic, errors))]
         if missing:
-            return _create_and_answer(broker, context, request, missing)
-    return _metadata_of_one(broker, context, request) if len(topics) == 1 else _metadata(broker, context, request, {})
+            return _create_and_answer(broker, context, request, missing, errors)
+    if len(topics) == 1:
+        return _metadata_of_one(broker, context, request, errors)
+    return _metadata(broker, context, request, errors)
 
 
 async def _metadata_when_settled(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -141,18 +151,18 @@ async def _metadata_when_settled(broker: Broker, context: RequestContext, reques
 
 
 def _metadata_of_one(
-    broker: Broker, context: RequestContext, request: MetadataRequest
+    broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> MetadataResponse | Work[MetadataResponse]:
     """What producers and consumers ask most: about a topic that has few partitions, so that nothing is sliced."""
     assert request.topics is not None
     (asked,) = request.topics
     image = broker.metadata.image
-    name, answer = _resolve(broker, context, image, asked, {})
+    name, answer = _resolve(broker, context, image, asked, errors)
     if answer is None:
         assert name is not None
         topic = image.topics[name]
         if len(topic.partitions) > _PARTITIONS_PER_STEP:
-            return _metadata(broker, context, request, {})
+            return _metadata(broker, context, request, errors)
         answer = _topic_without_partitions(broker, context, topic, request.include_topic_authorized_operations)
         reachability = _reachability(broker, context, image)
         answer.partitions = _describe_partitions(reachability, context.api_version, name, topic.partitions)
@@ -168,10 +178,12 @@ async def _metadata_of_many(broker: Broker, context: RequestContext, request: Me
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(is_named):
         return MetadataResponse(topics=await slices.run(collect(map(_refuse, topics))))
     missing: list[str] = []
+    errors: dict[str, ErrorCode] = {}
     if _may_create(broker, request):
-        looked_at = collect(topic.name if _must_create(broker, context, topic) else None for topic in topics)
+        looked_at = collect(_name_missing(broker, context, topic, errors) for topic in topics)
         missing = [name for name in await slices.run(looked_at) if name]
-    errors = await broker.topic_creation.create(missing) if missing else {}
+    if missing:
+        errors |= await broker.topic_creation.create(missing)
     return await slices.run(_metadata(broker, context, request, errors))
 
 
@@ -187,21 +199,33 @@ def _may_create(broker: Broker, request: MetadataRequest) -> bool:
     return request.allow_auto_topic_creation and broker.config.topics.auto_create_topics_enable
 
 
-def _must_create(broker: Broker, context: RequestContext, topic: MetadataRequestTopic) -> bool:
-    name = topic.name
-    return (
-        name is not None
-        and topic.topic_id == ZERO_TOPIC_ID
-        and name not in broker.metadata.image.topics
-        and is_valid_topic_name(name)
-        and broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, name)
-    )
+def _name_missing(
+    broker: Broker, context: RequestContext, topic: MetadataRequestTopic, errors: dict[str, ErrorCode]
+) -> str | None:
+    """The name of a topic that is to be created: one that is not there, and that the client may describe and create.
+    What the client may describe and not create is noted as an error. Whether a topic that the client may not describe
+    is there makes no difference.
+    """
+    name, authorizer = topic.name, broker.authorizer
+    if not name or topic.topic_id != ZERO_TOPIC_ID or name in broker.metadata.image.topics:
+        return None
+    if not authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return None
+    may_create = authorizer.would_allow(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not may_create and not authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, name):
+        errors[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return None
+    return name if is_valid_topic_name(name) else None
 
 
 async def _create_and_answer(
-    broker: Broker, context: RequestContext, request: MetadataRequest, names: list[str]
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    names: list[str],
+    errors: dict[str, ErrorCode],
 ) -> MetadataResponse:
-    errors = await broker.topic_creation.create(names)
+    errors |= await broker.topic_creation.create(names)
     return await broker.slices.run(_metadata(broker, context, request, errors))
 
 
@@ -215,7 +239,7 @@ def _metadata(
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
         for topic in image.topics.values():
-            if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            if broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
                 described = yield from _metadata_topic(broker, context, topic, include_operations, reachability)
                 response.topics.append(described)
             yield
@@ -250,9 +274,7 @@ def _begin_response(
             if (endpoint := each.endpoint(context.session.listener)) is not None
         ]
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = authorized_operations(
-            broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME
-        )
+        response.cluster_authorized_operations = cluster_operations(broker.authorizer, context)
     return response
 
 
@@ -263,22 +285,26 @@ def _resolve(
     asked: MetadataRequestTopic,
     errors: dict[str, ErrorCode],
 ) -> tuple[str | None, MetadataResponseTopic | None]:
-    """The name of the topic, or why there is nothing to tell of the topic."""
+    """The name of the topic, or why there is nothing to tell of the topic. A client that may not describe a topic is
+    told of it what the client has said itself: the name, or the id.
+    """
     by_id = asked.topic_id != ZERO_TOPIC_ID
     name = broker.partitions.topic_name(asked.topic_id) if by_id else asked.name
     if name is None:
         return None, MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-        return name, MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return name, MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id)
     if name not in image.topics:
-        return name, MetadataResponseTopic(error_code=_unknown(name, errors), name=name)
+        is_internal = name in INTERNAL_TOPICS
+        return name, MetadataResponseTopic(error_code=_unknown(name, errors), name=name, is_internal=is_internal)
     return name, None
 
 
 def _unknown(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
-    if not is_valid_topic_name(name):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return errors.get(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if errors.get(name):
+        return errors[name]
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _metadata_topic(
@@ -368,9 +394,7 @@ def describe_cluster(
         for node_id, host, port, rack in broker.endpoints(context.listener)
     ]
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = authorized_operations(
-            broker.authorizer, context, ResourceType.CLUSTER, CLUSTER_NAME
-        )
+        response.cluster_authorized_operations = cluster_operations(broker.authorizer, context)
     return response
 
 
@@ -381,7 +405,7 @@ def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Work[DescribeTopicPartitionsResponse]:
     """Describes topics in the order of their names, at most so many partitions of them, and a cursor where to go on.
-    There is one version.
+    Named topics that the client may not describe come last; of all topics they are left out. There is one version.
     """
     image = broker.metadata.image
     topics = image.topics
@@ -395,7 +419,13 @@ def describe_topic_partitions(
             first = max(request.cursor.partition_index, 0)
     room = max(1, min(request.response_partition_limit, broker.config.requests.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
+    may = broker.authorizer.is_allowed if request.topics else broker.authorizer.would_allow
+    refused: list[str] = []
     for name in asked:
+        yield
+        if not may(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            refused.append(name)
+            continue
         if room <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -410,7 +440,9 @@ def describe_topic_partitions(
             break
         room -= shown
         first = 0
-        yield
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for name in refused if request.topics else ():
+        response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
     return response
 
 
@@ -421,8 +453,6 @@ def _describe_topic(
     name: str,
     views: Iterable[PartitionView],
 ) -> DescribeTopicPartitionsResponseTopic:
-    if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-        return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if topic is None:
         return DescribeTopicPartitionsResponseTopic(error_code=_unknown(name, {}), name=name)
     return DescribeTopicPartitionsResponseTopic(

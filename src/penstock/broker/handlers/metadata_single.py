@@ -32,7 +32,7 @@ def metadata_single(
     """
     session, _, version, _ = context
     topic = parse_single_metadata(frame, version, position)
-    if topic is None or not broker.authorizer.is_allowed(context, _DESCRIBE, _TOPIC, topic):
+    if topic is None or not broker.authorizer.would_allow(context, _DESCRIBE, _TOPIC, topic):
         return None
     if broker.presence is not None and not broker.presence.is_known:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter
@@ -62,6 +62,10 @@ _DEBUGGING_REPLICA = -2  # ListOffsets: a tool that asks one replica, whoever le
 def _find(broker: Broker, context: RequestContext, operation: Operation, topic: str, partition: int) -> Partition:
     if not broker.authorizer.is_allowed(context, operation, ResourceType.TOPIC, topic):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return _find_hosted(broker, topic, partition)
+
+
+def _find_hosted(broker: Broker, topic: str, partition: int) -> Partition:
     hosted = broker.partitions.find(topic, partition)
     if hosted is None:
         raise ApiError(broker.partitions.why_missing(topic, partition))
@@ -118,9 +122,11 @@ def _answer_offset(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, offset=-1, timestamp=-1)
     try:
+        if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if is_repeated:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition_index)
+        partition = _find_hosted(broker, topic, asked.partition_index)
         partition.check_leader_epoch(asked.current_leader_epoch)
         if request.replica_id == _DEBUGGING_REPLICA and asked.timestamp == _LATEST:
             _tell_log_end(partition, answer)
@@ -187,21 +193,27 @@ def _end_unknown(version: int) -> ApiError:
 def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Work[OffsetForLeaderEpochResponse]:
-    """Answers where each leader epoch ended (KIP-320), so that a consumer notices that the log was cut. All versions
-    served are alike.
+    """Answers where each leader epoch ended (KIP-320), so that a consumer notices that the log was cut. Brokers may ask
+    for every topic, others for those that they may describe. All versions served are alike.
     """
+    authorizer = broker.authorizer
+    is_broker = authorizer.would_allow(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        answers = yield from collect(_epoch_end(broker, context, topic.topic, asked) for asked in topic.partitions)
+        may = is_broker or authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        answers = yield from collect(_epoch_end(broker, topic.topic, asked, may) for asked in topic.partitions)
         response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
         yield
     return response
 
 
-def _epoch_end(broker: Broker, context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _epoch_end(broker: Broker, topic: str, asked: OffsetForLeaderPartition, may: bool) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
+    if not may:
+        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return answer
     try:
-        partition = _find(broker, context, Operation.DESCRIBE, topic, asked.partition)
+        partition = _find_hosted(broker, topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
         partition.check_leader()
         answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)

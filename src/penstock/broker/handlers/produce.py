@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Iterator
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.handlers.brokers.forwarding import BROKER_CLIENT_ID, is_broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, Settling, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
-from penstock.core.internal_topics import INTERNAL_TOPICS
+from penstock.core.internal_topics import INTERNAL_TOPICS, WRITTEN_BY_BROKERS_ALONE
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import TopicPartition
 from penstock.protocol.batch import (
@@ -83,13 +84,43 @@ def produce(
     but CRC and write. The common shape takes a shortcut past decoder and encoder: `produce_single`. Bench: produce.
     """
     count = 0
+    is_transactional = False
     for topic in request.topic_data:
         count += len(topic.partition_data)
+        for data in topic.partition_data:
+            records = data.records
+            if records is not None and len(records) >= HEADER_SIZE and records[FLAGS_POSITION] & TRANSACTIONAL_FLAG:
+                is_transactional = True
+    if is_transactional and not _may_write_in_transaction(broker, context, request.transactional_id):
+        return _refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if count > _PIECE:
         return _produce_in_pieces(broker, context, request)
     if request.transactional_id is None:
         return _append_all(_Job(broker, context, request, None), request)
     return _produce_in_transaction(broker, context, request, request.transactional_id)
+
+
+def _may_write_in_transaction(broker: Broker, context: RequestContext, transactional_id: str | None) -> bool:
+    """A transactional batch without an id is refused also where everything is allowed (CVE-2018-17196)."""
+    return transactional_id is not None and broker.authorizer.is_allowed(
+        context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    )
+
+
+def _refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    """Nothing is appended, also not what would be allowed."""
+    if request.acks == 0:
+        raise UnanswerableError("produce without acks", "a produce request with acks=0 failed")
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_error(data.index, code) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
 
 
 async def _produce_in_pieces(
@@ -223,8 +254,6 @@ def _admit(
                 producers[TopicPartition(name, data.index)] = header.producer_id, header.producer_epoch
     if not producers:
         return {}
-    if not broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return dict.fromkeys(producers, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if len(set(producers.values())) != 1:  # a transactional id stands for one producer
         return dict.fromkeys(producers, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     asked = Admission(
@@ -259,6 +288,9 @@ def _refuse_topic(
 ) -> tuple[ErrorCode, str | None] | None:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, None
+    if name in WRITTEN_BY_BROKERS_ALONE:
+        is_allowed = is_broker(broker, context) and (context.client_id or "").startswith(BROKER_CLIENT_ID)
+        return None if is_allowed else (ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"only brokers write to {name}")
     if not broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     if acks not in _VALID_ACKS:

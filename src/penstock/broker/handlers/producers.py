@@ -50,10 +50,14 @@ async def init_producer_id(
 
 
 def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
-    may, name = broker.authorizer.is_allowed, request.transactional_id
-    if name is not None and not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if name is None and not may(context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+    authorizer, name = broker.authorizer, request.transactional_id
+    if name is not None:
+        if not authorizer.is_allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not authorizer.would_allow(
+        context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
+    ) and not authorizer.is_allowed_anywhere(context, Operation.WRITE, ResourceType.TOPIC):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return ErrorCode.INVALID_REQUEST

@@ -16,7 +16,7 @@ from penstock.cluster.decisions.decision import (
 from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import describe_topic
 from penstock.core.types import ZERO_TOPIC_ID
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, describe
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -35,8 +35,10 @@ from penstock.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from penstock.security.policies.tags import TAGS_KEY
 
 _FIRST_DELETE_BY_ID = 6
+_TAGS_NEED_MORE = f"{TAGS_KEY} needs AlterConfigs on the cluster"
 # From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_CREATE_TOPICS = 6
 _STRICT_CREATE_PARTITIONS = 3
@@ -50,13 +52,19 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     """Creates topics, or only says whether it would. Each topic succeeds or fails by itself.
 
     From version 4 on -1 stands for the configured number of partitions and replicas. From version 5 on the answer has
-    the topic's configuration, from version 7 on its id.
+    the topic's shape and configuration, if the client may see them, from version 7 on its id. The request's timeout
+    bounds the way to the controller (`forwarding`) and not the work there, as in KRaft: the answer comes when the topic
+    is made, and librdkafka asks for 0 ms by default. A store that does not answer ends the work when the session with
+    it does.
     """
-    anything = broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    anything = broker.authorizer.would_allow(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     refused: list[str] = []
     wanted: list[NewTopic] = []
+    tagged: list[str] = []  # by somebody who may not
     async for topic in broker.slices.each(request.topics):
-        if anything or broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
+        if not _may_tag(broker, context, topic):
+            tagged.append(topic.name)
+        elif anything or broker.authorizer.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
             wanted.append(_new_topic(topic))
         else:
             refused.append(topic.name)
@@ -69,12 +77,23 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     )
     response = CreateTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each(results):
-        response.topics.append(_created(broker, result))
+        response.topics.append(_created(broker, context, result))
+    code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
     response.topics += [
-        CreatableTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None)
-        for name in dict.fromkeys(refused)
+        CreatableTopicResult(name=name, error_code=code, error_message=message) for name in dict.fromkeys(refused)
+    ]
+    code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _TAGS_NEED_MORE
+    response.topics += [
+        CreatableTopicResult(name=name, error_code=code, error_message=message) for name in dict.fromkeys(tagged)
     ]
     return response
+
+
+def _may_tag(broker: Broker, context: RequestContext, topic: CreatableTopic) -> bool:
+    """Tags open and close topics, so they are not the creator's to choose."""
+    return not any(config.name == TAGS_KEY for config in topic.configs) or broker.authorizer.is_allowed(
+        context, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME
+    )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -87,10 +106,15 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _created(broker: Broker, result: CreateTopicResult) -> CreatableTopicResult:
+def _created(broker: Broker, context: RequestContext, result: CreateTopicResult) -> CreatableTopicResult:
     topic = result.topic
     if topic is None:
         return CreatableTopicResult(name=result.name, error_code=result.code, error_message=result.message)
+    if not broker.authorizer.would_allow(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return CreatableTopicResult(
+            name=result.name, topic_id=topic.topic_id, error_message=None, topic_config_error_code=code, configs=[]
+        )
     return CreatableTopicResult(
         name=result.name,
         topic_id=topic.topic_id,
@@ -154,33 +178,50 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
 
 
 async def delete_topics(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Deletes topics. From version 5 on errors have words, from version 6 on a topic may be named by its id."""
+    """Deletes topics. From version 5 on errors have words, from version 6 on a topic may be named by its id.
+
+    Whoever may not describe a topic is told neither its name nor whether there is one. The right to delete the cluster
+    is that to delete every topic, as in Kafka.
+    """
     if context.api_version >= _FIRST_DELETE_BY_ID:
         selectors = (TopicSelector(topic.name, topic.topic_id) for topic in request.topics)
     else:
         selectors = (TopicSelector(name) for name in request.topic_names)
+    anything = broker.authorizer.would_allow(context, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
     wanted: list[TopicSelector] = []
-    refused: list[TopicSelector] = []
+    refusals: list[DeleteTopicResult] = []
     async for selector in broker.slices.each(selectors):
-        (wanted if _may_delete(broker, context, selector) else refused).append(selector)
+        refusal = None if anything else _refuse_deletion(broker, context, selector)
+        if refusal is None:
+            wanted.append(selector)
+        else:
+            refusals.append(refusal)
     charge = broker.quotas.charge(context, _STRICT_DELETE_TOPICS)
     results = await answer_each(
         broker.metadata.delete_topics(wanted, charge),
         lambda code, message: (DeleteTopicResult(*selector, code, message) for selector in dict.fromkeys(wanted)),
     )
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    refusals = [DeleteTopicResult(each.name, each.topic_id, code, None) for each in refused]
     response = DeleteTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each((*results, *refusals)):
         response.responses.append(_deleted(result))
     return response
 
 
-def _may_delete(broker: Broker, context: RequestContext, selector: TopicSelector) -> bool:
-    name = selector.name
-    if name is None and selector.topic_id != ZERO_TOPIC_ID:
-        name = broker.partitions.topic_name(selector.topic_id)
-    return name is None or broker.authorizer.is_allowed(context, Operation.DELETE, ResourceType.TOPIC, name)
+def _refuse_deletion(broker: Broker, context: RequestContext, selector: TopicSelector) -> DeleteTopicResult | None:
+    """None where the client may delete the topic, and where there is nothing that could be deleted."""
+    name, topic_id = selector
+    if name is not None and topic_id != ZERO_TOPIC_ID:
+        return None  # refused for naming the topic twice
+    known = name
+    if name is None and topic_id != ZERO_TOPIC_ID:
+        known = broker.partitions.topic_name(topic_id)
+    if known is None or broker.authorizer.is_allowed(context, Operation.DELETE, ResourceType.TOPIC, known):
+        return None
+    is_describable = broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, known)
+    if is_describable and known not in broker.metadata.image.topics:
+        return None  # whoever may ask for it may know that it is not there
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeleteTopicResult(known if is_describable else name, topic_id, code, describe(code))
 
 
 def _deleted(result: DeleteTopicResult) -> DeletableTopicResult:

@@ -229,10 +229,10 @@ async def write_txn_markers(
     """Ends transactions in partitions, for other brokers, and for administrators who end a transaction that no
     coordinator knows any more. From version 2 on a marker has the transaction's version.
     """
-    allowed = any(
-        broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)
-        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
-    )
+    authorizer = broker.authorizer
+    allowed = authorizer.would_allow(
+        context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
+    ) or authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     written = await broker.slices.run(_write_markers(broker, request, allowed))
     to_settle = [each.appended for each in written if each.appended is not None]
     not_settled = await settle(broker.flusher, to_settle, SETTLE_TIMEOUT_MS) if to_settle else {}
@@ -331,7 +331,7 @@ def _describe(broker: Broker, context: RequestContext, transactional_id: str) ->
     found = broker.transactions.shards.read(DESCRIBE_TRANSACTION, requests.DescribeTransactionRequest(transactional_id))
     topics: dict[str, described.TopicData] = {}
     for topic, index in found.partitions:
-        if broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+        if broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
             topics.setdefault(topic, described.TopicData(topic=topic)).partitions.append(index)
         yield
     return described.TransactionState(
@@ -369,6 +369,8 @@ async def list_transactions(
                 transactional_id=entry.transactional_id, producer_id=entry.producer_id, transaction_state=entry.state
             )
             async for entry in broker.slices.each(found.transactions)
-            if _may_describe(broker, context, entry.transactional_id)
+            if broker.authorizer.would_allow(
+                context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, entry.transactional_id
+            )
         ],
     )

@@ -249,7 +249,7 @@ class Moves:
                 return False
             await asyncio.to_thread(step.run)
             rest_ms = self.pace(step.size)
-            while rest_ms > 0 and move.is_wanted and not self._stopping.is_set():
+            while rest_ms > 0 and move.may_rest:
                 await self._rest(min(rest_ms, _LONGEST_REST_MS))
                 rest_ms = self.pace(0)
         return True

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
+from penstock.broker.peers.peer import Connect
 from penstock.client.connection import Connection
+from penstock.client.security import ClientSecurity
 from penstock.core.listeners import Endpoint
 
 CONNECT_TIMEOUT_S = 5.0
@@ -18,11 +21,21 @@ _PROBE_INTERVAL_S = 1
 _PROBES = 3
 
 
-async def connect_by_tcp(endpoint: Endpoint, client_id: str) -> Connection:
-    """Raises OSError; TimeoutError is one."""
-    return await Connection.open(
-        endpoint.host, endpoint.port, client_id=client_id, timeout_s=CONNECT_TIMEOUT_S, set_options=set_options
-    )
+def connect_by_tcp(security: Callable[[], ClientSecurity]) -> Connect:
+    """`security` is how brokers reach each other at the moment: certificates change while a broker runs."""
+
+    async def connect(endpoint: Endpoint, client_id: str) -> Connection:
+        """Raises OSError; TimeoutError and the errors of TLS are such."""
+        return await Connection.open(
+            endpoint.host,
+            endpoint.port,
+            client_id=client_id,
+            timeout_s=CONNECT_TIMEOUT_S,
+            security=security(),
+            set_options=set_options,
+        )
+
+    return connect
 
 
 def set_options(sock: socket.socket) -> None:

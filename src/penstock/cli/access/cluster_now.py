@@ -15,6 +15,7 @@ from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode
 from penstock.cli.plans.assignments import BrokerNode, ClusterNow, PartitionNow, ReplicaPlace
 from penstock.cli.plans.progress import ReplicaFiles
+from penstock.client.move_requests import Moving, read_moves
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
@@ -28,7 +29,6 @@ from penstock.protocol.messages.describe_log_dirs import (
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 
@@ -37,6 +37,8 @@ Result = TypeVar("Result")
 
 # A controller that died has a successor within the session of ZooKeeper, 18 s by default.
 CONTROLLER_PATIENCE_S = 30.0
+# Who describes a topic wants to know it now. Moves are told by the controller, which may be away for a moment.
+_LIST_PATIENCE_S = 2.0
 # One broker of many that hangs must not hold up the rest; one that is merely busy answers sooner.
 BROKER_PATIENCE_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
@@ -59,12 +61,12 @@ def read_cluster(cluster: Cluster) -> ClusterNow:
     return ClusterNow(controller, dict(sorted(brokers.items())), partitions)
 
 
-def _partition_now(answer: MetadataResponsePartition, move: OngoingPartitionReassignment | None) -> PartitionNow:
+def _partition_now(answer: MetadataResponsePartition, move: Moving | None) -> PartitionNow:
     leader = None if answer.leader_id == _NOBODY else answer.leader_id
     isr = tuple(answer.isr_nodes)
     if move is None:
         return PartitionNow(leader, tuple(answer.replica_nodes), isr)
-    return PartitionNow(leader, tuple(move.replicas), isr, tuple(move.adding_replicas), tuple(move.removing_replicas))
+    return PartitionNow(leader, move.replicas, isr, move.adding, move.removing)
 
 
 def _read_metadata(cluster: Cluster) -> MetadataResponse:
@@ -72,17 +74,19 @@ def _read_metadata(cluster: Cluster) -> MetadataResponse:
         return broker.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse)
 
 
-def list_moves(
-    cluster: Cluster, patience_s: float = CONTROLLER_PATIENCE_S
-) -> dict[TopicPartition, OngoingPartitionReassignment]:
+def list_moves(cluster: Cluster, patience_s: float = CONTROLLER_PATIENCE_S) -> dict[TopicPartition, Moving]:
     request = ListPartitionReassignmentsRequest(timeout_ms=round(REQUEST_TIMEOUT_SECONDS * 1000), topics=None)
     response = ask_controller(cluster, request, ListPartitionReassignmentsResponse, patience_s)
     check_error(response.error_code, "the list of moves", response.error_message)
-    return {
-        TopicPartition(topic.name, partition.partition_index): partition
-        for topic in response.topics
-        for partition in topic.partitions
-    }
+    return {TopicPartition(*where): moving for where, moving in read_moves(response).items()}
+
+
+def try_list_moves(cluster: Cluster) -> dict[TopicPartition, Moving]:
+    """None where we may not know, or cannot ask, as kafka-topics does it: the rest can still be told."""
+    try:
+        return list_moves(cluster, _LIST_PATIENCE_S)
+    except CliError:
+        return {}
 
 
 # ---------------------------------------------------------------------------------------------------- the controller

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.client.addresses import Address
-from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError
+from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
+from penstock.client.credentials import CredentialsError
+from penstock.client.security import ClientSecurity, client_security, kafka_properties
 from penstock.client.versioned import UnservedApiError, VersionedClient
+from penstock.core.config.types import ConfigError
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP_KEY = 0
 _CLIENT_ID = "penstock-cli"
+_LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
 _VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
@@ -31,7 +34,7 @@ def open_broker(
     candidates = parse_servers(cluster.bootstrap_servers) if address is None else [address]
     if len(candidates) > 1:
         patience_s = min(patience_s, CONNECT_TIMEOUT_SECONDS)
-    with _open_first(candidates, _tls_context(cluster), patience_s) as client:
+    with _open_first(candidates, security_of(cluster), patience_s) as client:
         host, port = client.address
         try:
             yield client
@@ -41,13 +44,15 @@ def open_broker(
             raise CliError(f"{host}:{port}: {error.message}", _VERSIONS_HINT) from error
 
 
-def _open_first(candidates: Sequence[Address], tls: ssl.SSLContext | None, patience_s: float) -> VersionedClient:
+def _open_first(candidates: Sequence[Address], security: ClientSecurity, patience_s: float) -> VersionedClient:
     failures = []
     for host, port in candidates:
         try:
             return VersionedClient.open(
-                (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, tls=tls, answer_timeout_s=patience_s
+                (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, security=security, answer_timeout_s=patience_s
             )
+        except LoginRefusedError as error:
+            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT) from error
         except OSError as error:
             failures.append(f"{host}:{port} ({error.strerror or error})")
         except ApiError as error:
@@ -57,14 +62,14 @@ def _open_first(candidates: Sequence[Address], tls: ssl.SSLContext | None, patie
 
 def make_connect(cluster: Cluster) -> Callable[[Address, float], VersionedClient]:
     """How `health` opens the brokers of the cluster: the time is that for the connection and for each answer."""
-    tls = _tls_context(cluster)
+    security = security_of(cluster)
 
     def connect(address: Address, timeout_s: float) -> VersionedClient:
         return VersionedClient.open(
             address,
             client_id=_CLIENT_ID,
             software=_CLIENT_ID,
-            tls=tls,
+            security=security,
             timeout_s=timeout_s,
             answer_timeout_s=timeout_s,
         )
@@ -90,16 +95,10 @@ def check_error(code: int, subject: str, message: str | None = None) -> None:
         raise CliError(f"{subject}: {message or describe(ErrorCode(code))}")
 
 
-def _tls_context(cluster: Cluster) -> ssl.SSLContext | None:
-    protocol = cluster.settings.get("security.protocol", "plaintext").lower()
-    if protocol == "plaintext":
-        return None
-    if protocol != "ssl":
-        raise UsageError(f"this command cannot log in with {protocol} yet", "Use a PLAINTEXT or SSL listener for it.")
-    context = ssl.create_default_context(cafile=cluster.settings.get("ssl.ca.location"))
-    if cluster.settings.get("ssl.endpoint.identification.algorithm") == "none":
-        context.check_hostname = False
-    if certificate := cluster.settings.get("ssl.certificate.location"):
-        key = cluster.settings.get("ssl.key.location")
-        context.load_cert_chain(certificate, key, cluster.settings.get("ssl.key.password"))
-    return context
+def security_of(cluster: Cluster) -> ClientSecurity:
+    try:
+        return client_security(kafka_properties(cluster.settings))
+    except ConfigError as error:
+        raise UsageError(error.message, "Check security.protocol and ssl.* in --command-config or -X.") from error
+    except CredentialsError as error:
+        raise UsageError(str(error), _LOGIN_HINT) from error

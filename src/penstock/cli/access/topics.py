@@ -11,20 +11,17 @@ from penstock.cli.access.cluster_client import (
     raise_failures,
     wait_each,
 )
-from penstock.cli.access.cluster_now import list_moves
-from penstock.cli.errors import CliError
+from penstock.cli.access.cluster_now import try_list_moves
 from penstock.cli.views.topics import PartitionView, TopicView
+from penstock.client.move_requests import Moving
 from penstock.core.types import TopicPartition
-from penstock.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _MIN_ISR = "min.insync.replicas"
-# Who describes a topic wants to know it now. Moves are told by the controller, which may be away for a moment.
-_PATIENCE_S = 2.0
 
-Moves = dict[TopicPartition, OngoingPartitionReassignment]
+Moves = dict[TopicPartition, Moving]
 
 
 def read_topics(cluster: Cluster, admin: AdminClient, names: list[str]) -> list[TopicView]:
@@ -42,7 +39,7 @@ def read_topics(cluster: Cluster, admin: AdminClient, names: list[str]) -> list[
     configs, refused = wait_each(admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_SECONDS))
     raise_failures(refused.values())
     by_name = {resource.name: entries for resource, entries in configs.items()}
-    moves = _moves(cluster)
+    moves = try_list_moves(cluster)
     live = fetch_metadata(admin).brokers
     views = []
     for name in names:
@@ -57,14 +54,6 @@ def read_topics(cluster: Cluster, admin: AdminClient, names: list[str]) -> list[
     return views
 
 
-def _moves(cluster: Cluster) -> Moves:
-    """None where we may not know, or cannot ask, as kafka-topics does it: the rest can still be told."""
-    try:
-        return list_moves(cluster, _PATIENCE_S)
-    except CliError:
-        return {}
-
-
 def _topic_view(topic: Any, moves: Moves, live: Any) -> TopicView:
     partitions = []
     for partition in sorted(topic.partitions, key=lambda partition: partition.id):
@@ -76,8 +65,8 @@ def _topic_view(topic: Any, moves: Moves, live: Any) -> TopicView:
                 leader if leader in live else None,
                 tuple(node.id for node in partition.replicas),
                 tuple(node.id for node in partition.isr),
-                () if move is None else tuple(move.adding_replicas),
-                () if move is None else tuple(move.removing_replicas),
+                () if move is None else move.adding,
+                () if move is None else move.removing,
             )
         )
     # The library prints the id in plain base64, Kafka everywhere in its file-name-safe form.

@@ -45,11 +45,28 @@ def start(
     metrics: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve /metrics and /healthz there.")] = None,
     log_format: Annotated[LogFormat | None, typer.Option(help="How log lines look.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="From which level lines are logged.")] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="Ask for TLS and a login. Certificates and an admin user are made at the first start."
+        ),
+    ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let --metrics be open to everybody on any address.")
+    ] = False,
 ) -> None:
     """Start a broker in the foreground; SIGTERM or Ctrl-C shuts it down cleanly."""
     from penstock.cli.broker_start import start_broker
 
     options = StartOptions(
-        data, listen, config, tuple(set_ or ()), metrics, log_format and log_format.value, log_level and log_level.value
+        data,
+        listen,
+        config,
+        tuple(set_ or ()),
+        metrics,
+        log_format and log_format.value,
+        log_level and log_level.value,
+        secure,
+        insecure,
     )
     raise typer.Exit(start_broker(options))

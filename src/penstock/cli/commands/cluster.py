@@ -9,6 +9,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, wait
+from penstock.cli.access.cluster_now import try_list_moves
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.commands.cluster_replicas import app as replicas_app
 from penstock.cli.errors import CliError, UsageError
@@ -59,6 +60,12 @@ def start(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all brokers.")
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="Ask for TLS and a login. Certificates and an admin user are made at the first start."
+        ),
+    ] = False,
 ) -> None:
     """Start a ZooKeeper and brokers on this machine, and show how they are.
 
@@ -66,7 +73,7 @@ def start(
     """
     from penstock.cli.cluster_start import ClusterOptions, start_cluster
 
-    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_))))
+    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_), secure)))
 
 
 @app.command()
@@ -162,7 +169,7 @@ def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
 def describe(cluster: Cluster, as_json: AsJson = False) -> None:
     """Show the cluster's id, controller, brokers, missing replicas and features."""
     cluster_id, controller, brokers = _read_brokers(cluster)
-    counts = partition_counts(fetch_metadata(cluster.admin()))
+    counts = partition_counts(fetch_metadata(cluster.admin()), try_list_moves(cluster))
     try:
         with open_broker(cluster) as broker:
             versions = broker.served

@@ -80,6 +80,8 @@ def read_text(path: str) -> str:
         return sys.stdin.read()
     try:
         return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not a text file") from None
 

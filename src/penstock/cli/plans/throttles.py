@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from penstock.cli.errors import UsageError
+from penstock.cli.errors import CliError, UsageError
 from penstock.cli.plans.assignments import Assignment, PartitionNow, Replicas
 from penstock.cli.text import parse_size
 from penstock.core.types import TopicPartition
@@ -19,6 +19,8 @@ from penstock.core.types import TopicPartition
 # two fifths of a gigabit network, and 500 GB in less than three hours.
 DEFAULT_RATE = 50_000_000
 NO_THROTTLE = "none"
+# Bytes: strings of the protocol have a length of 15 bits, and brokers close the connection over a longer one.
+_LONGEST_SETTING = 32_767
 
 
 class Move(NamedTuple):
@@ -56,14 +58,21 @@ def find_moves(now: Mapping[TopicPartition, PartitionNow], wanted: Assignment) -
 
 
 def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, ThrottledReplicas]:
-    """The settings of each topic that has a replica that moves."""
-    return {
-        topic: ThrottledReplicas(
+    """The settings of each topic that has a replica that moves. CliError where a topic has too many for one setting."""
+    throttled = {}
+    for topic, same in itertools.groupby(sorted(moves), _topic_of):
+        keys = list(same)
+        throttled[topic] = ThrottledReplicas(
             _names((key.partition, moves[key].sources) for key in keys),
             _names((key.partition, moves[key].destinations) for key in keys),
         )
-        for topic, keys in ((topic, list(same)) for topic, same in itertools.groupby(sorted(moves), _topic_of))
-    }
+        if max(map(len, throttled[topic])) > _LONGEST_SETTING:
+            raise CliError(
+                f"{len(keys):,} partitions of {topic} move: their names do not fit into one setting, so they cannot be "
+                "throttled together",
+                "Apply the plan in parts, or without a throttle: --throttle none",
+            )
+    return throttled
 
 
 def _topic_of(key: TopicPartition) -> str:

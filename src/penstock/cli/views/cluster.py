@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.cli.errors import CliError
 from penstock.cli.output import Table
 from penstock.cli.text import format_size
+from penstock.client.move_requests import Moving, find_lagging
+from penstock.core.types import TopicPartition
 from penstock.protocol.api_names import API_NAMES
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
@@ -29,20 +31,24 @@ class BrokerView(NamedTuple):
 class PartitionCounts(NamedTuple):
     topics: int
     partitions: int
-    under_replicated: int  # they lack in-sync replicas
+    under_replicated: int  # they lack in-sync replicas, but for those that a move adds
     offline: int  # nobody leads them
 
     def __str__(self) -> str:
         return f"{self.partitions} ({self.under_replicated} under-replicated, {self.offline} offline)"
 
 
-def partition_counts(metadata: ClusterMetadata) -> PartitionCounts:
-    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
+def partition_counts(metadata: ClusterMetadata, moves: Mapping[TopicPartition, Moving]) -> PartitionCounts:
+    partitions = {
+        TopicPartition(name, index): partition
+        for name, topic in metadata.topics.items()
+        for index, partition in topic.partitions.items()
+    }
     return PartitionCounts(
         len(metadata.topics),
         len(partitions),
-        sum(len(partition.isrs) < len(partition.replicas) for partition in partitions),
-        sum(partition.leader < 0 for partition in partitions),
+        sum(bool(find_lagging(each.replicas, each.isrs, moves.get(where))) for where, each in partitions.items()),
+        sum(each.leader < 0 for each in partitions.values()),
     )
 
 

@@ -15,10 +15,11 @@ import asyncio
 from collections.abc import Collection
 from typing import NamedTuple
 
+from penstock.cluster.controller.first_users import read_first_users
 from penstock.cluster.image import BrokerRegistration
 from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
 from penstock.cluster.snapshots.restoration import check_same
-from penstock.cluster.store import znodes
+from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import (
     FIRST_VERSION,
     Check,
@@ -61,8 +62,8 @@ class Term(NamedTuple):
 async def ensure_cluster(
     store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int = SUPPORTED.highest
 ) -> None:
-    """Makes the nodes that are missing: all of them for a new cluster, in one transaction. `new_level` is the level of
-    the metadata in a new cluster.
+    """Makes the nodes that are missing: all of them for a new cluster, in one transaction, with its first users.
+    `new_level` is the level of the metadata in a new cluster.
     """
     for _ in range(_ATTEMPTS):
         missing = await _missing_nodes(store, identity, new_cluster_id, new_level)
@@ -170,4 +171,8 @@ async def _missing_nodes(
     present = dict(zip(wanted, await store.read_many(list(wanted)), strict=True))
     if present[znodes.CLUSTER_ID] is not None:  # a cluster from before there were levels
         wanted[znodes.FEATURES] = znodes.encode_features(FIRST_LEVEL)
-    return [Create(path, data) for path, data in wanted.items() if present[path] is None]
+    missing: list[Operation] = [Create(path, data) for path, data in wanted.items() if present[path] is None]
+    if present[znodes.CLUSTER_ID] is None:
+        users = security_nodes.nodes_of(read_first_users(identity.penstock_first_users_file))
+        missing += [Create(path, data) for path, data in users.items()]
+    return missing

@@ -41,6 +41,8 @@ class ConfigResourceType(enum.IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+    # Ours: a policy on tags. Far from Kafka's numbers, which are powers of two.
+    POLICY = 120
 
 
 _KEYS: dict[int, Mapping[str, ConfigKey]] = {

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from penstock.cluster.decisions.decision import NewTopic
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.config.sections import OffsetsTopicSection, TransactionTopicSection
-from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.core.config.sections import AuditSection, OffsetsTopicSection, TransactionTopicSection
+from penstock.core.internal_topics import AUDIT, CONSUMER_OFFSETS, TRANSACTION_STATE
 
 # What `segment.bytes` allows; the two keys below allow less, from before KIP-1030 raised it.
 _LEAST_SEGMENT_BYTES = 1_048_576
@@ -61,7 +61,21 @@ def _transaction_state(section: TransactionTopicSection, max_replicas: int) -> N
     )
 
 
+def _audit(section: AuditSection, max_replicas: int) -> NewTopic:
+    return NewTopic(
+        AUDIT,
+        section.penstock_audit_topic_partitions,
+        min(section.penstock_audit_topic_replication_factor, max_replicas),
+        configs=(
+            ("cleanup.policy", "delete"),
+            ("retention.ms", str(section.penstock_audit_topic_retention_ms)),
+            ("unclean.leader.election.enable", "false"),
+        ),
+    )
+
+
 _TOPICS: dict[str, Callable[[BrokerConfig, int], NewTopic]] = {
     CONSUMER_OFFSETS: lambda config, max_replicas: _consumer_offsets(config.offsets_topic, max_replicas),
     TRANSACTION_STATE: lambda config, max_replicas: _transaction_state(config.transaction_topic, max_replicas),
+    AUDIT: lambda config, max_replicas: _audit(config.audit, max_replicas),
 }

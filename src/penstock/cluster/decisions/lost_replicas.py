@@ -52,15 +52,24 @@ def decide_lost_replicas(
     return Decision(results, states.image())
 
 
-def _lose(states: ChangedStates, asker: int, lost: LostReplica, may_be_unclean: UncleanRule) -> ErrorCode:
-    topic = states.before.topics_by_id.get(lost.topic_id)
+def judge_replica(image: MetadataImage, node_id: int, topic_id: TopicId, partition: int) -> ErrorCode:
+    """NONE where the broker has such a replica."""
+    topic = image.topics_by_id.get(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    state = states.get(topic.name, lost.partition)
+    state = image.partition(topic.name, partition)
     if state is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if asker not in state.replicas:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE if node_id in state.replicas else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _lose(states: ChangedStates, asker: int, lost: LostReplica, may_be_unclean: UncleanRule) -> ErrorCode:
+    code = judge_replica(states.before, asker, lost.topic_id, lost.partition)
+    if code is not ErrorCode.NONE:
+        return code
+    topic = states.before.topics_by_id[lost.topic_id]
+    state = states.get(topic.name, lost.partition)
+    assert state is not None, "a decision takes no partition away"
     states.put(topic.name, _without(state, asker, states.before, topic, may_be_unclean))
     return ErrorCode.NONE
 

@@ -15,10 +15,13 @@ from typing import Any
 
 from penstock.core.config.checks import CHECKS, check_compaction_lag, check_log_times
 from penstock.core.config.sections import (
+    AuditSection,
+    AuthorizationSection,
     BalanceSection,
     CleanerSection,
     GroupSection,
     IdentitySection,
+    MonitoringSection,
     NetworkSection,
     OffsetsTopicSection,
     ProcessSection,
@@ -43,7 +46,7 @@ from penstock.core.config.table import (
 )
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigValue
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
-from penstock.core.listeners import Endpoint, advertise, check_ports, check_served, parse_endpoints, parse_protocol_map
+from penstock.core.listeners import Endpoint, advertise, check_ports, parse_endpoints, parse_protocol_map
 from penstock.core.log_settings import LogSettings
 
 __all__ = ["BrokerConfig", "ConfigError", "log_settings"]
@@ -71,12 +74,16 @@ class BrokerConfig:
     upkeep: UpkeepSection
     replication: ReplicationSection
     throttles: ThrottleSection
+    authorization: AuthorizationSection
     quotas: QuotaSection
     cleaner: CleanerSection
-    zookeeper: ZooKeeperSection
-    static: Mapping[str, str]
-    dynamic_default: Mapping[str, str]
-    dynamic_broker: Mapping[str, str]
+    # Passwords are among these, and whoever prints a configuration must not print them.
+    zookeeper: ZooKeeperSection = field(repr=False)
+    audit: AuditSection
+    monitoring: MonitoringSection
+    static: Mapping[str, str] = field(repr=False)
+    dynamic_default: Mapping[str, str] = field(repr=False)
+    dynamic_broker: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...]
     values: Mapping[str, ConfigValue] = field(repr=False)
     topic_defaults: Mapping[str, ConfigValue] = field(repr=False)
@@ -119,9 +126,12 @@ class BrokerConfig:
             upkeep=read_section(UpkeepSection, values),
             replication=read_section(ReplicationSection, values),
             throttles=read_section(ThrottleSection, values),
+            authorization=read_section(AuthorizationSection, values),
             quotas=read_section(QuotaSection, values),
             cleaner=read_section(CleanerSection, values),
             zookeeper=read_section(ZooKeeperSection, values),
+            audit=read_section(AuditSection, values),
+            monitoring=read_section(MonitoringSection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),
@@ -245,7 +255,6 @@ def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[E
     listening = tuple(endpoint for endpoint in every if endpoint.name not in reserved)
     if not listening:
         raise ConfigError("There must be at least one broker listener in `listeners`.", key="listeners")
-    check_served(listening)
     check_ports(listening)
     names = {endpoint.name for endpoint in listening}
     if not values["advertised.listeners"]:

@@ -26,6 +26,7 @@ class IdentitySection(NamedTuple):
     node_id: int
     broker_rack: str | None
     penstock_cluster_id: str
+    penstock_first_users_file: str
 
 
 class ProcessSection(NamedTuple):
@@ -152,6 +153,14 @@ class ReplicationSection(NamedTuple):
     replica_selector_class: str | None
 
 
+class AuthorizationSection(NamedTuple):
+    """Who decides what clients may do."""
+
+    authorizer_class_name: str
+    super_users: str
+    allow_everyone_if_no_acl_found: bool
+
+
 class ThrottleSection(NamedTuple):
     """How fast replicas that are not in sync, and moves between data directories, may be."""
 
@@ -208,6 +217,33 @@ class ZooKeeperSection(NamedTuple):
         return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
 
 
+class MonitoringSection(NamedTuple):
+    """Who may look at `/metrics`, and how it is encrypted."""
+
+    penstock_metrics_ssl_certificate: str
+    penstock_metrics_ssl_key: str
+    penstock_metrics_ssl_client_ca: str
+    penstock_metrics_users: str
+    penstock_metrics_tokens: str
+    penstock_metrics_insecure: bool
+
+
+class AuditSection(NamedTuple):
+    """What the audit trail keeps, and where. Without a file and without the topic there is none."""
+
+    penstock_audit_file: str
+    penstock_audit_topic_enable: bool
+    penstock_audit_kinds: tuple[str, ...]
+    penstock_audit_excluded_principals: tuple[str, ...]
+    penstock_audit_file_max_bytes: int
+    penstock_audit_file_count: int
+    penstock_audit_queue_max_events: int
+    penstock_audit_full: str
+    penstock_audit_topic_partitions: int
+    penstock_audit_topic_replication_factor: int
+    penstock_audit_topic_retention_ms: int
+
+
 SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     IdentitySection,
     ProcessSection,
@@ -221,10 +257,13 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     TransactionSection,
     UpkeepSection,
     ReplicationSection,
+    AuthorizationSection,
     ThrottleSection,
     QuotaSection,
     CleanerSection,
     ZooKeeperSection,
+    AuditSection,
+    MonitoringSection,
 )
 
 # A field's annotation by the kind of its key.

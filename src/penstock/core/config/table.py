@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.core.config.keys.audit import AUDIT_KEYS
+from penstock.core.config.keys.authorization import AUTHORIZATION_KEYS
 from penstock.core.config.keys.coordination import GROUP_KEYS, REPLICATION_KEYS, THROTTLE_KEYS, TRANSACTION_KEYS
 from penstock.core.config.keys.group import GROUP_RESOURCE_KEYS
+from penstock.core.config.keys.monitoring import MONITORING_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config.keys.quotas import QUOTA_KEYS
+from penstock.core.config.keys.sasl import SASL_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
+from penstock.core.config.keys.tls import TLS_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
 from penstock.core.config.keys.zookeeper import ZOOKEEPER_KEYS
 from penstock.core.config.types import ConfigKey, by_name
@@ -23,6 +28,8 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Identity", IDENTITY_KEYS),
     ("Listeners", LISTENER_KEYS),
     ("Connections", CONNECTION_KEYS),
+    ("TLS", TLS_KEYS),
+    ("Logins", SASL_KEYS),
     ("Requests and topics", REQUEST_KEYS),
     ("Data directories", DIRECTORY_KEYS),
     ("Compaction", CLEANER_KEYS),
@@ -31,8 +38,11 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Transactions", TRANSACTION_KEYS),
     ("Replication", REPLICATION_KEYS),
     ("Throttles", THROTTLE_KEYS),
+    ("Authorization", AUTHORIZATION_KEYS),
     ("Quotas of clients", QUOTA_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
+    ("Audit", AUDIT_KEYS),
+    ("Monitoring", MONITORING_KEYS),
 )
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(key for _, keys in BROKER_SECTIONS for key in keys)
@@ -100,19 +110,26 @@ IGNORED: tuple[Ignored, ...] = (
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms",),
     ),
     Ignored(
+        "these choose among Java's own ways to do TLS, and OpenSSL does it here",
+        (
+            "ssl.protocol",
+            "ssl.provider",
+            "ssl.engine.factory.class",
+            "ssl.keymanager.algorithm",
+            "ssl.trustmanager.algorithm",
+            "ssl.secure.random.implementation",
+        ),
+    ),
+    Ignored(
         "SECURITY IS NOT SERVED YET and every client is let in",
         (
-            "ssl.",
-            "sasl.",
-            "delegation.token.",
-            "authorizer.class.name",
-            "super.users",
-            "allow.everyone.if.no.acl.found",
             "principal.builder.class",
             "security.providers",
-            "connections.max.reauth.ms",
-            "connection.failed.authentication.delay.ms",
         ),
+    ),
+    Ignored(
+        "these are classes and timers of Java's logins, and ours need none",
+        ("sasl.",),
     ),
     Ignored(
         "these are not served yet",

@@ -193,7 +193,12 @@ class ConfigKey(NamedTuple):
         """The typed value of a text, checked. Raises ConfigError."""
         value = _PARSERS[self.kind](self.name, text.strip(), text)
         if self.rule is not None:
-            self.rule.check(self.name, value)
+            try:
+                self.rule.check(self.name, value)
+            except ConfigError:
+                if not self.is_sensitive:
+                    raise
+                raise ConfigError.of_value(self.name, "[hidden]", f"Expected {self.rule}") from None
         return value
 
     def format(self, value: ConfigValue) -> str | None:

@@ -199,10 +199,14 @@ class SocketMetrics(CounterSet):
         "backlog_pauses",
         "bytes_in",
         "bytes_out",
+        "certificate_refusals",
+        "certificate_reloads",
         "closed",
         "created",
         "delayed",
         "expired",
+        "handshake_failures",
+        "handshakes",
         "malformed",
         "refused",
         "requests",
@@ -222,6 +226,14 @@ class SocketMetrics(CounterSet):
         self.bytes_in = 0
         self.bytes_out = 0
         self.malformed: dict[str, int] = {}
+        self.handshakes = 0
+        self.certificate_reloads = 0
+        self.certificate_refusals = 0
+        self.handshake_failures: dict[str, int] = {}
+
+    def count_handshake_failure(self, reason: str) -> None:
+        """`reason` is one of the broker's own few words."""
+        self.handshake_failures[reason] = self.handshake_failures.get(reason, 0) + 1
 
     def count_malformed(self, reason: str) -> None:
         """`reason` is one of the broker's own few words, never text from the client."""
@@ -235,6 +247,19 @@ class QuotaMetrics(CounterSet):
 
     def __init__(self) -> None:
         self.throttled: dict[str, int] = {}
+
+
+class LoginMetrics(CounterSet):
+    """Logins on listeners with SASL. A login on a connection that is open already is counted apart (KIP-368)."""
+
+    __slots__ = ("again", "expired", "failed", "failed_again", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.again = 0
+        self.failed_again = 0
+        self.expired = 0
 
 
 class LogMetrics(CounterSet):
@@ -340,16 +365,54 @@ class GroupMetrics(CounterSet):
         self.sessions_expired = 0
 
 
+class AuditMetrics(CounterSet):
+    """Events of the audit trail, by kind before repeats are merged; events that a sink could not take."""
+
+    __slots__ = ("dropped", "events", "failures")
+
+    def __init__(self) -> None:
+        self.events: dict[str, int] = {}
+        self.dropped: dict[str, int] = {}
+        self.failures = 0
+
+    def count(self, kind: str) -> None:
+        self.events[kind] = self.events.get(kind, 0) + 1
+
+    def count_dropped(self, sink: str, count: int = 1) -> None:
+        self.dropped[sink] = self.dropped.get(sink, 0) + count
+
+
+class HttpMetrics(CounterSet):
+    """Requests of HTTP listeners by status, and what was refused before an endpoint saw it."""
+
+    __slots__ = ("answers", "connections", "refused")
+
+    def __init__(self) -> None:
+        self.answers: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.connections = 0  # open now
+
+    def count_answer(self, status: int) -> None:
+        self.answers[str(status)] = self.answers.get(str(status), 0) + 1
+
+    def count_refused(self, reason: str) -> None:
+        """`reason` is one of a few words of ours."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
 class BrokerMetrics:
     """Every counter of one broker, by the component that owns it, and the gauges that are read on demand."""
 
     __slots__ = (
         "_gauges",
         "_surveys",
+        "audit",
         "cleaner",
         "controller",
         "gauge_names",
         "groups",
+        "http",
+        "logins",
         "logs",
         "loop",
         "purgatory",
@@ -365,6 +428,7 @@ class BrokerMetrics:
         self.topics = TopicCounters()
         self.requests = RequestMetrics(error_name)
         self.sockets = SocketMetrics()
+        self.logins = LoginMetrics()
         self.logs = LogMetrics()
         self.loop = LoopMetrics()
         self.cleaner = CleanerMetrics()
@@ -374,6 +438,8 @@ class BrokerMetrics:
         self.purgatory = PurgatoryMetrics()
         self.quotas = QuotaMetrics()
         self.groups = GroupMetrics()
+        self.audit = AuditMetrics()
+        self.http = HttpMetrics()
         self.gauge_names: set[str] = set()
         self._gauges: dict[str, Callable[[], Reading]] = {}
         self._surveys: list[tuple[Callable[[], Survey], frozenset[str]]] = []

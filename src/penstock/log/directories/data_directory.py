@@ -30,6 +30,7 @@ class DataDirectory:
         self.files = files
         self.identity = identity
         self.was_clean = was_clean
+        self.is_new = False  # nobody's until now
         self._lock = lock
         self._written: dict[str, bytes] = {}
         self.recovery_points = self._read_checkpoint(names.RECOVERY_POINTS)
@@ -50,13 +51,16 @@ class DataDirectory:
                 f"{path} is in use by another broker; give this one a directory of its own or stop the other"
             ) from error
         try:
+            is_new = not files.exists(path / names.META_PROPERTIES)
             identity = _identify(path, node_id, cluster_id, files)
             was_clean = files.exists(path / names.CLEAN_SHUTDOWN)
             # Gone before anything else happens: if this start crashes half-way, the next one must not trust it.
             if was_clean:
                 files.unlink(path / names.CLEAN_SHUTDOWN)
                 files.sync_directory(path)  # or a power failure could bring it back
-            return cls(path, files, lock, identity, was_clean)
+            opened = cls(path, files, lock, identity, was_clean)
+            opened.is_new = is_new
+            return opened
         except BaseException:
             lock.close()
             raise
@@ -98,6 +102,12 @@ class DataDirectory:
 
     def mark_clean(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)
+
+    def give_back(self) -> None:
+        """A directory that was nobody's is nobody's again: whoever mistyped an id may correct it."""
+        if self.is_new:
+            self.files.unlink(self.path / names.META_PROPERTIES)
+            self.files.sync_directory(self.path)
 
     def release(self) -> None:
         self._lock.close()

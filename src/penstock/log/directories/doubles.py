@@ -4,11 +4,13 @@ A log that changes its directory goes on under the new one's name at once, and t
 one is durable (`log_move`). The new one has a file, `penstock.moved`, until then. So of two logs of one
 partition, one of which has that file:
 
-- The new one counts if it reaches as far as the old one. It has all that the old one had, and what came later.
+- The new one counts if it reaches as far as the old one. It has all that the old one had, and what came later. After
+  a kill some of that, and its very name, may be in the page cache alone: it is made durable before the old one goes.
 - Otherwise a power failure took the end of the new one. The old one has everything that was durable when the log moved,
   and what came later was not durable in the new one either. So the old one counts, and the move begins anew.
 
-Where one of the two cannot be read, the partition is offline and both stay as they are for the next start.
+Where one of the two cannot be read, or the new one cannot be made durable, the partition is offline and both stay as
+they are for the next start.
 
 While the old directory may still count the new log is never cut, so that the ends tell. Where the old directory could
 not be looked at, the new log serves, and from then on it counts whatever the old one holds.
@@ -27,6 +29,7 @@ from penstock.log.formats import names
 from penstock.log.formats.metadata_files import Moved, decode_moved, encode_moved
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files
+from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ logger = logging.getLogger(__name__)
 class Verdict(enum.Enum):
     MOVED = "the new one counts"
     UNDONE = "the old one counts, and the move begins anew"
-    UNKNOWN = "one cannot be read: both stay for the next start, and the partition is offline until then"
+    UNKNOWN = "a disk fails: both stay for the next start, and the partition is offline until then"
 
 
 class Choice(NamedTuple):
@@ -62,9 +65,21 @@ def choose_log(files: Files, first: PartitionLog, second: PartitionLog) -> Choic
         )
         return Choice(new, old, Verdict.UNKNOWN)
     is_whole = mark.is_final or new.log_end_offset >= old.log_end_offset
+    if is_whole:
+        try:
+            _make_durable(files, new)
+        except (OSError, ApiError) as error:
+            if new.offline_reason is None:
+                new.go_offline(f"settling its move: {error}")
+            return Choice(new, old, Verdict.UNKNOWN)
     kept, dropped = (new, old) if is_whole else (old, new)
     logger.info("%s is in %s: the move from %s was not over", kept.topic_partition, kept.directory, old.directory)
     return Choice(kept, dropped, Verdict.MOVED if is_whole else Verdict.UNDONE)
+
+
+def _make_durable(files: Files, log: PartitionLog) -> None:
+    log.flushing.flush()
+    files.sync_directory(log.directory.parent)
 
 
 def make_future(files: Files, log: PartitionLog) -> Path:
@@ -91,14 +106,16 @@ def settle_marks(files: Files, logs: Iterable[PartitionLog], usable: Collection[
     for log in logs:
         try:
             _settle_mark(files, log, usable)
-        except OSError as error:
-            log.go_offline(f"settling its move: {error}")
+        except (OSError, ApiError) as error:
+            if log.offline_reason is None:
+                log.go_offline(f"settling its move: {error}")
 
 
 def _settle_mark(files: Files, log: PartitionLog, usable: Collection[Path]) -> None:
     mark = None if log.offline_reason is not None else read_mark(files, log)
     if mark is None:
         return
+    _make_durable(files, log)  # from here on the old directory does not count any more, if there is one
     if Path(mark.source) in usable:
         remove_mark(files, log.directory)
     elif not mark.is_final:

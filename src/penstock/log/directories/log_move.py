@@ -111,6 +111,11 @@ class LogMove:
     def is_cancellable(self) -> bool:
         return not self.has_changed_over and self.ending is None
 
+    @property
+    def may_rest(self) -> bool:
+        """Whether a throttle may hold it up: what is about to end copies nothing more."""
+        return self.is_cancellable and self.is_wanted and not self.is_stopping and self.log.offline_reason is None
+
     # ---- the way
 
     def steps(self) -> Iterator[Step | Pause]:

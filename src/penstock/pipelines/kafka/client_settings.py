@@ -25,6 +25,6 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
         ) from error
     except NoCredentialsError as error:
         raise OptionError(
-            f"option kafka.{error}; it accepts PLAIN and SCRAM login modules. For other mechanisms give librdkafka's"
-            " settings, such as kafka.sasl.kerberos.keytab or kafka.sasl.oauthbearer.config"
+            f"option kafka.{error}. Give librdkafka's own settings otherwise, such as kafka.sasl.kerberos.keytab or"
+            " kafka.sasl.oauthbearer.config"
         ) from error

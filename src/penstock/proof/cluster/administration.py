@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from penstock.client.move_requests import build_directory_moves, build_reassignment
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.cluster.levels import FEATURE
 from penstock.core.config.keys.throttles import ALL_REPLICAS, REPLICATION_RATES, THROTTLED_REPLICAS
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
@@ -29,6 +30,11 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from penstock.protocol.messages.metadata import MetadataResponsePartition
+from penstock.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from penstock.testing.history import Where
 
 Result = TypeVar("Result")
@@ -123,6 +129,19 @@ class Administration:
             for (topic, index), state in sorted(self._cluster.partitions().items())
             if state.leader_id == node_id
         ]
+
+    # ---- the level of the metadata
+
+    def raise_level(self, level: int) -> None:
+        """ApiError where a broker does not know the level. A level that is in force already is fine."""
+        keys = [FeatureUpdateKey(feature=FEATURE, max_version_level=level)]
+        request = UpdateFeaturesRequest(feature_updates=keys, timeout_ms=int(_TIMEOUT_S * 1000))
+
+        def ask() -> None:
+            answer = self._cluster.ask_controller(request, UpdateFeaturesResponse, _TIMEOUT_S)
+            _check([(answer.error_code, answer.error_message)])
+
+        _try(ask)
 
     # ---- throttles
 

@@ -25,6 +25,7 @@ class ClusterReport:
     terms: int = 0  # leader epochs that were seen
     compared: int = 0  # partitions whose replicas were compared when all brokers were stopped
     slowest_sync_s: float = 0.0
+    skipped: dict[str, str] = field(default_factory=dict)  # faults that cannot be here, and why
     retried: int = 0  # second copies of records of plain producers, which promise no better
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
@@ -61,7 +62,7 @@ class ClusterReport:
             f"lost={len(self.lost)} duplicated={len(self.duplicated)} reordered={len(self.reordered)} "
             f"other={len(self.other)}"
         )
-        lines = [line]
+        lines = [line, *(f"  left out: {name}, because {why}" for name, why in self.skipped.items())]
         for name in CLASSES:
             lines += [f"  {name}: {text}" for text in self._of_class(name)[:_MOST_EXAMPLES]]
         return "\n".join(lines)

@@ -6,7 +6,7 @@
 The faults take turns in an order drawn from the seed, so that each comes as often as the others. After each fault all
 replicas must be in sync again within a bound, and all clients must get on. After some faults the clients are stopped,
 what they were promised is judged (`load`), and new ones begin on new topics. In the end the brokers are stopped, and
-the replicas' files are compared.
+the replicas' files are compared. Each `upgrade` has a cluster of its own, after the others.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from penstock.processes.server_process import ServerProcessError
 from penstock.proof.cluster import disks
+from penstock.proof.cluster.builds import run_by
 from penstock.proof.cluster.faults import FAULTS, NEED_ENSEMBLE
 from penstock.proof.cluster.leaders import LeaderWatch
 from penstock.proof.cluster.load import Load
@@ -31,7 +32,8 @@ from penstock.proof.cluster.members import BROKERS, FaultCluster, Wiring, broker
 from penstock.proof.cluster.network import Namespaces, can_make_namespaces
 from penstock.proof.cluster.replicas import compare_replicas, find_directory
 from penstock.proof.cluster.report import ClusterReport
-from penstock.proof.cluster.scene import Scene
+from penstock.proof.cluster.scene import Fault, Scene
+from penstock.proof.cluster.upgrades import WHY_SKIPPED, make_builds, make_upgrade
 from penstock.proof.crash.check import verify_files
 from penstock.proof.frame import Say, Task, say_nothing
 
@@ -40,6 +42,8 @@ SYNC_BOUND_S = 60.0
 _CALM_S = (0.3, 1.0)
 # Faults until the clients are judged.
 _EPISODE = 20
+UPGRADE = "upgrade"
+NAMES = (*FAULTS, UPGRADE)
 
 
 @dataclass
@@ -47,28 +51,55 @@ class ClusterRounds:
     scratch: Path
     rounds: int
     seed: int
-    faults: Sequence[str] = tuple(FAULTS)
+    faults: Sequence[str] = NAMES
     say: Say = say_nothing
     is_on_loopback: bool = field(default_factory=lambda: not can_make_namespaces())
 
     def run(self) -> ClusterReport:
-        stores = 3 if NEED_ENSEMBLE & set(self.faults) else 1
+        report = ClusterReport(self.seed, (Loopback if self.is_on_loopback else Namespaces).name)
+        plan = list(self._plan())
+        upgrades = plan.count(UPGRADE)
+        shared = [name for name in plan if name != UPGRADE]
+        if shared:
+            with self._cluster(self.scratch, 3 if NEED_ENSEMBLE & set(shared) else 1) as cluster:
+                self._run(cluster, report, shared, FAULTS)
+        if upgrades:
+            self._run_upgrades(report, upgrades, first_episode=len(range(0, len(shared), _EPISODE)) + 1)
+        return report
+
+    def _run_upgrades(self, report: ClusterReport, count: int, first_episode: int) -> None:
+        builds = make_builds(self.scratch / "builds")
+        if builds is None:
+            report.skipped[UPGRADE] = WHY_SKIPPED
+            self.say(f"{UPGRADE} is left out: {WHY_SKIPPED}")
+            return
+        faults = {UPGRADE: make_upgrade(builds)}
+        for number in range(count):
+            directory = self.scratch / f"{UPGRADE}-{number + 1}"
+            with self._cluster(directory, 1, run_by(builds.before)) as cluster:
+                self._run(cluster, report, [UPGRADE], faults, first_episode + number)
+
+    @contextmanager
+    def _cluster(
+        self, directory: Path, stores: int, environment: Mapping[str, str] | None = None
+    ) -> Iterator[FaultCluster]:
+        """`environment` says which build the brokers run, where it is not this one."""
         with ExitStack() as stack:
             wiring = self._make_wiring(stores)
             stack.callback(wiring.network.close)
             disk_kind = disks.LimitedDisk if self.is_on_loopback else disks.MountedDisk
-            report = ClusterReport(self.seed, wiring.network.name)
 
             def make_disk(directory: Path) -> disks.Disk:
                 disk = disk_kind(directory)
                 stack.callback(disk.close)
                 return disk
 
-            cluster = FaultCluster(self.scratch, wiring, make_disk)
+            cluster = FaultCluster(directory, wiring, make_disk)
+            for broker in cluster.brokers:
+                broker.environment = environment
             stack.enter_context(cluster)
             self.say(f"three brokers and {stores} ZooKeeper on {wiring.network.name}")
-            self._run(cluster, report)
-        return report
+            yield cluster
 
     def _make_wiring(self, stores: int) -> Wiring:
         names = [store_name(number) for number in range(1, stores + 1)]
@@ -77,19 +108,26 @@ class ClusterRounds:
         disks.remove_leftovers()
         return Wiring(Namespaces([*(broker_name(node_id) for node_id in BROKERS), *names]), stores)
 
-    def _run(self, cluster: FaultCluster, report: ClusterReport) -> None:
+    def _run(
+        self,
+        cluster: FaultCluster,
+        report: ClusterReport,
+        plan: Sequence[str],
+        faults: Mapping[str, Fault],
+        first_episode: int = 1,
+    ) -> None:
         watch = LeaderWatch([(broker.host, broker.port) for broker in cluster.brokers])
         watch.start()
         try:
-            plan = list(self._plan())
             topics: list[str] = []
-            for episode, start in enumerate(range(0, len(plan), _EPISODE), start=1):
+            for episode, start in enumerate(range(0, len(plan), _EPISODE), start=first_episode):
                 for topic in topics:  # those of the last episode stay, and are looked at when the brokers are stopped
                     cluster.delete_topic(topic)
-                topics = self._run_episode(cluster, report, episode, plan[start : start + _EPISODE])
+                part = [(name, faults[name]) for name in plan[start : start + _EPISODE]]
+                topics = self._run_episode(cluster, report, episode, part)
         finally:
             watch.end()
-        report.terms = len(watch.leaders)
+        report.terms += len(watch.leaders)
         report.other += watch.problems
         self._compare_stopped(cluster, report)
         report.other += find_tracebacks(cluster)
@@ -103,15 +141,16 @@ class ClusterRounds:
             yield from turn
 
     def _run_episode(
-        self, cluster: FaultCluster, report: ClusterReport, episode: int, faults: Sequence[str]
+        self, cluster: FaultCluster, report: ClusterReport, episode: int, faults: Sequence[tuple[str, Fault]]
     ) -> list[str]:
         known = frozenset(report.all_findings())
         load = Load(cluster, self.seed, episode)
         random_numbers = random.Random(f"{self.seed} {episode}")
         with load:
-            for name in faults:
+            for name, fault in faults:
                 time.sleep(random_numbers.uniform(*_CALM_S))
-                self._strike(cluster, report, name, Scene(cluster, random_numbers, load.topics, report.other))
+                scene = Scene(cluster, random_numbers, load.topics, report.other)
+                self._strike(report, name, fault, scene)
                 problem = load.why_not_moving()
                 if problem:
                     report.other.append(f"after {name}: {problem}")
@@ -123,9 +162,10 @@ class ClusterRounds:
                 self.say(text)
         return load.topics
 
-    def _strike(self, cluster: FaultCluster, report: ClusterReport, name: str, scene: Scene) -> None:
+    def _strike(self, report: ClusterReport, name: str, fault: Fault, scene: Scene) -> None:
+        cluster = scene.cluster
         try:
-            what = FAULTS[name](scene)
+            what = fault(scene)
         except ServerProcessError as error:  # a broker that does not come back is a finding, and the rounds go on
             report.other.append(f"{name}: {error}")
             what = "a server did not come back"
@@ -174,10 +214,10 @@ def _raise_exit(number: int, _frame: FrameType | None) -> None:
 
 
 def run(task: Task) -> ClusterReport:
-    faults = task.options["fault"] or tuple(FAULTS)
-    unknown = [name for name in faults if name not in FAULTS]
+    faults = task.options["fault"] or NAMES
+    unknown = [name for name in faults if name not in NAMES]
     if unknown:
-        sys.exit(f"no fault is called {', '.join(unknown)}; there are {', '.join(FAULTS)}")
+        sys.exit(f"no fault is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
     # So that a run which is told to end takes its namespaces with it.
     before = signal.signal(signal.SIGTERM, _raise_exit)
     try:

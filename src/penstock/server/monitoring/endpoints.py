@@ -1,35 +1,30 @@
 """The HTTP side door: `/metrics`, `/healthz` and an index, on the broker's own loop.
 
-Started only when `penstock.metrics.listen` is set. Starlette and uvicorn take a quarter of a second to import, so that
-happens in a worker thread after the broker serves clients, and not at all in a broker nobody monitors.
+Started only when `penstock.metrics.listen` is set. Where there are logins, `/healthz`, `/livez` and `/readyz` answer
+strangers as well, with a word and a status: a load balancer has no password.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-import logging
-import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from penstock.core.metrics.counters import HttpMetrics
+from penstock.http.limits import HttpLimits
+from penstock.http.routes import Route
+from penstock.http.server import HttpSecurity, HttpServer
+from penstock.security.audit.events import NO_AUDIT, Auditor
 from penstock.server.monitoring.health import Health
 
 if TYPE_CHECKING:
-    import uvicorn
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
-logger = logging.getLogger(__name__)
-
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# A scraper or two, a load balancer's checks and a person; anything above is answered with 503 by uvicorn.
-MAX_CONNECTIONS = 64
-# A rendering that is under way when the broker stops may finish; the broker does not wait longer for a slow reader.
-STOP_TIMEOUT_S = 2
-KEEP_ALIVE_S = 30
+# A scraper or two, a load balancer's checks and a person. Nobody sends anything but headers here.
+LIMITS = HttpLimits(max_connections=64, max_connections_per_address=64, max_body_bytes=4_096)
 
 _INDEX = """<!doctype html><title>Penstock broker</title>
 <h1>Penstock broker</h1><ul><li><a href="/metrics">/metrics</a><li><a href="/healthz">/healthz</a></ul>
@@ -40,108 +35,74 @@ RenderMetrics = Callable[[], bytes | Awaitable[bytes]]
 
 
 class MonitoringServer:
-    def __init__(self, render_metrics: RenderMetrics, health: Callable[[], Health]) -> None:
+    def __init__(
+        self,
+        render_metrics: RenderMetrics,
+        health: Callable[[], Health],
+        security: HttpSecurity | None = None,
+        metrics: HttpMetrics | None = None,
+        auditor: Auditor = NO_AUDIT,
+    ) -> None:
         self._render_metrics = render_metrics
         self._health = health
-        self._server: uvicorn.Server | None = None
-        self._serving: asyncio.Task[None] | None = None
-        self.port = 0
+        self._is_guarded = security is not None and security.authenticator is not None
+        routes = (
+            Route("/", self._get_index),
+            Route("/metrics", self._get_metrics),
+            Route("/healthz", self._get_health, is_public=True),
+            Route("/readyz", self._get_health, is_public=True),
+            Route("/livez", self._get_life, is_public=True),
+        )
+        self._server = HttpServer("monitoring", routes, security, limits=LIMITS, metrics=metrics, auditor=auditor)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
 
     async def start(self, host: str, port: int) -> None:
-        """Listen before importing anything: a port that is taken fails the start at once, with an OSError."""
-        assert self._serving is None, "started twice"
-        listener = await _listen(host, port)
-        self.port = listener.getsockname()[1]
-        try:
-            self._server = await asyncio.to_thread(_build_server, self._render_metrics, self._health)
-        except BaseException:
-            listener.close()
-            raise
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="monitoring")
-        logger.info("monitoring listens", extra={"host": host, "port": self.port})
+        """Raises OSError where the port is taken, ExposedError where everybody could look."""
+        await self._server.start(host, port)
 
     async def stop(self) -> None:
-        """Refuse new connections, let answers under way finish for a moment, close the rest. Safe to call twice."""
-        if self._serving is None or self._server is None:
-            return
-        self._server.should_exit = True
-        serving, self._serving = self._serving, None
-        await serving
+        await self._server.stop()
 
+    async def _get_index(self, _: Request) -> Response:
+        from starlette.responses import HTMLResponse
 
-async def _listen(host: str, port: int) -> socket.socket:
-    loop = asyncio.get_running_loop()
-    family, kind, protocol, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(MAX_CONNECTIONS)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _build_server(render_metrics: RenderMetrics, health: Callable[[], Health]) -> uvicorn.Server:
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Generator[None, None, None]:
-            """Signals belong to the broker, or to the program it is embedded in."""
-            yield
-
-    config = uvicorn.Config(
-        build_application(render_metrics, health),
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=STOP_TIMEOUT_S,
-    )
-    config.load()  # imports the rest of uvicorn here, in the worker thread
-    return Server(config)
-
-
-def build_application(render_metrics: RenderMetrics, health: Callable[[], Health]) -> Starlette:
-    from starlette.applications import Starlette
-    from starlette.responses import HTMLResponse, JSONResponse, Response
-    from starlette.routing import Route
-
-    async def get_index(_: Request) -> Response:
         return HTMLResponse(_INDEX)
 
-    async def get_metrics(request: Request) -> Response:
-        rendered = render_metrics()
+    async def _get_metrics(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        rendered = self._render_metrics()
         text = await _finish_unless_gone(rendered, request) if inspect.isawaitable(rendered) else rendered
         return Response(text, headers={"content-type": METRICS_CONTENT_TYPE})
 
-    async def get_health(_: Request) -> Response:
-        state = health()
-        body = {"status": "ok" if state.is_serving else "unavailable", "reasons": list(state.reasons), **state.details}
+    async def _get_health(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
+        state = self._health()
+        body: dict[str, object] = {"status": "ok" if state.is_serving else "unavailable"}
+        if not self._is_guarded or request.state.principal is not None:
+            body |= {"reasons": list(state.reasons), **state.details}
         return JSONResponse(body, status_code=200 if state.is_serving else 503)
 
-    return Starlette(routes=[Route("/", get_index), Route("/metrics", get_metrics), Route("/healthz", get_health)])
+    async def _get_life(self, _: Request) -> Response:
+        """The loop answers: whoever restarts what does not answer has no reason to."""
+        from starlette.responses import JSONResponse
+
+        return JSONResponse({"status": "ok"})
 
 
 async def _finish_unless_gone(rendering: Awaitable[bytes], request: Request) -> bytes:
     """The text. A scraper that closes its connection meanwhile gets nothing, and the rendering is given up."""
+    from penstock.http.application import wait_until_gone
+
     rendered = asyncio.ensure_future(rendering)
-    gone = asyncio.ensure_future(_wait_until_gone(request))
+    gone = asyncio.ensure_future(wait_until_gone(request))
     try:
         await asyncio.wait((rendered, gone), return_when=asyncio.FIRST_COMPLETED)
         return rendered.result() if rendered.done() else b""
     finally:
         rendered.cancel()
         gone.cancel()
-
-
-async def _wait_until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -24,6 +24,8 @@ from penstock.server.net.frames import FrameAssembler
 from penstock.server.net.outgoing import Outgoing
 from penstock.server.net.pending import PendingReplies
 
+_NOBODY = Session("none", "unknown", "")
+
 
 class Listener(Protocol):
     """What a connection needs of the port that accepted it."""
@@ -68,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = None
-        self.session: Session | None = None
+        self.session: Session = _NOBODY  # until the listener has taken the connection in
         self.idle_rounds = 0
         self._assembler = FrameAssembler()  # its whole frames are the requests that wait
         self._holds = False  # whether the backlog knows of something
@@ -89,8 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)
         sock = transport.get_extra_info("socket")
         self._socket_fd = -1 if sock is None or transport.get_extra_info("ssl_object") else sock.fileno()
-        self.session = self._listener.opened(self, transport)
-        if self.session is None:  # the listener has no room for it
+        self.session = self._listener.opened(self, transport) or _NOBODY
+        if self.session is _NOBODY:  # the listener has no room for it
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -129,19 +131,21 @@ class Connection(asyncio.BufferedProtocol):
             return
         listener = self._listener
         listener.metrics.bytes_in += nbytes
-        frame = self._assembler.take_alone(listener.receive_buffer, nbytes, listener.max_frame_size)
+        max_frame_size = self.session.max_frame_size or listener.max_frame_size
+        frame = self._assembler.take_alone(listener.receive_buffer, nbytes, max_frame_size)
         if frame is not None and not self.pending.replies and self._can_serve():
             self._serve_alone(frame)
             return
-        bad_size = self._assembler.received(listener.receive_buffer, nbytes, listener.max_frame_size)
+        bad_size = self._assembler.received(listener.receive_buffer, nbytes, max_frame_size)
         self._serve()
         if bad_size is not None:  # what came before it is in order and was served
-            reason = f"a frame of {bad_size} bytes; at most {listener.max_frame_size} are accepted"
-            self._refuse("frame size", reason)
+            reason = f"a frame of {bad_size} bytes; at most {max_frame_size} are accepted"
+            self._refuse(UnanswerableError("frame size", reason))
 
-    def _refuse(self, kind: str, reason: str) -> None:
+    def _refuse(self, error: UnanswerableError) -> None:
         if not self._closing:
-            self._listener.malformed(self, kind, reason)
+            self._listener.malformed(self, error.kind, str(error))
+            self._send(error.reply or [])
             self.close()
 
     # -------------------------------------------------------------------------------------------- serving
@@ -154,7 +158,6 @@ class Connection(asyncio.BufferedProtocol):
     def _serve_waiting(self, requests: deque[Buffer]) -> None:
         """Costs 0.7 us a request and 3 us a turn; through `Outgoing` 4 us more a turn. Bench: requests in flight."""
         session, handle = self.session, self._listener.handle
-        assert session is not None
         left = limits.REQUESTS_PER_TURN
         replies: list[Chunk] = []  # those without records go out together
         size, is_in_memory = 0, True
@@ -167,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
                 reply = handle(session, request)
             except UnanswerableError as error:
                 self._send(replies)
-                self._refuse(error.kind, str(error))
+                self._refuse(error)
                 return
             except BaseException:  # a bug; going on would answer the next request in place of this one
                 self.abort()
@@ -199,12 +202,11 @@ class Connection(asyncio.BufferedProtocol):
         `_serve` costs 4. Bench: one record at a time.
         """
         listener = self._listener
-        assert self.session is not None
         listener.metrics.requests += 1
         try:
             reply = listener.handle(self.session, frame)
         except UnanswerableError as error:
-            self._refuse(error.kind, str(error))
+            self._refuse(error)
             return
         except BaseException:  # a bug; going on would answer the next request in place of this one
             self.abort()
@@ -265,6 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         assembler = self._assembler
         is_waiting = bool(assembler.whole or assembler.assembled_size)
         is_waited_for = is_waiting or self.is_reading_paused or self._yielded or self._holds
+        is_waited_for = is_waited_for or self.session.is_refused
         if not is_waited_for or self._closing or self._transport is None:
             return
         self._holds = is_waiting
@@ -285,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
         A frame under assembly counts only while the frame would have to wait: otherwise it could never be completed.
         """
         assembler = self._assembler
-        if len(assembler.whole) >= limits.QUEUED_REQUESTS:
+        if len(assembler.whole) >= limits.QUEUED_REQUESTS or self.session.is_refused:
             return True
         is_free = assembler.assembled_size and not self.pending.replies and self._can_serve()
         return size >= limits.QUEUED_BYTES and not is_free
@@ -307,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
     def _fail(self, future: asyncio.Future[Outcome]) -> None:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, UnanswerableError):
-            self._refuse(error.kind, str(error))
+            self._refuse(error)
             return
         self.abort()  # the client would wait for ever
         if error is not None:

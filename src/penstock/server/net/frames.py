@@ -69,7 +69,7 @@ class FrameAssembler:
             if not 0 < frame_size <= max_frame_size:
                 return int(frame_size)
             if position + frame_size > end:
-                self._begin(frame_size, data[position:])
+                self._begin(frame_size, data[position:], max_frame_size)
                 return None
             self.whole.append(bytes(data[position : position + frame_size]))
             position += frame_size
@@ -86,10 +86,11 @@ class FrameAssembler:
         self._frame = None
         self.assembled_size = 0
 
-    def _begin(self, size: int, received: memoryview) -> None:
+    def _begin(self, size: int, received: memoryview, max_frame_size: int) -> None:
         self._frame_size = size
         self.assembled_size = len(received)
-        self._frame = bytearray(min(size, max(limits.FIRST_FRAME_ALLOCATION, 4 * self.assembled_size)))
+        first = min(limits.FIRST_FRAME_ALLOCATION, max_frame_size // limits.FIRST_FRAME_PART)
+        self._frame = bytearray(min(size, max(first, 4 * self.assembled_size)))
         self._frame[: self.assembled_size] = received
 
     def _continue(self, frame: bytearray, size: int) -> None:

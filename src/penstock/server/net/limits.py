@@ -9,6 +9,8 @@ RECEIVE_BUFFER_SIZE = 256 * 1024
 # A frame larger than the receive buffer starts with this much memory, whatever size it announces, and grows as bytes
 # arrive. 5,000 connections that announce much and send nothing cost 320 MB together.
 FIRST_FRAME_ALLOCATION = 64 * 1024
+# It is less where only small frames are accepted, as before a login: 10,000 clients that send half a token cost 10 MB.
+FIRST_FRAME_PART = 512
 
 # How much of a reply is read from its file when the socket takes no more. A slow reader holds one of these in memory.
 WRITE_PIECE_SIZE = 128 * 1024
@@ -34,6 +36,25 @@ REQUESTS_PER_TURN = 64
 # for as long as it reads.
 BYTES_PER_TURN = 4 * 1024 * 1024
 
+# A half-finished TLS handshake holds 48 KB in OpenSSL, measured. So many at once make 8 MB for each listener; other
+# clients wait for their turn, and hold 4 KB each meanwhile, as an idle plain connection does. 10,000 half-finished
+# handshakes make 46 MB in all.
+HANDSHAKES = 160
+# Of these for one address, so that one alone cannot make others wait. Clients that reconnect together from behind one
+# address pass at some hundreds a second, since a handshake takes two round trips.
+HANDSHAKES_PER_ADDRESS = 80
+# For the handshake, and before it for the wait; a client on another continent needs a second.
+HANDSHAKE_TIMEOUT_MS = 10_000
+# For the handshake while other clients wait for a place. Two round trips around the world take half a second.
+PRESSED_HANDSHAKE_TIMEOUT_MS = 2_000
+# What a client may send before the handshake is over. Ten certificates of 4 KB, and more, fit.
+HANDSHAKE_BYTES = 64 * 1024
+# One read of a handshake: a client's first message mostly has 500 bytes.
+HANDSHAKE_READ_SIZE = 4 * 1024
+# The largest piece that goes through OpenSSL at once: a record of TLS. Its buffers keep the size that they once had,
+# so larger pieces would stay with idle connections.
+TLS_PIECE_SIZE = 16 * 1024
+TLS_RECORD_SIZE = TLS_PIECE_SIZE + 256
 # A request larger than this counts among those in memory while it is served (`Backlog`). One that is smaller, and waits
 # for long, costs a connection about as much as the connection itself.
 LARGE_REQUEST = 64 * 1024

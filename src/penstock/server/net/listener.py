@@ -49,20 +49,18 @@ class TcpListener:
         bounds: ConnectionLimits,
         metrics: SocketMetrics,
         clock: Clock,
-        admission: Admission | None = None,
-        backlog: Backlog | None = None,
     ) -> None:
-        """All listeners of a broker share `admission` and `backlog`."""
         self.name = name
         self._clock = clock
-        self.admission = admission or Admission()
-        self.backlog = backlog or Backlog()
+        self.admission = Admission()
+        self.backlog = Backlog()
         self.limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), clock.monotonic_ms)
         self._refusals_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)  # one says it all
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
         self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
+        self.first_frame_size = 0  # the limit of a connection's frames until the handler sets another; 0: none
         self.metrics = metrics
         self._connections: set[Connection] = set()
         self._accepted = 0
@@ -85,15 +83,23 @@ class TcpListener:
         """Takes the port, so that its number is known, without accepting anybody yet."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
+            self.new_protocol, host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
         )
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
+
+    def new_protocol(self) -> asyncio.BufferedProtocol:
+        """For a client that was just accepted."""
+        return Connection(self)
 
     def limit(self, bounds: ConnectionLimits) -> None:
         """Sets limits for the connections to come. Connections that are open stay open."""
         self._bounds = bounds
         self.max_frame_size = bounds.max_frame_size
+
+    def share(self, admission: Admission, backlog: Backlog) -> None:
+        """All listeners of a broker have the same ones."""
+        self.admission, self.backlog = admission, backlog
 
     def handle_with(self, handle: Handle) -> None:
         self.handle = handle
@@ -144,7 +150,8 @@ class TcpListener:
         self._accepted += 1
         if verdict.wait_ms:
             self._delay(connection, verdict, host)
-        return Session(f"{host}:{port}-{self._accepted}", host, self.name)
+        first_frame_size = min(self.first_frame_size, self.max_frame_size)
+        return Session(f"{host}:{port}-{self._accepted}", host, self.name, max_frame_size=first_frame_size)
 
     def _delay(self, connection: Connection, verdict: Verdict, host: str) -> None:
         connection.mute(verdict.wait_ms)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.apis import APIS
-from penstock.broker.authorizer import Operation, ResourceType
+from penstock.broker.authorizer import AllowEverything, Operation, ResourceType
 from penstock.broker.forwarding.envelopes import encode_address, encode_principal
 from penstock.broker.forwarding.refusals import refuse
 from penstock.broker.session import ANONYMOUS, Principal, RequestContext, Session, UnanswerableError
@@ -101,13 +101,15 @@ class TestFromTheClient:
         async def scene(both: Pair) -> None:
             seen: list[tuple[Principal, str, str | None]] = []
 
-            class Watching:
+            class Watching(AllowEverything):
                 def is_allowed(
                     self, context: RequestContext, operation: Operation, kind: ResourceType, name: str
                 ) -> bool:
                     if operation is Operation.CREATE:
                         seen.append((context.principal, context.client_host, context.client_id))
                     return operation is Operation.CLUSTER_ACTION
+
+                would_allow = is_allowed
 
             both.controller.broker.authorizer = Watching()
             both.other.session = Session("7", "10.5.5.5", "PLAINTEXT", Principal("User", "alice"))
@@ -119,7 +121,7 @@ class TestFromTheClient:
 
     def test_client_is_told_of_a_fault_when_the_controller_refuses_the_envelope(self, tmp_path: Path) -> None:
         async def scene(both: Pair) -> None:
-            class Refusing:
+            class Refusing(AllowEverything):
                 def is_allowed(self, *_: object) -> bool:
                     return False
 

@@ -18,7 +18,12 @@ from penstock.cluster.image import PartitionState, TopicImage
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from penstock.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica, LostReplicaResult
 from tests.unit.broker.harness import until
@@ -192,6 +197,33 @@ class TestLostReplicas:
             assert [lost for _, _, lost in rig.duties.lost] == [(LostReplica(TOPIC_A, 0),)]
             answer = await rig.both.other.ask(AssignReplicasToDirsRequest(), 0)
             assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+        with_rig(tmp_path, scene)
+
+    def test_replica_is_refused_when_the_broker_tells_of_a_directory_for_one_that_is_not_there(
+        self, tmp_path: Path
+    ) -> None:
+        async def scene(rig: Rig) -> None:
+            controller = rig.both.controller
+            state = PartitionState(0, (1,), (1,), 1)
+            states = (STATE, state._replace(partition=1))
+            overlay(controller, brokers=rig.both.view.image.brokers, topics={"a": TopicImage("a", TOPIC_A, states)})
+            wanted = [(TOPIC_A, (0, 1, 2)), (TOPIC_B, (0,))]
+            topics = [
+                AssignReplicasToDirsRequestTopicData(
+                    topic_id=topic_id,
+                    partitions=[AssignReplicasToDirsRequestPartitionData(partition_index=each) for each in indexes],
+                )
+                for topic_id, indexes in wanted
+            ]
+            directory = AssignReplicasToDirsRequestDirectoryData(id=b"d" * 16, topics=topics)
+            answer = await controller.ask(AssignReplicasToDirsRequest(broker_id=OTHER, directories=[directory]), 0)
+            assert [each.error_code for topic in answer.directories[0].topics for each in topic.partitions] == [
+                ErrorCode.NONE,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.UNKNOWN_TOPIC_ID,
+            ]
 
         with_rig(tmp_path, scene)
 

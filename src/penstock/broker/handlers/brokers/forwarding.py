@@ -24,6 +24,18 @@ def serves_brokers(broker: Broker, listener: str) -> bool:
     return broker.has_peers and listener == broker.config.inter_broker_listener
 
 
+# How the client ids of brokers begin. No proof of anything: where clients and brokers share a listener without logins,
+# it keeps those out that write by mistake.
+BROKER_CLIENT_ID = "broker-"
+
+
+def is_broker(broker: Broker, context: RequestContext) -> bool:
+    """Whether the request comes from a broker, as far as the listeners and their logins can tell."""
+    if not serves_brokers(broker, context.listener):
+        return False
+    return broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
 def check_broker(broker: Broker, context: RequestContext) -> None:
     """Raises unless the request comes from a broker: on the listener of the brokers, and with their permission."""
     if not serves_brokers(broker, context.listener):

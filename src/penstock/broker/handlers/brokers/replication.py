@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.brokers.forwarding import check_broker
 from penstock.broker.session import RequestContext
+from penstock.cluster.decisions.lost_replicas import judge_replica
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition import (
@@ -82,7 +84,8 @@ async def assign_replicas_to_dirs(
 ) -> AssignReplicasToDirsResponse:
     """A broker tells which of its replicas are in a directory that has failed: they count as dead (KIP-112, KIP-858).
 
-    In which directory a replica is otherwise nobody but its broker has to know. There is one version.
+    In which directory a replica is otherwise nobody but its broker has to know: such replicas are looked for, and
+    nothing is noted. There is one version.
     """
     check_broker(broker, context)
     if broker.duties is None or not broker.metadata.is_controller:
@@ -96,22 +99,30 @@ async def assign_replicas_to_dirs(
     ]
     results = await broker.duties.lose_replicas(request.broker_id, request.broker_epoch, lost)
     codes = {(result.topic_id, result.partition): result.code for result in results}
+
+    def code_of(directory: TopicId, topic_id: TopicId, partition: int) -> ErrorCode:
+        if directory == LOST_DIRECTORY:
+            return codes[topic_id, partition]
+        return judge_replica(broker.metadata.image, request.broker_id, topic_id, partition)
+
     directories = [
-        DirectoryData(id=directory.id, topics=[_assigned(topic, codes) for topic in directory.topics])
+        DirectoryData(
+            id=directory.id,
+            topics=[_assigned(topic, partial(code_of, directory.id)) for topic in directory.topics],
+        )
         for directory in request.directories
     ]
     return AssignReplicasToDirsResponse(directories=directories)
 
 
 def _assigned(
-    topic: AssignReplicasToDirsRequestTopicData, codes: Mapping[tuple[TopicId, int], ErrorCode]
+    topic: AssignReplicasToDirsRequestTopicData, code_of: Callable[[TopicId, int], ErrorCode]
 ) -> AssignedTopic:
-    indexes = [each.partition_index for each in topic.partitions]
     return AssignedTopic(
         topic_id=topic.topic_id,
         partitions=[
-            AssignedPartition(partition_index=index, error_code=codes.get((topic.topic_id, index), ErrorCode.NONE))
-            for index in indexes
+            AssignedPartition(partition_index=index, error_code=code_of(topic.topic_id, index))
+            for index in (each.partition_index for each in topic.partitions)
         ],
     )
 

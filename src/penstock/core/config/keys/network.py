@@ -37,6 +37,15 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
     ),
     ConfigKey(
+        "penstock.first.users.file",
+        ConfigKind.STRING,
+        "",
+        "A file with the SCRAM credentials that a new cluster begins with, so that somebody can log in: JSON as "
+        '`{"admin": {"SCRAM-SHA-256": "salt=...,stored_key=...,server_key=...,iterations=4096"}}`. A cluster that is '
+        "there already does not read it.",
+        importance=_LOW,
+    ),
+    ConfigKey(
         "penstock.metrics.listen",
         ConfigKind.STRING,
         "",
@@ -83,7 +92,7 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
         "listener.security.protocol.map",
         ConfigKind.STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name. Only PLAINTEXT is served yet.",
+        "The security protocol of each listener name.",
         importance=_LOW,
     ),
     ConfigKey(
@@ -98,7 +107,7 @@ LISTENER_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.STRING,
         "PLAINTEXT",
         "The security protocol that brokers use among themselves, on the listener of the same name. Give this or "
-        "`inter.broker.listener.name`. Only PLAINTEXT is served yet.",
+        "`inter.broker.listener.name`.",
         rule=OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     ),
     ConfigKey(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.config.keys.authorization import TAGS
 from penstock.core.config.keys.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from penstock.core.config.types import (
     ConfigKey,
@@ -292,4 +293,5 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         "Whether a replica that is not in sync may become leader when no other is left, at the price of lost records.",
         synonyms=(Synonym("unclean.leader.election.enable"),),
     ),
+    TAGS,  # ours, and in the same place
 )

@@ -1,0 +1,289 @@
+"""What requests change, read off the request and its answer: one row for each API that changes something.
+
+A row gets the request and the response and yields what was asked for, thing by thing, with the error code of each. Who
+asked, from where, and whether anybody keeps it, is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from penstock.cluster.decisions.configs import ConfigResourceType
+from penstock.protocol.message import ZERO_UUID
+from penstock.security.audit.events import Detail
+from penstock.security.audit.redaction import describe_settings
+
+
+class Change(NamedTuple):
+    resource: str
+    operation: str
+    error_code: int = 0
+    details: Mapping[str, Detail] = MappingProxyType({})
+
+
+# The request and its response are of the API in whose row the function stands.
+Describe = Callable[[Any, Any], Iterable[Change]]
+
+_PREFIXED = 4
+_RESOURCE_NAMES = {2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "DelegationToken", 7: "User"}
+_OPERATION_NAMES = {
+    2: "All",
+    3: "Read",
+    4: "Write",
+    5: "Create",
+    6: "Delete",
+    7: "Alter",
+    8: "Describe",
+    9: "ClusterAction",
+    10: "DescribeConfigs",
+    11: "AlterConfigs",
+    12: "IdempotentWrite",
+    13: "CreateTokens",
+    14: "DescribeTokens",
+}
+_PERMISSION_NAMES = {2: "Deny", 3: "Allow"}
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_INCREMENTAL = {0: "", 1: " (deleted)", 2: " (appended)", 3: " (subtracted)"}
+_CONFIG_RESOURCES: dict[int, str] = {
+    ConfigResourceType.TOPIC: "Topic",
+    ConfigResourceType.BROKER: "Broker",
+    ConfigResourceType.BROKER_LOGGER: "BrokerLogger",
+    ConfigResourceType.GROUP: "Group",
+}
+
+# ------------------------------------------------------------------------------------------------- topics
+
+
+def _create_topics(request: Any, response: Any) -> Iterator[Change]:
+    if request.validate_only:
+        return
+    settings = {topic.name: topic for topic in request.topics}
+    for result in response.topics:
+        details: dict[str, Detail] = {}
+        asked = settings.get(result.name)
+        if asked is not None:
+            details |= {"partitions": asked.num_partitions, "replication_factor": asked.replication_factor}
+            details |= describe_settings((config.name, config.value) for config in asked.configs)
+        yield Change(f"Topic:{result.name}", "Create", result.error_code, details)
+
+
+def _delete_topics(_request: Any, response: Any) -> Iterator[Change]:
+    for result in response.responses:
+        by_id = f"id {result.topic_id.hex()}" if result.topic_id != ZERO_UUID else ""
+        yield Change(f"Topic:{result.name if result.name is not None else by_id}", "Delete", result.error_code)
+
+
+def _create_partitions(request: Any, response: Any) -> Iterator[Change]:
+    if request.validate_only:
+        return
+    counts = {topic.name: topic.count for topic in request.topics}
+    for result in response.results:
+        details = {"partitions": counts.get(result.name)}
+        yield Change(f"Topic:{result.name}", "Alter", result.error_code, details)
+
+
+def _delete_records(_request: Any, response: Any) -> Iterator[Change]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            details = {"partition": partition.partition_index, "low_watermark": partition.low_watermark}
+            yield Change(f"Topic:{topic.name}", "DeleteRecords", partition.error_code, details)
+
+
+def _reassign(request: Any, response: Any) -> Iterator[Change]:
+    wanted = {
+        (topic.name, partition.partition_index): partition.replicas
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    for topic in response.responses:
+        for partition in topic.partitions:
+            replicas = wanted.get((topic.name, partition.partition_index))
+            asked = "cancelled" if replicas is None else ",".join(map(str, replicas))
+            details: dict[str, Detail] = {"partition": partition.partition_index, "replicas": asked}
+            code = response.error_code or partition.error_code
+            yield Change(f"Topic:{topic.name}", "Reassign", code, details)
+
+
+def _elect_leaders(request: Any, response: Any) -> Iterator[Change]:
+    for topic in response.replica_election_results:
+        for partition in topic.partition_result:
+            details = {"partition": partition.partition_id, "unclean": request.election_type == 1}
+            yield Change(f"Topic:{topic.topic}", "ElectLeader", partition.error_code, details)
+
+
+def _move_between_directories(request: Any, response: Any) -> Iterator[Change]:
+    paths = {
+        (topic.name, partition): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    for topic in response.results:
+        for partition in topic.partitions:
+            path = paths.get((topic.topic_name, partition.partition_index))
+            details: dict[str, Detail] = {"partition": partition.partition_index, "directory": path}
+            yield Change(f"Topic:{topic.topic_name}", "AlterReplicaLogDirs", partition.error_code, details)
+
+
+# ------------------------------------------------------------------------------------------------- settings
+
+
+def _alter_configs(request: Any, response: Any) -> Iterator[Change]:
+    if request.validate_only:
+        return
+    asked = {(each.resource_type, each.resource_name): each for each in request.resources}
+    for result in response.responses:
+        resource = asked.get((result.resource_type, result.resource_name))
+        details: dict[str, Detail] = {}
+        for config in () if resource is None else resource.configs:
+            suffix = _INCREMENTAL.get(getattr(config, "config_operation", 0), "")
+            for name, value in describe_settings(((config.name, config.value),)).items():
+                details[f"{name}{suffix}"] = value
+        kind = _CONFIG_RESOURCES.get(result.resource_type, f"Resource type {result.resource_type}")
+        yield Change(f"{kind}:{result.resource_name}", "AlterConfigs", result.error_code, details)
+
+
+def _update_features(request: Any, response: Any) -> Iterator[Change]:
+    if request.validate_only:
+        return
+    codes = {result.feature: result.error_code for result in response.results}
+    for update in request.feature_updates:
+        code = response.error_code or codes.get(update.feature, 0)
+        details: dict[str, Detail] = {"level": update.max_version_level}
+        yield Change(f"Feature:{update.feature}", "Alter", code, details)
+
+
+# ------------------------------------------------------------------------------------------------- ACLs, users, quotas
+
+
+def describe_acl(acl: Any) -> str:
+    permission = _PERMISSION_NAMES.get(acl.permission_type, str(acl.permission_type))
+    operation = _OPERATION_NAMES.get(acl.operation, str(acl.operation))
+    return f"{permission} {acl.principal} {operation} from {acl.host}"
+
+
+def _pattern(kind: int, name: str, pattern: int) -> str:
+    return f"{_RESOURCE_NAMES.get(kind, kind)}:{name}{'*' if pattern == _PREFIXED else ''}"
+
+
+def _create_acls(request: Any, response: Any) -> Iterator[Change]:
+    for acl, result in zip(request.creations, response.results, strict=False):
+        resource = _pattern(acl.resource_type, acl.resource_name, acl.resource_pattern_type)
+        yield Change(resource, "CreateAcl", result.error_code, {"acl": describe_acl(acl)})
+
+
+def _delete_acls(_request: Any, response: Any) -> Iterator[Change]:
+    for result in response.filter_results:
+        if result.error_code:
+            yield Change("Cluster:kafka-cluster", "DeleteAcl", result.error_code)
+        for acl in result.matching_acls:
+            resource = _pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
+            yield Change(resource, "DeleteAcl", acl.error_code, {"acl": describe_acl(acl)})
+
+
+def _alter_users(request: Any, response: Any) -> Iterator[Change]:
+    """Salts and salted passwords of the request are never looked at."""
+    asked: dict[str, list[str]] = {}
+    for deletion in request.deletions:
+        asked.setdefault(deletion.name, []).append(f"{_mechanism(deletion.mechanism)} deleted")
+    for upsertion in request.upsertions:
+        made = f"{_mechanism(upsertion.mechanism)} set with {upsertion.iterations} iterations"
+        asked.setdefault(upsertion.name, []).append(made)
+    for result in response.results:
+        details: dict[str, Detail] = {"mechanisms": "; ".join(asked.get(result.user, ()))}
+        yield Change(f"User:{result.user}", "AlterUserScramCredentials", result.error_code, details)
+
+
+def _mechanism(number: int) -> str:
+    return _MECHANISMS.get(number, f"mechanism {number}")
+
+
+def _alter_quotas(request: Any, response: Any) -> Iterator[Change]:
+    if request.validate_only:
+        return
+    asked = {_entity(entry): entry for entry in request.entries}
+    for result in response.entries:
+        entity = _entity(result)
+        entry = asked.get(entity)
+        details: dict[str, Detail] = {}
+        for operation in () if entry is None else entry.ops:
+            details[operation.key] = "removed" if operation.remove else f"{operation.value:g}"
+        yield Change(f"Quota:{entity}", "AlterClientQuotas", result.error_code, details)
+
+
+def _entity(entry: Any) -> str:
+    parts = sorted((each.entity_type, each.entity_name or "<default>") for each in entry.entity)
+    return ",".join(f"{kind}={name}" for kind, name in parts)
+
+
+def _token(operation: str) -> Describe:
+    def describe(_request: Any, response: Any) -> Iterator[Change]:
+        """The id of a token is no secret; its HMAC is, and is never looked at here."""
+        token_id = getattr(response, "token_id", "")
+        yield Change(f"DelegationToken:{token_id}", operation, response.error_code)
+
+    return describe
+
+
+# ------------------------------------------------------------------------------------------------- groups
+
+
+def _delete_groups(_request: Any, response: Any) -> Iterator[Change]:
+    for result in response.results:
+        yield Change(f"Group:{result.group_id}", "Delete", result.error_code)
+
+
+def _delete_offsets(request: Any, response: Any) -> Iterator[Change]:
+    if response.error_code:
+        yield Change(f"Group:{request.group_id}", "DeleteOffsets", response.error_code)
+    for topic in response.topics:
+        for partition in topic.partitions:
+            details: dict[str, Detail] = {"topic": topic.name, "partition": partition.partition_index}
+            yield Change(f"Group:{request.group_id}", "DeleteOffsets", partition.error_code, details)
+
+
+def _reset_offsets(request: Any, response: Any) -> Iterator[Change]:
+    """A commit by nobody of the group: a tool that resets offsets, or a consumer that assigns itself partitions."""
+    if request.member_id or request.generation_id_or_member_epoch >= 0:
+        return
+    codes = {
+        (topic.name, topic.topic_id, partition.partition_index): partition.error_code
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+    for topic in request.topics:
+        for partition in topic.partitions:
+            code = codes.get((topic.name, topic.topic_id, partition.partition_index), 0)
+            details: dict[str, Detail] = {
+                "topic": topic.name or f"id {topic.topic_id.hex()}",
+                "partition": partition.partition_index,
+                "offset": partition.committed_offset,
+            }
+            yield Change(f"Group:{request.group_id}", "ResetOffsets", code, details)
+
+
+# By API key. An API that is not served is in the table all the same: it is audited from its first day.
+CHANGES: Mapping[int, Describe] = {
+    8: _reset_offsets,
+    19: _create_topics,
+    20: _delete_topics,
+    21: _delete_records,
+    30: _create_acls,
+    31: _delete_acls,
+    33: _alter_configs,
+    34: _move_between_directories,
+    37: _create_partitions,
+    38: _token("CreateToken"),
+    39: _token("RenewToken"),
+    40: _token("ExpireToken"),
+    42: _delete_groups,
+    43: _elect_leaders,
+    44: _alter_configs,
+    45: _reassign,
+    47: _delete_offsets,
+    49: _alter_quotas,
+    51: _alter_users,
+    57: _update_features,
+}

@@ -1,0 +1,130 @@
+"""The trail in a file: one event a line, on the disk before the next is taken; a new file when one is full.
+
+A full file `audit.jsonl` becomes `audit.jsonl.00000000000000000042`, after the number of its last event, so the names
+sort as the events do. Only the owner of the process reads the files. Everything here waits for the disk: call it in a
+thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.security.audit.cloud_events import NO_CHAIN, Kept, Numbered, decode, encode
+
+_SEQUENCE_DIGITS = 20
+# A line has some 500 bytes and at most some 100 KB: this finds the end of the last but one.
+_TAIL_BYTES = 1 << 20
+
+
+class FileSink:
+    name = "file"
+
+    def __init__(self, path: Path, source: str, max_bytes: int, kept_files: int) -> None:
+        """`kept_files` below 0 keeps all of them."""
+        self._path = path
+        self._source = source
+        self._max_bytes = max_bytes
+        self._kept_files = kept_files
+        self._fd = -1
+        self._size = 0
+        self._chain = NO_CHAIN
+
+    def open(self) -> int:
+        """The number of the last event that is there, or 0. What a killed broker wrote of a last line is cut off."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        last = _last_event(self._path)
+        if last is None:
+            rotated = rotated_files(self._path)
+            last = _last_event(rotated[-1]) if rotated else None
+        self._open()
+        if last is None:
+            return 0
+        self._chain = last.chain
+        return last.number
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._fd).st_size
+        whole = _whole_lines(self._fd, self._size)
+        if whole < self._size:
+            os.ftruncate(self._fd, whole)
+            self._size = whole
+
+    async def write(self, events: Sequence[Numbered]) -> None:
+        await asyncio.to_thread(self.append, events)
+
+    def append(self, events: Sequence[Numbered]) -> None:
+        """All of them, on the disk, or OSError and none of them: what was written of them is cut off again."""
+        if self._fd < 0:
+            self._open()
+        lines = []
+        chain = self._chain
+        for numbered in events:
+            line, chain = encode(numbered, self._source, chain)
+            lines.append(line)
+        data = b"\n".join(lines) + b"\n"
+        try:
+            _write_all(self._fd, data)
+            os.fsync(self._fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+        self._chain = chain
+        self._size += len(data)
+        if self._size >= self._max_bytes:
+            self._rotate(events[-1].number)
+
+    def _rotate(self, last_number: int) -> None:
+        os.rename(self._path, f"{self._path}.{last_number:0{_SEQUENCE_DIGITS}d}")
+        self.close()
+        self._open()
+        if self._kept_files >= 0:
+            files = rotated_files(self._path)
+            for old in files[: max(len(files) - self._kept_files, 0)]:
+                old.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def rotated_files(path: Path) -> list[Path]:
+    """The closed files of a trail, the oldest first."""
+    prefix = f"{path.name}."
+    if not path.parent.is_dir():
+        return []
+    found = [each for each in path.parent.iterdir() if each.name.startswith(prefix)]
+    return sorted(each for each in found if each.name.removeprefix(prefix).isdigit())
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _whole_lines(fd: int, size: int) -> int:
+    """How many bytes of the file are whole lines."""
+    start = max(size - _TAIL_BYTES, 0)
+    tail = os.pread(fd, size - start, start)
+    return start + tail.rfind(b"\n") + 1
+
+
+def _last_event(path: Path) -> Kept | None:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _TAIL_BYTES, 0))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return None
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError):
+            return decode(line)
+    return None

@@ -1,0 +1,172 @@
+"""Logins at work: the mechanisms of each listener, the steps of an exchange, refusals that take their time.
+
+A refusal is answered late, with one text for all reasons, and nothing is read from the client meanwhile. A step that
+takes long runs in threads of its own: an issuer that does not answer must not take the threads that sync the disks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import NamedTuple
+
+from penstock.broker.login.mechanisms import Sources, make_mechanisms
+from penstock.broker.session import Principal, Session
+from penstock.core.clock import Clock
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.types import ConfigError
+from penstock.core.listeners import has_sasl
+from penstock.core.metrics.counters import LoginMetrics
+from penstock.security.sasl.exchange import LoginError, ServerMechanism, Slow
+from penstock.security.sasl.login_state import LoginState, session_lifetime_ms
+from penstock.security.sasl.scram_server import ScramUsers
+
+logger = logging.getLogger(__name__)
+
+# Issuers and keytabs are asked by so many logins at once. The others wait, and nobody else does.
+_THREADS = 4
+_SECRET_BYTES = 32
+
+
+class Outcome(NamedTuple):
+    """The answer to a token of the client."""
+
+    token: bytes = b""
+    lifetime_ms: int = 0
+    is_refused: bool = False
+
+
+class Logins:
+    def __init__(
+        self, config: BrokerConfig, users: ScramUsers, clock: Clock, chance: Random, metrics: LoginMetrics
+    ) -> None:
+        """Raises ConfigError where a listener cannot be served as configured."""
+        self._config = config
+        self._clock = clock
+        self._metrics = metrics
+        self._sources = Sources(users, chance.randbytes, _salt_secret(config, chance))
+        self._mechanisms: dict[str, Mapping[str, ServerMechanism]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._make(config)
+
+    def _make(self, config: BrokerConfig) -> None:
+        now_ms = self._clock.now_ms()
+        self._mechanisms = {
+            endpoint.name: make_mechanisms(config, endpoint.name, self._sources, now_ms)
+            for endpoint in config.endpoints
+            if has_sasl(endpoint.security_protocol)
+        }
+
+    def follow(self, config: BrokerConfig) -> None:
+        """Settings were changed while the broker runs. What cannot be served leaves things as they were."""
+        before, self._config = self._config, config
+        if not any(
+            name.endswith(("sasl.jaas.config", "sasl.enabled.mechanisms", "principal.to.local.rules"))
+            and before.values.get(name) != config.values.get(name)
+            for name in {*before.values, *config.values}
+        ):
+            return
+        try:
+            self._make(config)
+        except ConfigError as error:
+            logger.error("logins go on with the settings before, because the new ones fail: %s", error.message)
+
+    def mechanisms(self, listener: str) -> Mapping[str, ServerMechanism]:
+        return self._mechanisms.get(listener, {})
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # -------------------------------------------------------------------------------------------- a login
+
+    def begin(self, session: Session, mechanism: str, *, bare: bool) -> bool:
+        """Whether there is such a mechanism. Where there is none the login is over."""
+        assert session.login is not None
+        found = self.mechanisms(session.listener).get(mechanism)
+        if found is None:
+            self._count_refusal(session.login)
+            session.login.refuse("the client asked for a mechanism that is not enabled")
+            return False
+        session.login.choose(mechanism, found.begin(self._clock.now_ms()), bare=bare)
+        return True
+
+    def step(self, session: Session, token: bytes) -> Outcome | Awaitable[Outcome]:
+        """Takes a token of the client. A refusal comes as an awaitable, because it takes its time."""
+        state = session.login
+        assert state is not None
+        assert state.exchange is not None
+        if state.wrong_mechanism:
+            return self._refuse(session, state, "another mechanism than at the first login")
+        try:
+            step = state.exchange.respond(token)
+        except LoginError as error:
+            return self._refuse(session, state, str(error))
+        if isinstance(step, bytes):
+            return self._go_on(session, state, step)
+        return self._step_slowly(session, state, step)
+
+    async def _step_slowly(self, session: Session, state: LoginState, step: Slow) -> Outcome:
+        try:
+            token = await self._run(step)
+        except LoginError as error:
+            return await self._refuse(session, state, str(error))
+        outcome = self._go_on(session, state, token)
+        return outcome if isinstance(outcome, Outcome) else await outcome
+
+    def _go_on(self, session: Session, state: LoginState, token: bytes) -> Outcome | Awaitable[Outcome]:
+        assert state.exchange is not None
+        login = state.exchange.login
+        if login is None:
+            return Outcome(token)
+        if state.login is not None and state.login.name != login.name:
+            return self._refuse(session, state, "another user than at the first login")
+        max_reauth_ms = self._config.listener_value(session.listener, "connections.max.reauth.ms", state.mechanism)
+        assert isinstance(max_reauth_ms, int)
+        lifetime_ms = session_lifetime_ms(login, max_reauth_ms, self._clock.now_ms())
+        if state.is_again:
+            self._metrics.again += 1
+        else:
+            self._metrics.succeeded += 1
+        state.open(login, None if lifetime_ms is None else self._clock.monotonic_ms() + lifetime_ms)
+        session.principal = Principal("User", login.name)
+        session.max_frame_size = self._config.network.socket_request_max_bytes
+        return Outcome(token, lifetime_ms or 0)
+
+    def _refuse(self, session: Session, state: LoginState, reason: str) -> Awaitable[Outcome]:
+        self._count_refusal(state)
+        state.refuse(f"{state.mechanism} login refused: {reason}")
+        session.is_refused = True
+        return self._refuse_slowly()
+
+    async def _refuse_slowly(self) -> Outcome:
+        delay_ms = self._config.get("connection.failed.authentication.delay.ms")
+        assert isinstance(delay_ms, int)
+        await asyncio.sleep(delay_ms / 1000)
+        return Outcome(is_refused=True)
+
+    def _count_refusal(self, state: LoginState) -> None:
+        if state.is_again:
+            self._metrics.failed_again += 1
+        else:
+            self._metrics.failed += 1
+
+    async def _run(self, step: Slow) -> bytes:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-login")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, step)
+
+
+def _salt_secret(config: BrokerConfig, chance: Random) -> bytes:
+    """Brokers of a cluster make up the same salts for users that do not exist, also after a restart, if they share a
+    secret in their configuration. Else a salt is the same as long as the broker runs.
+    """
+    for name in ("delegation.token.secret.key", "sasl.jaas.config"):
+        value = config.get(name)
+        if isinstance(value, str):
+            return hashlib.sha256(f"made-up salts {value}".encode()).digest()
+    return chance.randbytes(_SECRET_BYTES)

@@ -1,0 +1,111 @@
+"""Users of a cluster: asked over the wire, or written into a store before the first start."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.raw_client import check_error, open_broker
+from penstock.cli.errors import CliError
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from penstock.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UserName,
+)
+from penstock.security.sasl.passwords import SALT_RANDOMNESS, SaltedPassword, salt_password
+from penstock.security.sasl.scram import SCRAM_HASHES, SCRAM_HASHES_BY_CODE
+
+
+class User(NamedTuple):
+    name: str
+    credentials: tuple[tuple[str, int], ...]  # mechanism and iterations
+
+
+def salt_passwords(password: str, mechanisms: Iterable[str], iterations: int) -> list[SaltedPassword]:
+    return [
+        salt_password(SCRAM_HASHES[mechanism], password, secrets.token_bytes(SALT_RANDOMNESS), iterations)
+        for mechanism in mechanisms
+    ]
+
+
+def list_users(cluster: Cluster, names: Sequence[str] = ()) -> list[User]:
+    """All users with a password, or those of `names` that have one."""
+    request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names] or None)
+    with open_broker(cluster) as broker:
+        response = broker.request(request, DescribeUserScramCredentialsResponse)
+    check_error(response.error_code, "users", response.error_message)
+    users = []
+    for result in response.results:
+        if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+            continue
+        check_error(result.error_code, f"user {result.user}", result.error_message)
+        infos = ((SCRAM_HASHES_BY_CODE[each.mechanism].mechanism, each.iterations) for each in result.credential_infos)
+        users.append(User(result.user, tuple(infos)))
+    return sorted(users)
+
+
+def set_password(cluster: Cluster, name: str, passwords: Iterable[SaltedPassword]) -> None:
+    """One request for each mechanism: a request names a user once."""
+    for each in passwords:
+        upsertion = ScramCredentialUpsertion(
+            name=name,
+            mechanism=each.hashing.code,
+            iterations=each.iterations,
+            salt=each.salt,
+            salted_password=each.salted,
+        )
+        _alter(cluster, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+
+
+def remove_password(cluster: Cluster, name: str, mechanisms: Iterable[str]) -> None:
+    for mechanism in mechanisms:
+        deletion = ScramCredentialDeletion(name=name, mechanism=SCRAM_HASHES[mechanism].code)
+        _alter(cluster, AlterUserScramCredentialsRequest(deletions=[deletion]))
+
+
+def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
+    with open_broker(cluster) as broker:
+        response = broker.request(request, AlterUserScramCredentialsResponse)
+    for result in response.results:
+        check_error(result.error_code, f"user {result.user}", result.error_message)
+
+
+def write_first_user(data: Path, name: str, passwords: Iterable[SaltedPassword]) -> None:
+    """Into the store of a single node that does not run."""
+    from penstock.cluster.decisions.users import Upsertion
+    from penstock.cluster.first_users import write_first_users
+    from penstock.cluster.store.interface import StoreError
+    from penstock.core.config.broker_config import BrokerConfig
+    from penstock.core.metrics.cluster_counters import StoreMetrics
+    from penstock.log.directories.log_directories import LogDirectoryError
+    from penstock.server.stores import open_store
+
+    config = BrokerConfig.parse({"log.dirs": str(data)})
+    users = [Upsertion(name, each.hashing.code, each.iterations, each.salt, each.salted) for each in passwords]
+
+    async def write() -> None:
+        store = await open_store(config, is_temporary=False, metrics=StoreMetrics())
+        try:
+            await write_first_users(store, config, users)
+        finally:
+            await store.close()
+
+    try:
+        asyncio.run(write())
+    except (StoreError, LogDirectoryError, OSError) as error:
+        raise CliError(
+            str(error), "Without --data-dir the user is added over the wire, to a broker that runs."
+        ) from error
+    except ApiError as error:
+        raise CliError(f"user {name}: {error.message}") from error

@@ -1,0 +1,1 @@
+"""Commands about security, one module each."""

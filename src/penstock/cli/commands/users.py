@@ -1,0 +1,155 @@
+"""`penstock users`: who can log in with a password (SCRAM)."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.users import (
+    User,
+    list_users,
+    remove_password,
+    salt_passwords,
+    set_password,
+    write_first_user,
+)
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS
+
+app = typer.Typer(help="Add, change and remove users with passwords.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class Mechanism(enum.StrEnum):
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+Name = Annotated[str, typer.Argument(metavar="USER")]
+Mechanisms = Annotated[
+    list[Mechanism] | None,
+    typer.Option(
+        "--mechanism", "-m", metavar="NAME", help="SCRAM-SHA-256, SCRAM-SHA-512; may be repeated. [default: both]"
+    ),
+]
+Password = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="The password. Others on this machine can see it; without, it is asked for."),
+]
+PasswordFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Read the password from there; - is standard input.")
+]
+Iterations = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=MIN_ITERATIONS, max=MAX_ITERATIONS, help="More make a stolen credential harder to guess."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordOptions:
+    """Where the password comes from, and how it is kept."""
+
+    mechanism: Mechanisms = None
+    password: Password = None
+    password_file: PasswordFile = None
+    iterations: Iterations = MIN_ITERATIONS
+
+    @property
+    def mechanisms(self) -> list[str]:
+        return [each.value for each in self.mechanism or list(Mechanism)]
+
+    def read_password(self) -> str:
+        if self.password is not None and self.password_file is not None:
+            raise UsageError("--password and --password-file cannot go together")
+        if self.password is not None:
+            password = self.password
+        elif self.password_file is not None:
+            password = _read_file(self.password_file)
+        elif sys.stdin.isatty():
+            password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        else:
+            raise UsageError("no password", "Give --password-file FILE; - reads it from standard input.")
+        if not password:
+            raise UsageError("the password is empty")
+        return password
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return (sys.stdin.read() if str(path) == "-" else path.read_text()).rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the password of {path} cannot be read: {error}") from error
+
+
+@app.command()
+@on_cluster
+def add(
+    cluster: Cluster,
+    user: Name,
+    chosen: PasswordOptions,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Of a single broker that does not run: for the user that logs in first."),
+    ] = None,
+) -> None:
+    """Add a user with a password."""
+    if data_dir is None and list_users(cluster, [user]):
+        raise CliError(f"user {user} is there already", f"`penstock users password {user}` sets another password.")
+    passwords = salt_passwords(chosen.read_password(), chosen.mechanisms, chosen.iterations)
+    if data_dir is None:
+        set_password(cluster, user, passwords)
+    else:
+        write_first_user(data_dir, user, passwords)
+    output.note(f"User {user} can log in with {' and '.join(chosen.mechanisms)}.")
+
+
+@app.command()
+@on_cluster
+def password(cluster: Cluster, user: Name, chosen: PasswordOptions) -> None:
+    """Set another password for a user."""
+    if not list_users(cluster, [user]):
+        raise CliError(f"there is no user {user}", f"`penstock users add {user}` adds one.")
+    set_password(cluster, user, salt_passwords(chosen.read_password(), chosen.mechanisms, chosen.iterations))
+    output.note(f"User {user} has another password for {' and '.join(chosen.mechanisms)}.")
+
+
+@app.command()
+@on_cluster
+def remove(cluster: Cluster, user: Name, mechanism: Mechanisms = None, yes: Yes = False) -> None:
+    """Take a user's passwords away; connections that are open stay open."""
+    found = list_users(cluster, [user])
+    if not found:
+        raise CliError(f"there is no user {user}", "`penstock users list` shows them.")
+    known = [name for name, _ in found[0].credentials]
+    removed = [each.value for each in mechanism] if mechanism else known
+    confirm(f"Remove the password of {user} for {' and '.join(removed)}?", yes)
+    remove_password(cluster, user, removed)
+    output.note(f"User {user} can no longer log in with {' and '.join(removed)}.")
+
+
+@app.command("list")
+@on_cluster
+def list_all(cluster: Cluster, as_json: AsJson = False) -> None:
+    """Show the users that have a password."""
+    users = list_users(cluster)
+    if as_json:
+        output.print_json([_document(user) for user in users])
+        return
+    table = output.Table(("USER", "MECHANISM", ">ITERATIONS"))
+    for user in users:
+        for mechanism, iterations in user.credentials:
+            table.add(user.name, mechanism, iterations)
+    output.print_table(table, "No user has a password; `penstock users add` adds one.")
+
+
+def _document(user: User) -> dict[str, object]:
+    return {"user": user.name, "mechanisms": [{"name": name, "iterations": count} for name, count in user.credentials]}

@@ -1,0 +1,65 @@
+"""Logging in on a connection: SaslHandshake, then tokens in SaslAuthenticate. No I/O: both connections run this.
+
+A login may end (KIP-368). The client logs in again before that, on the same connection. Between the two requests of a
+login nothing else may be sent: the broker would end the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from penstock.client.exchange import ConnectionClosedError
+from penstock.protocol.errors import ErrorCode, describe
+from penstock.protocol.message import Message
+from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from penstock.security.sasl.exchange import Credentials, LoginError, Slow, Step
+
+# Brokers since Kafka 2.2 serve these.
+VERSIONS = {SaslHandshakeRequest: 1, SaslAuthenticateRequest: 1}
+# When a client logs in again, as a part of the login's lifetime. Java's clients choose something between 0.85 and 0.95.
+_RENEWED_AT = 0.85
+# Mechanisms need two or three. A broker that goes on and on is none.
+_MOST_ROUNDS = 10
+
+
+class LoginRefusedError(ConnectionClosedError):
+    """The broker does not let this client in, or does not prove who it is."""
+
+
+# A request to send, whose response comes back, or a step that takes long, whose token comes back. The result is how
+# long the login lasts in seconds; 0 is for ever.
+LoginSteps = Generator[Message | Slow, Any, float]
+
+
+def log_in(credentials: Credentials, host: str) -> LoginSteps:
+    """Raises LoginRefusedError."""
+    try:
+        return (yield from _log_in(credentials, host))
+    except LoginError as error:
+        raise LoginRefusedError(f"the login failed: {error}") from None
+
+
+def _log_in(credentials: Credentials, host: str) -> LoginSteps:
+    mechanism = credentials.mechanism
+    shaken: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism=mechanism)
+    if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise LoginRefusedError(f"the broker does not serve {mechanism}; it serves {', '.join(shaken.mechanisms)}")
+    if shaken.error_code:
+        raise LoginRefusedError(f"no login is due here: {describe(ErrorCode(shaken.error_code))}")
+    exchange = credentials.begin(host)
+    step: Step | None = exchange.begin()
+    lifetime_ms = 0
+    for _ in range(_MOST_ROUNDS):
+        if step is None:
+            break
+        token = step if isinstance(step, bytes) else (yield step)
+        answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token)
+        if answer.error_code:
+            raise LoginRefusedError(answer.error_message or describe(ErrorCode(answer.error_code)))
+        lifetime_ms = answer.session_lifetime_ms
+        step = exchange.respond(answer.auth_bytes)
+    if not exchange.is_complete:
+        raise LoginRefusedError("the broker did not come to an end with the login")
+    return lifetime_ms * _RENEWED_AT / 1000

@@ -1,0 +1,87 @@
+"""How a client's connections are secured: a value that every kind of connection takes.
+
+The settings are Kafka's client properties (`security.protocol`, `ssl.*`), or librdkafka's names for the same.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.client.credentials import CredentialsError, make_credentials
+from penstock.client.java_settings import NoCredentialsError, parse_jaas
+from penstock.core.config.types import ConfigError
+from penstock.core.listeners import SECURITY_PROTOCOLS
+from penstock.security.sasl.exchange import Credentials
+
+_PROTOCOL = "security.protocol"
+_CHECKS_NAMES = "ssl.endpoint.identification.algorithm"
+# librdkafka's name, Kafka's name.
+_KAFKA_NAMES = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.crl.location": "penstock.ssl.crl.location",
+}
+# PEM in a file of its own, where Kafka has it in the settings.
+_KAFKA_INLINE = {"ssl.certificate.location": "ssl.keystore.certificate.chain", "ssl.key.location": "ssl.keystore.key"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """With `tls` nothing is sent before the broker has shown a certificate that is trusted and names its host. With
+    `credentials` the client logs in before it asks for anything.
+    """
+
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+
+PLAINTEXT = ClientSecurity()
+
+
+def client_security(properties: Mapping[str, str]) -> ClientSecurity:
+    """Reads the files that the properties name. Raises ConfigError and CredentialsError."""
+    protocol = properties.get(_PROTOCOL, "PLAINTEXT").strip().upper()
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ConfigError.of_value(_PROTOCOL, protocol, f"String must be one of: {', '.join(SECURITY_PROTOCOLS)}")
+    credentials = make_credentials(_with_login(properties))
+    if protocol not in ("SSL", "SASL_SSL"):
+        return ClientSecurity(credentials=credentials)
+    from penstock.security.tls.contexts import load_client  # a plain client does without
+    from penstock.security.tls.settings import TlsSettings
+
+    return ClientSecurity(load_client(TlsSettings.of_properties(properties)), credentials)
+
+
+def _with_login(properties: Mapping[str, str]) -> Mapping[str, str]:
+    jaas = properties.get("sasl.jaas.config")
+    try:
+        return properties if jaas is None else {**properties, **parse_jaas(jaas)}
+    except NoCredentialsError as error:
+        raise CredentialsError(str(error)) from None
+
+
+def kafka_properties(settings: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's settings by Kafka's names, as far as they are about TLS and login. Raises ConfigError when a file
+    cannot be read.
+    """
+    properties = {_KAFKA_NAMES.get(name, name): value for name, value in settings.items()}
+    for name, inline in _KAFKA_INLINE.items():
+        location = properties.pop(name, None)
+        if location is not None:
+            properties[inline] = _read(name, location)
+    if properties.get(_CHECKS_NAMES) == "none":
+        properties[_CHECKS_NAMES] = ""
+    return properties
+
+
+def _read(name: str, location: str) -> str:
+    try:
+        return Path(location).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ConfigError.of_value(name, location, f"The file cannot be read: {reason}") from error

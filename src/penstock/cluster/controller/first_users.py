@@ -1,0 +1,37 @@
+"""The users that a new cluster begins with: without one of them nobody could log in to make the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, user_key
+from penstock.cluster.store.interface import StoreError, StoreErrorKind
+
+# Some thousand users. The file of somebody who mistook another for it costs nothing.
+_MOST_BYTES = 1_000_000
+
+
+def read_first_users(path: str) -> SecurityImage:
+    """Of the file that `penstock.first.users.file` names; nothing where the name is empty. Raises StoreError."""
+    if not path:
+        return NO_SECURITY
+    try:
+        with Path(path).open("rb") as file:
+            document = json.loads(file.read(_MOST_BYTES + 1))
+        return SecurityImage(entity_configs={user_key(name): _settings(value) for name, value in document.items()})
+    except OSError as error:
+        raise _unreadable(path, error.strerror or "cannot be read") from error
+    except (ValueError, AttributeError, TypeError) as error:  # the text may be a secret: it is not shown
+        raise _unreadable(path, "expected JSON, the settings of each user by name") from error
+
+
+def _settings(value: Any) -> Settings:
+    if not value or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("no settings")
+    return dict(value)
+
+
+def _unreadable(path: str, reason: str) -> StoreError:
+    return StoreError(StoreErrorKind.UNAVAILABLE, path, f"penstock.first.users.file: {reason}")

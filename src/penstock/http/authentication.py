@@ -1,0 +1,177 @@
+"""Who asks: by a password (RFC 7617), by a token (RFC 6750), or by the certificate of the connection.
+
+An `Authenticator` looks at one request. It may wait, for a thread or for another server, and fails closed: an exception
+is a refusal. Secrets are compared by their digests, in a time that does not depend on them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+# The principal of a name and a password, or of a token; None for those that are wrong.
+CheckPassword = Callable[[str, str], Awaitable[str | None]]
+CheckToken = Callable[[str], Awaitable[str | None]]
+
+_BASIC, _BEARER = "basic", "bearer"
+# A name and a password of 32,767 characters each would not fit into the headers.
+_MOST_CHARACTERS = 8_192
+
+
+class Credentials(NamedTuple):
+    """What a request says about who asks."""
+
+    authorization: str | None
+    peer_certificate: Mapping[str, Any] | None = None  # as `ssl.SSLObject.getpeercert` gives it; verified
+    scheme: str = ""
+    value: str = ""
+
+    @classmethod
+    def of(cls, headers: Sequence[str], peer_certificate: Mapping[str, Any] | None) -> Credentials:
+        """`headers` are the values of all Authorization headers. More than one is none: which would count?"""
+        if len(headers) != 1 or len(headers[0]) > _MOST_CHARACTERS:
+            return cls(None, peer_certificate)
+        scheme, _, value = headers[0].strip().partition(" ")
+        return cls(headers[0], peer_certificate, scheme.lower(), value.strip())
+
+
+class Authenticator(Protocol):
+    @property
+    def challenges(self) -> tuple[str, ...]:
+        """For WWW-Authenticate."""
+        ...
+
+    async def authenticate(self, credentials: Credentials) -> str | None:
+        """The principal, as `User:alice`; None where these credentials are missing, wrong or for another scheme."""
+        ...
+
+
+class BasicAuthenticator:
+    challenges = ('Basic realm="penstock", charset="UTF-8"',)
+
+    def __init__(self, check: CheckPassword) -> None:
+        self._check = check
+
+    async def authenticate(self, credentials: Credentials) -> str | None:
+        if credentials.scheme != _BASIC:
+            return None
+        try:
+            text = base64.b64decode(credentials.value, validate=True).decode()
+        except (binascii.Error, ValueError):
+            return None
+        name, colon, password = text.partition(":")
+        return await self._check(name, password) if colon and name else None
+
+
+class BearerAuthenticator:
+    challenges = ('Bearer realm="penstock"',)
+
+    def __init__(self, check: CheckToken) -> None:
+        self._check = check
+
+    async def authenticate(self, credentials: Credentials) -> str | None:
+        if credentials.scheme != _BEARER or not credentials.value:
+            return None
+        return await self._check(credentials.value)
+
+
+class CertificateAuthenticator:
+    """Of a listener whose TLS asks for certificates of clients: the connection has verified it."""
+
+    challenges = ()
+
+    def __init__(self, name: Callable[[Mapping[str, Any]], str | None]) -> None:
+        self._name = name
+
+    async def authenticate(self, credentials: Credentials) -> str | None:
+        certificate = credentials.peer_certificate
+        return self._name(certificate) if certificate else None
+
+
+class AnyOf:
+    """The first that knows the credentials."""
+
+    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+        self._authenticators = tuple(authenticators)
+        self.challenges = tuple(each for one in self._authenticators for each in one.challenges)
+
+    async def authenticate(self, credentials: Credentials) -> str | None:
+        for each in self._authenticators:
+            principal = await each.authenticate(credentials)
+            if principal is not None:
+                return principal
+        return None
+
+
+class Passwords:
+    """Names and passwords from a setting; keeps digests alone."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._digests = {name: _digest(password) for name, password in passwords.items()}
+        self._nobody = _digest("")
+
+    async def check(self, name: str, password: str) -> str | None:
+        known = self._digests.get(name)
+        is_right = hmac.compare_digest(known or self._nobody, _digest(password))
+        return f"User:{name}" if is_right and known is not None else None
+
+
+class Tokens:
+    """Tokens from a setting, each with the name of its owner."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        """By owner."""
+        self._digests = {name: _digest(token) for name, token in tokens.items()}
+
+    async def check(self, token: str) -> str | None:
+        given, found = _digest(token), None
+        for name, digest in self._digests.items():  # all of them, so that the time does not tell which
+            if hmac.compare_digest(digest, given):
+                found = f"User:{name}"
+        return found
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def subject_name(certificate: Mapping[str, Any]) -> str | None:
+    """`User:CN=...`, the most specific part first, of a certificate as Python's `ssl` tells it."""
+    parts = [
+        f"{_SHORT_NAMES.get(name, name)}={_escape(value)}"
+        for relative in reversed(certificate.get("subject", ()))
+        for name, value in relative
+    ]
+    return f"User:{','.join(parts)}" if parts else None
+
+
+_SHORT_NAMES = {
+    "commonName": "CN",
+    "organizationalUnitName": "OU",
+    "organizationName": "O",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+
+
+def _escape(value: str) -> str:
+    return "".join(f"\\{each}" if each in ',+"\\<>;=' else each for each in value)
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """`name:secret,name:secret`, of a setting. Raises ValueError, without a secret in its words."""
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, secret = part.partition(":")
+        if not colon or not name or not secret:
+            raise ValueError("expected NAME:SECRET,NAME:SECRET")
+        pairs[name] = secret
+    return pairs

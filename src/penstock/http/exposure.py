@@ -1,0 +1,45 @@
+"""Where a listener may listen: open on loopback alone. Any other address needs authentication, or an owner who says
+that it is meant.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PORTS: Final = {
+    "console": 8080,
+    "registry": 8081,
+    "rest": 8082,
+    "connect": 8083,
+    "streams": 8084,
+    "metrics": 9644,
+}
+
+
+class ExposedError(Exception):
+    """An open listener would be reachable from other machines."""
+
+
+def is_loopback(address: str) -> bool:
+    """Of an address as the system gives it. An empty one, 0.0.0.0 and :: are every address of the machine."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(name: str, address: str, *, is_authenticated: bool, is_insecure_allowed: bool) -> None:
+    """Raises ExposedError. `address` is what the host's name stands for."""
+    if is_authenticated or is_loopback(address):
+        return
+    shown = address or "every address"
+    if not is_insecure_allowed:
+        raise ExposedError(
+            f"{name} would be open to everybody who reaches {shown}: give it authentication, listen on 127.0.0.1, "
+            "or say --insecure"
+        )
+    logger.warning("%s is open to everybody who reaches %s, as --insecure allows", name, shown)

@@ -1,0 +1,147 @@
+"""One HTTP listener on the caller's loop: `start`, `port`, `stop`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.core.metrics.counters import HttpMetrics
+from penstock.http.authentication import Authenticator
+from penstock.http.exposure import check_exposure
+from penstock.http.limits import HttpLimits
+from penstock.http.routes import Route
+from penstock.security.audit.events import NO_AUDIT, Auditor
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from penstock.http.protocol import Door
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 128
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSecurity:
+    # The context of the moment, asked for at every connection: another one after a reload.
+    tls: Callable[[], ssl.SSLContext] | None = None
+    authenticator: Authenticator | None = None
+    # Open on any address, without a login: the owner says so.
+    is_insecure_allowed: bool = False
+
+
+class HttpServer:
+    def __init__(
+        self,
+        name: str,
+        routes: Sequence[Route],
+        security: HttpSecurity | None = None,
+        *,
+        limits: HttpLimits | None = None,
+        metrics: HttpMetrics | None = None,
+        auditor: Auditor = NO_AUDIT,
+    ) -> None:
+        self._name = name
+        self._routes = tuple(routes)
+        self._security = security or HttpSecurity()
+        self._limits = limits or HttpLimits()
+        self._metrics = metrics or HttpMetrics()
+        self._auditor = auditor
+        self._server: uvicorn.Server | None = None
+        self._door: Door | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Listens before anything is imported: a port that is taken fails the start at once, with an OSError. Raises
+        ExposedError where the listener would be open to other machines.
+        """
+        assert self._serving is None, "started twice"
+        listener = await _listen(host, port, self._check)
+        self.port = listener.getsockname()[1]
+        try:
+            server, door = await asyncio.to_thread(self._build)
+        except BaseException:
+            listener.close()
+            raise
+        self._server, self._door = server, door
+        self._serving = asyncio.create_task(server.serve(sockets=[listener]), name=self._name)
+        scheme = "http" if self._security.tls is None else "https"
+        logger.info("%s listens", self._name, extra={"host": host, "port": self.port, "scheme": scheme})
+
+    def _check(self, address: str) -> None:
+        security = self._security
+        check_exposure(
+            self._name,
+            address,
+            is_authenticated=security.authenticator is not None,
+            is_insecure_allowed=security.is_insecure_allowed,
+        )
+
+    async def stop(self) -> None:
+        """Refuses new connections, lets answers under way finish for a moment, closes the rest. Safe to call twice."""
+        if self._serving is None or self._server is None or self._door is None:
+            return
+        serving, self._serving = self._serving, None
+        self._server.should_exit = True
+        self._door.close()
+        await serving
+
+    def _build(self) -> tuple[uvicorn.Server, Door]:
+        """In a worker thread: the imports take a quarter of a second."""
+        import uvicorn
+
+        from penstock.http.application import Guard
+        from penstock.http.protocol import Door, protocol_at
+
+        class Server(uvicorn.Server):
+            @contextlib.contextmanager
+            def capture_signals(self) -> Generator[None, None, None]:
+                """Signals belong to the broker, or to the program it is embedded in."""
+                yield
+
+        limits, security = self._limits, self._security
+        door = Door(limits, self._metrics, security.tls)
+        guard = Guard(self._name, self._routes, limits, security.authenticator, self._auditor, self._metrics)
+        config = uvicorn.Config(
+            guard,
+            http=protocol_at(door),
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # an address that a header claims is no address
+            backlog=_BACKLOG,
+            timeout_keep_alive=int(limits.keep_alive_s),
+            timeout_graceful_shutdown=int(limits.stop_s) or 1,
+            h11_max_incomplete_event_size=limits.max_header_bytes,
+        )
+        config.load()  # imports the rest of uvicorn here
+        return Server(config), door
+
+
+async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.socket:
+    """On the first address that the name stands for; an empty one is every address of the machine."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    check(str(address[0]))
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,169 @@
+"""A directory that makes brokers secure, and everything that is in it.
+
+    certificates/        the authority and what it has signed (`penstock certificates --directory`)
+    users.json           the credentials of the first users, for the store; no password follows from them
+    broker.properties    the password of the brokers' own user
+    client.properties    how the administrator connects: Kafka's client properties, `--command-config`
+
+Rules:
+- What is there is kept: the second start uses the authority, the certificates and the passwords of the first. A start
+  that was interrupted goes on where it stopped. The passwords are written before the credentials that follow from them.
+- A broker whose addresses have changed gets a new certificate, as does one whose certificate is about to expire.
+- Files are for their owner alone. Passwords are in no log line and on no screen.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.client.java_settings import translate_client_settings
+from penstock.client.security import ClientSecurity, client_security
+from penstock.core.config.types import ConfigError
+from penstock.core.properties import format_properties, read_properties
+from penstock.security.certificates.directory import CertificateDirectory, CertificatesError
+from penstock.security.certificates.signing import Wanted
+from penstock.security.private_files import write_private
+from penstock.security.sasl.scram import SHA_512, encode_credential, make_credential
+
+ADMIN = "admin"
+BROKER = "penstock-broker"
+LISTENER = "SASL_SSL"
+_MECHANISM = SHA_512.mechanism
+_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_ITERATIONS = 8192  # twice Kafka's least; the passwords are random, so that more would protect nothing
+_SALT_BYTES = 24
+_PASSWORD_BYTES = 24
+# A certificate that ends sooner than this is renewed by a start.
+_RENEWED_BEFORE = datetime.timedelta(days=30)
+# Clients on the same machine connect to these, whatever the broker is called.
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+class SecureSetupError(Exception):
+    """The directory cannot be used; the message says why and what to do."""
+
+
+class BrokerAddress(NamedTuple):
+    node_id: int
+    hosts: tuple[str, ...]  # names and addresses that clients connect to
+
+
+class SecureSetup:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.certificates_path = self.path / "certificates"
+        self.client_file = self.path / "client.properties"
+        self._users_file = self.path / "users.json"
+        self._broker_file = self.path / "broker.properties"
+
+    @property
+    def is_there(self) -> bool:
+        return self._users_file.exists()
+
+    def prepare(self, brokers: Sequence[BrokerAddress], now: datetime.datetime, bootstrap_servers: str = "") -> None:
+        """Makes what is missing. Raises SecureSetupError."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            certificates = CertificateDirectory(self.certificates_path, now)
+            if not certificates.is_there:
+                certificates.create()
+            for broker in brokers:
+                _certify(certificates, broker, now)
+            self._write_client(certificates, bootstrap_servers)
+            self._write_users()
+        except OSError as error:
+            raise SecureSetupError(f"{error.filename or self.path}: {error.strerror}") from error
+        except (CertificatesError, ConfigError) as error:
+            raise SecureSetupError(str(error)) from error
+
+    def broker_properties(self, node_id: int) -> dict[str, str]:
+        """The settings of one broker. Its listener's name is `LISTENER`."""
+        jaas = read_properties(self._broker_file)["sasl.jaas.config"]
+        certificates = self.certificates_path
+        return {
+            "security.inter.broker.protocol": LISTENER,
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
+            "sasl.mechanism.inter.broker.protocol": _MECHANISM,
+            f"listener.name.{LISTENER.lower()}.{_MECHANISM.lower()}.sasl.jaas.config": jaas,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(certificates / f"{_certificate_name(node_id)}.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates / "trusted.pem"),
+            "penstock.ssl.crl.location": str(certificates / "crl.pem"),
+            "authorizer.class.name": _AUTHORIZER,
+            "super.users": f"User:{ADMIN};User:{BROKER}",
+            "allow.everyone.if.no.acl.found": "false",
+            "penstock.first.users.file": str(self._users_file),
+        }
+
+    def client_properties(self) -> dict[str, str]:
+        """Kafka's client properties of the administrator."""
+        return read_properties(self.client_file)
+
+    def client_config(self, bootstrap_servers: str) -> dict[str, Any]:
+        """The same as settings of librdkafka, which is what confluent-kafka takes."""
+        return {**translate_client_settings(self.client_properties()), "bootstrap.servers": bootstrap_servers}
+
+    def client_security(self) -> ClientSecurity:
+        """For connections of our own."""
+        return client_security(self.client_properties())
+
+    def _write_client(self, certificates: CertificateDirectory, bootstrap_servers: str) -> None:
+        before = read_properties(self.client_file) if self.client_file.exists() else {}
+        properties = {
+            "security.protocol": LISTENER,
+            "sasl.mechanism": _MECHANISM,
+            "sasl.jaas.config": before.get("sasl.jaas.config") or _new_login(ADMIN),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates.trusted),
+        }
+        if bootstrap_servers:
+            properties["bootstrap.servers"] = bootstrap_servers
+        if properties != before:
+            write_private(self.client_file, format_properties(properties).encode())
+
+    def _write_users(self) -> None:
+        if not self._broker_file.exists():
+            write_private(self._broker_file, format_properties({"sasl.jaas.config": _new_login(BROKER)}).encode())
+        if self._users_file.exists():
+            return
+        logins = {ADMIN: self.client_file, BROKER: self._broker_file}
+        users = {name: _credential(_password(read_properties(file))) for name, file in logins.items()}
+        write_private(self._users_file, json.dumps(users, indent=1).encode())
+
+
+def _certify(certificates: CertificateDirectory, broker: BrokerAddress, now: datetime.datetime) -> None:
+    name = _certificate_name(broker.node_id)
+    hosts = tuple(dict.fromkeys((*broker.hosts, *_LOCAL_HOSTS)))
+    present = {entry.name: entry for entry in certificates.current()}.get(name)
+    if present is not None and not set(hosts) <= set(present.hosts):
+        certificates.revoke(name)
+        present = None
+    if present is None:
+        certificates.issue(Wanted("broker", name, hosts))
+    elif present.expires() - now < _RENEWED_BEFORE:
+        certificates.renew([name])
+
+
+def _certificate_name(node_id: int) -> str:
+    return f"broker-{node_id}"
+
+
+def _new_login(user: str) -> str:
+    return f'{_MODULE} required username="{user}" password="{secrets.token_urlsafe(_PASSWORD_BYTES)}";'
+
+
+def _password(properties: Mapping[str, str]) -> str:
+    return properties["sasl.jaas.config"].rpartition('password="')[2].rpartition('"')[0]
+
+
+def _credential(password: str) -> dict[str, str]:
+    salt = secrets.token_bytes(_SALT_BYTES)
+    salted = SHA_512.salted_password(password, salt, _ITERATIONS)
+    return {_MECHANISM: encode_credential(make_credential(SHA_512, salted, salt, _ITERATIONS))}

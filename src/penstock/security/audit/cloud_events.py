@@ -1,0 +1,165 @@
+"""An event as CloudEvents 1.0 JSON, and back.
+
+    {"specversion": "1.0", "id": "1-42", "source": "penstock://CLUSTER/brokers/1", "type": "io.penstock.audit.change",
+     "subject": "Topic:orders", "time": "2026-03-01T12:00:00.123Z", "datacontenttype": "application/json",
+     "sequence": "00000000000000000042", "chain": "9f86...", "data": {...}}
+
+The names inside `data` are those of Confluent's audit events, because rules for them exist. `sequence` is the number of
+the event in the trail of its broker: a number that is missing is an event that is missing. `chain` is a hash over the
+event and the chain before it: whoever changes or takes out an event must write all later ones anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.redaction import show_detail
+
+TYPE_PREFIX: Final = "io.penstock.audit."
+CONTENT_TYPE: Final = "application/cloudevents+json; charset=UTF-8"
+# The chain before the first event of a trail.
+NO_CHAIN: Final = ""
+
+_SEQUENCE_DIGITS = 20
+_CHAIN_DIGITS = 32
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What a client may have written: names and ids of up to 32,767 characters, values of any length.
+_MOST_CHARACTERS = 1_000
+_MOST_DETAILS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """An event on its way to the trail."""
+
+    number: int
+    time_ms: int
+    event: AuditEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An event as the trail has it."""
+
+    source: str
+    number: int
+    time: str
+    chain: str
+    event: AuditEvent
+    is_intact: bool  # the event is what its chain was made of, given the chain before; False where that is not known
+
+
+def source_of(cluster_id: str, node_id: int) -> str:
+    return f"penstock://{cluster_id}/brokers/{node_id}"
+
+
+def encode(numbered: Numbered, source: str, previous_chain: str) -> tuple[bytes, str]:
+    """The event as one line without its end, and its chain."""
+    event = numbered.event
+    fields: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": f"{source.rpartition('/')[2]}-{numbered.number}",
+        "source": source,
+        "type": TYPE_PREFIX + event.kind,
+        "subject": _shorten(event.resource) or event.what,
+        "time": format_time(numbered.time_ms),
+        "datacontenttype": "application/json",
+        "sequence": str(numbered.number).zfill(_SEQUENCE_DIGITS),
+        "data": _data(event),
+    }
+    chain = _link(previous_chain, fields)
+    fields["chain"] = chain
+    return _dump(fields), chain
+
+
+def _data(event: AuditEvent) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "methodName": event.what,
+        "resourceName": _shorten(event.resource),
+        "authenticationInfo": {"principal": _shorten(event.principal)},
+        "authorizationInfo": {
+            "granted": event.is_allowed,
+            "operation": event.operation,
+            "rule": _shorten(event.rule),
+        },
+        "requestMetadata": {"clientAddress": event.address},
+        "request": {"clientId": None if event.client_id is None else _shorten(event.client_id)},
+    }
+    if event.details:
+        shown = {}
+        for name, value in list(event.details.items())[:_MOST_DETAILS]:
+            visible = show_detail(name, value)
+            shown[_shorten(name)] = _shorten(visible) if isinstance(visible, str) else visible
+        data["details"] = shown
+    return data
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
+
+
+def _link(previous_chain: str, fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(previous_chain.encode() + _dump(fields)).hexdigest()[:_CHAIN_DIGITS]
+
+
+def _dump(fields: Mapping[str, Any]) -> bytes:
+    """One form for one event: the order of the names is that of the alphabet. Escapes leave no line breaks in it."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def decode(line: bytes, previous_chain: str | None = None) -> Kept:
+    """Raises ValueError for what is no event of ours."""
+    fields = json.loads(line)
+    if not isinstance(fields, dict) or fields.get("specversion") != "1.0":
+        raise ValueError("not a CloudEvents 1.0 object")
+    try:
+        data = fields["data"]
+        kind = Kind(fields["type"].removeprefix(TYPE_PREFIX))
+        event = AuditEvent(
+            kind,
+            data["methodName"],
+            data["authorizationInfo"]["granted"],
+            data["authenticationInfo"]["principal"],
+            data["requestMetadata"]["clientAddress"],
+            data["request"]["clientId"],
+            data["resourceName"],
+            data["authorizationInfo"]["operation"],
+            data["authorizationInfo"]["rule"],
+            data.get("details", {}),
+        )
+        chain = fields.pop("chain")
+        is_intact = previous_chain is not None and _link(previous_chain, fields) == chain
+        return Kept(fields["source"], int(fields["sequence"]), fields["time"], chain, event, is_intact)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not an audit event: {error}") from error
+
+
+def flatten(kept: Kept) -> dict[str, Any]:
+    """For `--json` and for people: one level, our names."""
+    event = kept.event
+    return {
+        "time": kept.time,
+        "number": kept.number,
+        "source": kept.source,
+        "kind": str(event.kind),
+        "what": event.what,
+        "allowed": event.is_allowed,
+        "principal": event.principal,
+        "address": event.address,
+        "client_id": event.client_id,
+        "resource": event.resource,
+        "operation": event.operation,
+        "rule": event.rule,
+        "details": dict(event.details),
+    }
+
+
+def format_time(time_ms: int) -> str:
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"

@@ -1,0 +1,78 @@
+"""What of a setting may be shown: its value where the setting is known and harmless, a mark otherwise.
+
+Three fences, because one was not enough for others (CVE-2019-12399, CVE-2026-33558): a key that our table calls a
+password, a key whose name sounds like a secret or that nobody knows, and a harmless key whose value has a secret
+inside, such as a login module's options or the password of an address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from penstock.core.config.table import BROKER_KEYS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
+from penstock.core.config.types import ConfigKey
+
+HIDDEN = "[hidden]"
+
+# Parts of names of settings, of details and of fields on the wire that hold secrets.
+SECRET_WORDS: tuple[str, ...] = (
+    "password",
+    "passwd",
+    "secret",
+    "jaas",
+    "credential",
+    "private",
+    "keystore.key",
+    "token",
+    "hmac",
+    "salt",
+    "stored_key",
+    "server_key",
+    "digest",
+    "bearer",
+    "scram-",
+)
+# `password="x"`, `sasl.password: x`, `https://user:x@host`, a PEM block, a JWT, the fields of a SCRAM credential.
+_SECRET_VALUE = re.compile(
+    r"(?:pass(?:word|wd)?|secret|token|stored_key|server_key|salt|hmac)\w*[\"']?\s*[=:]"
+    r"|://[^/\s:@]*:[^/\s@]+@"
+    r"|-----BEGIN"
+    r"|\beyJ[\w-]+\.[\w-]+\."
+    r"|LoginModule\b",
+    re.IGNORECASE,
+)
+_LISTENER_KEY = re.compile(r"listener\.name\.[^.]+\.(.*)", re.DOTALL)
+_TABLES: tuple[dict[str, ConfigKey], ...] = (BROKER_KEYS, TOPIC_KEYS_BY_NAME, GROUP_KEYS_BY_NAME)
+
+
+def sounds_secret(name: str) -> bool:
+    lowered = name.lower()
+    return any(word in lowered for word in SECRET_WORDS)
+
+
+def has_secret(value: str) -> bool:
+    return _SECRET_VALUE.search(value) is not None
+
+
+def show_setting(name: str, value: str | None) -> str | None:
+    """The value of a setting as anybody may read it."""
+    if value is None:
+        return None
+    match = _LISTENER_KEY.fullmatch(name)
+    plain = match[1] if match else name
+    keys = [table[plain] for table in _TABLES if plain in table]
+    if not keys or any(key.is_sensitive for key in keys) or sounds_secret(plain) or has_secret(value):
+        return HIDDEN
+    return value
+
+
+def show_detail(name: str, value: object) -> object:
+    """The same for a detail that a part of the broker put into an event: its name is ours and says what it is."""
+    if isinstance(value, str) and (sounds_secret(name) or has_secret(value)):
+        return HIDDEN
+    return value
+
+
+def describe_settings(settings: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
+    return {name: show_setting(name, value) for name, value in settings}

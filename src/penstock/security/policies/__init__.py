@@ -1,0 +1,1 @@
+"""Policies: what is allowed and denied on topics that bear a tag."""

@@ -1,0 +1,1 @@
+"""TLS from Kafka's settings: stores to contexts, certificates to principals. No sockets."""

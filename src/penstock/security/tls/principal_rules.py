@@ -1,0 +1,140 @@
+r"""`ssl.principal.mapping.rules`: from the name in a certificate to a user, as Kafka's SslPrincipalMapper does it.
+
+    RULE:^CN=(.*?),OU=Ops.*$/$1/L, DEFAULT
+
+A pattern must match the whole name, the first rule that matches wins, and `DEFAULT` takes the name as it is. Kafka
+replaces every place where the pattern matches, and `$n` beyond the groups of the pattern stays as it is written.
+
+A pattern is the operator's, but the name is the client's, and Python's matcher backtracks. So a repetition or a choice
+inside a repetition, with which forty characters can take years, is refused, and so are very long names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# The parts of a rule may contain `/` and `\` behind a backslash.
+_RULE = re.compile(r"RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)")
+_BETWEEN = re.compile(r"\s*(?:,\s*|$)")
+_REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
+_REPETITION = re.compile(r"[*+]|\{\d+,")
+# X.520 allows 64 characters for most attributes; real names have some hundred in all.
+_MAX_NAME_LENGTH = 1_000
+
+
+class BadRuleError(ValueError):
+    """The message says which rule, and what is wrong with it."""
+
+
+class Rule(NamedTuple):
+    pattern: re.Pattern[str] | None  # None for DEFAULT
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, name: str) -> str | None:
+        if self.pattern is None:
+            return name
+        if self.pattern.fullmatch(name) is None:
+            return None
+        result = self.pattern.sub(self._expand, name)
+        return result.lower() if self.case == "L" else result.upper() if self.case == "U" else result
+
+    def _expand(self, match: re.Match[str]) -> str:
+        count = match.re.groups
+
+        def replace(reference: re.Match[str]) -> str:
+            if reference[1] is not None:
+                return reference[1]
+            # Java reads as many digits as make the number of a group.
+            digits = reference[2]
+            for length in range(len(digits), 0, -1):
+                if int(digits[:length]) <= count:
+                    return (match[int(digits[:length])] or "") + digits[length:]
+            return reference[0]
+
+        return _REFERENCE.sub(replace, self.replacement)
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """Raises BadRuleError."""
+    rules: list[Rule] = []
+    position, text = 0, text.strip()
+    while position < len(text):
+        rule, position = _parse_rule(text, position)
+        end = _BETWEEN.match(text, position)
+        if end is None:
+            raise BadRuleError(f"a comma is expected before {text[position : position + 40]!r}")
+        rules.append(rule)
+        position = end.end()
+    return tuple(rules)
+
+
+def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
+    if text.startswith("DEFAULT", position):
+        return Rule(None), position + len("DEFAULT")
+    match = _RULE.match(text, position)
+    if match is None:
+        shown = text[position : position + 40]
+        raise BadRuleError(
+            f"{shown!r} is neither DEFAULT nor RULE:pattern/replacement/ with L or U or nothing behind it"
+        )
+    pattern = match["pattern"]
+    if _repeats_much(pattern):
+        raise BadRuleError(
+            f"{pattern!r} repeats a group that contains a repetition or a choice, which can take years to match"
+        )
+    try:
+        return Rule(re.compile(pattern), match["replacement"], match["case"]), match.end()
+    except re.error as error:
+        raise BadRuleError(f"{pattern!r} is no regular expression: {error}") from error
+
+
+def map_name(rules: Sequence[Rule], name: str) -> str | None:
+    """The user that the rules make of a name; None where no rule matches."""
+    if len(name) > _MAX_NAME_LENGTH:
+        return None
+    for rule in rules:
+        result = rule.apply(name)
+        if result is not None:
+            return result
+    return None
+
+
+def _repeats_much(pattern: str) -> bool:
+    """Whether a group with a repetition or a choice in it is repeated."""
+    groups: list[bool] = [False]  # whether the groups that are open, the outermost first, contain such a thing
+    position, is_closed_group = 0, False
+    while position < len(pattern):
+        character = pattern[position]
+        repetition = _REPETITION.match(pattern, position)
+        if repetition is not None:
+            if is_closed_group:
+                return True
+            groups[-1] = True
+            position = repetition.end()
+            continue
+        is_closed_group = False
+        if character == "\\":
+            position += 2
+            continue
+        if character == "[":
+            position = _end_of_set(pattern, position)
+            continue
+        if character == "(":
+            groups.append(False)
+        elif character == "|":
+            groups[-1] = True
+        elif character == ")" and len(groups) > 1:
+            is_closed_group = groups.pop()
+            groups[-1] |= is_closed_group
+        position += 1
+    return False
+
+
+def _end_of_set(pattern: str, start: int) -> int:
+    position = start + 1
+    while position < len(pattern) and (pattern[position] != "]" or position == start + 1):
+        position += 2 if pattern[position] == "\\" else 1
+    return position + 1

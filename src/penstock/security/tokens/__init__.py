@@ -1,0 +1,1 @@
+"""Delegation tokens (KIP-48): what they are, and what may be done with them."""

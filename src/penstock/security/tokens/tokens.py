@@ -1,0 +1,63 @@
+"""A delegation token: a name and a secret that let somebody else log in as its owner for a while.
+
+The secret is an HMAC of the token's id, made with the brokers' own secret, so it is stored nowhere. Who knows id and
+HMAC logs in by SCRAM with `tokenauth=true`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class DelegationToken(NamedTuple):
+    """Principals are texts, `User:alice`. Times are of the wall clock."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_ms: int
+    max_ms: int
+    expiry_ms: int
+
+    def is_for(self, principal: str) -> bool:
+        return principal == self.owner or principal in self.renewers
+
+    def has_expired(self, now_ms: int) -> bool:
+        return self.expiry_ms < now_ms or self.max_ms < now_ms
+
+
+def token_hmac(secret: bytes, token_id: str) -> bytes:
+    return hmac.digest(secret, token_id.encode(), "sha512")
+
+
+def token_password(token_hmac: bytes) -> str:
+    """What a client gives as its password."""
+    return base64.b64encode(token_hmac).decode()
+
+
+def encode_token(token: DelegationToken) -> Mapping[str, str]:
+    return {
+        "owner": token.owner,
+        "tokenRequester": token.requester,
+        "renewers": json.dumps(token.renewers),
+        "issueTimestamp": str(token.issue_ms),
+        "maxTimestamp": str(token.max_ms),
+        "expiryTimestamp": str(token.expiry_ms),
+    }
+
+
+def decode_token(token_id: str, settings: Mapping[str, str]) -> DelegationToken:
+    return DelegationToken(
+        token_id,
+        settings["owner"],
+        settings["tokenRequester"],
+        tuple(json.loads(settings["renewers"])),
+        int(settings["issueTimestamp"]),
+        int(settings["maxTimestamp"]),
+        int(settings["expiryTimestamp"]),
+    )

@@ -1,0 +1,67 @@
+"""What a connection with TLS needs of its listener, and the words for handshakes that failed."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Protocol
+
+from penstock.broker.session import Principal
+from penstock.security.tls.contexts import ServerTls
+from penstock.security.tls.der import DerError, read_certificate
+from penstock.security.tls.distinguished_names import format_name
+from penstock.security.tls.principal_rules import map_name
+from penstock.server.net.connection import Connection, Listener
+from penstock.server.net.handshakes import Handshakes
+
+USER = "User"
+
+# By the beginning or the end of OpenSSL's reason. What is in none of them is "protocol".
+_KINDS = (
+    ("certificate", ("CERTIFICATE_VERIFY_FAILED", "PEER_DID_NOT_RETURN_A_CERTIFICATE", "NO_CERTIFICATE")),
+    ("version", ("UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "VERSION_TOO_LOW")),
+    ("cipher", ("NO_SHARED_CIPHER", "NO_SUITABLE_KEY_SHARE", "NO_SUITABLE_SIGNATURE_ALGORITHM")),
+    ("refused by client", ("ALERT",)),
+)
+
+
+class TlsPort(Listener, Protocol):
+    """`tls` may be replaced at any time; a handshake keeps the one that it began with."""
+
+    encrypted_buffer: memoryview
+
+    @property
+    def tls(self) -> ServerTls: ...
+
+    @property
+    def handshakes(self) -> Handshakes: ...
+
+    def identify(self, connection: Connection, established: ssl.SSLObject) -> str | None: ...
+
+    def handshake_failed(self, connection: Connection, kind: str, reason: str) -> None: ...
+
+
+def failure_kind(error: ssl.SSLError) -> str:
+    reason = error.reason or ""
+    for kind, words in _KINDS:
+        if any(word in reason for word in words):
+            return kind
+    return "protocol"
+
+
+class NoPrincipalError(Exception):
+    """The client's certificate is in order, and names nobody."""
+
+
+def principal_of(established: ssl.SSLObject, tls: ServerTls) -> Principal | None:
+    """Who the client's certificate says that the client is; None without a certificate. Raises NoPrincipalError."""
+    der = established.getpeercert(binary_form=True)
+    if der is None:
+        return None
+    try:
+        name = format_name(read_certificate(der).subject)
+    except DerError as error:
+        raise NoPrincipalError(f"the client's certificate cannot be read: {error}") from error
+    user = map_name(tls.rules, name)
+    if user is None:
+        raise NoPrincipalError("no rule of ssl.principal.mapping.rules matches the name in the client's certificate")
+    return Principal(USER, user)

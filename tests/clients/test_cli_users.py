@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.client.connection import BlockingConnection, LoginRefusedError
+from penstock.client.security import ClientSecurity
+from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.security.sasl.exchange import Credentials
+from penstock.security.sasl.plain import PlainCredentials
+from penstock.security.sasl.scram import SHA_256, SHA_512
+from penstock.security.sasl.scram_client import ScramCredentials
+from penstock.testing.processes import BrokerProcess, find_free_port
+from tests.clients.cli_runner import Cli
+from tests.clients.sasl_broker import PASSWORD, USER, SaslBroker
+
+
+@pytest.fixture
+def cli(sasl_broker: SaslBroker) -> Cli:
+    return Cli("{}:{}".format(*sasl_broker.plain_address))
+
+
+def can_log_in(address: tuple[str, int], credentials: Credentials) -> bool:
+    try:
+        with BlockingConnection(*address, security=ClientSecurity(credentials=credentials)) as connection:
+            return bool(connection.request(MetadataRequest(topics=[]), 12).brokers)
+    except LoginRefusedError:
+        return False
+
+
+def test_user_logs_in_when_added_and_no_longer_when_removed(cli: Cli, sasl_broker: SaslBroker) -> None:
+    name, address = "carol, = of Ünïx*", sasl_broker.sasl_address
+    cli.run("users", "add", name, "--password-file", "-", stdin=b"first\n")
+    assert can_log_in(address, ScramCredentials(SHA_256, name, "first"))
+    assert can_log_in(address, ScramCredentials(SHA_512, name, "first"))
+    assert cli.try_run("users", "add", name, "--password", "x").code == 1
+    cli.run("users", "password", name, "--password", "second", "-m", "SCRAM-SHA-256", "--iterations", "8192")
+    assert can_log_in(address, ScramCredentials(SHA_256, name, "second"))
+    assert not can_log_in(address, ScramCredentials(SHA_256, name, "first"))
+    (listed,) = (each for each in cli.run("users", "list", "--json").json if each["user"] == name)
+    assert listed["mechanisms"] == [
+        {"name": "SCRAM-SHA-256", "iterations": 8192},
+        {"name": "SCRAM-SHA-512", "iterations": 4096},
+    ]
+    cli.run("users", "remove", name, "--yes", "-m", "SCRAM-SHA-512")
+    assert can_log_in(address, ScramCredentials(SHA_256, name, "second"))
+    cli.run("users", "remove", name, "--yes")
+    assert not can_log_in(address, ScramCredentials(SHA_256, name, "second"))
+    assert cli.try_run("users", "remove", name, "--yes").code == 1
+
+
+def test_password_is_asked_for_in_a_way_that_scripts_can_use_when_none_is_given(cli: Cli) -> None:
+    result = cli.try_run("users", "add", "dave")
+    assert result.code == 2
+    assert "--password-file" in result.err
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_commands_log_in_when_they_get_a_property_file(sasl_broker: SaslBroker, tmp_path: Path, mechanism: str) -> None:
+    """`users list` asks by our own connection, `topics list` by librdkafka."""
+    file, cli = tmp_path / "client.properties", Cli(sasl_broker.bootstrap_servers)
+    lines = ["security.protocol=SASL_PLAINTEXT", f"sasl.mechanism={mechanism}"]
+    if mechanism == "OAUTHBEARER":
+        (tmp_path / "token").write_text(sasl_broker.token())
+        lines += [
+            "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+            f"sasl.oauthbearer.token.endpoint.url={(tmp_path / 'token').as_uri()}",
+        ]
+    else:
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        lines += [
+            f"sasl.jaas.config=org.apache.kafka.common.security.{module} required \\",
+            f'  username="{USER}" password="{PASSWORD}";',
+        ]
+    file.write_text("\n".join(lines))
+    assert USER in cli.run("users", "list", "--command-config", str(file)).text
+    if mechanism != "OAUTHBEARER":  # librdkafka reads no token from a file
+        cli.run("topics", "list", "--command-config", str(file))
+
+
+def test_command_says_so_when_the_login_is_refused(sasl_broker: SaslBroker, tmp_path: Path) -> None:
+    file, cli = tmp_path / "client.properties", Cli(sasl_broker.bootstrap_servers)
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\nsasl.password=geheim\n"
+    )
+    result = cli.try_run("users", "list", "--command-config", str(file))
+    assert result.code == 1
+    assert "Authentication failed" in result.err
+    assert "geheim" not in result.err
+
+
+def test_first_user_logs_in_when_added_before_the_first_start(tmp_path: Path) -> None:
+    data, cli = tmp_path / "data", Cli("127.0.0.1:1")
+    cli.run("users", "add", "admin", "--password", "first", "--data-dir", str(data))
+    cli.run("users", "add", "other", "--password", "second", "--data-dir", str(data))
+    port = find_free_port()
+    config = {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    with BrokerProcess(data, port=port, config=config):
+        address = ("127.0.0.1", port)
+        assert can_log_in(address, ScramCredentials(SHA_512, "admin", "first"))
+        assert can_log_in(address, ScramCredentials(SHA_512, "other", "second"))
+        assert not can_log_in(address, PlainCredentials("admin", "first"))
+        assert cli.try_run("users", "add", "late", "--password", "x", "--data-dir", str(data)).code == 1
+    cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))

@@ -1,0 +1,85 @@
+"""Brokers that made their own certificates and users, used by a client that we did not write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import penstock
+from penstock.testing.pytest_plugin import KafkaFixture
+
+
+def write_and_read(config: dict[str, Any], topic: str) -> bytes | None:
+    failures: list[object] = []
+    producer = Producer(config)
+    producer.produce(topic, b"sealed", on_delivery=lambda error, _: failures.append(error) if error else None)
+    assert producer.flush(20) == 0
+    assert not failures
+    consumer = Consumer({**config, "group.id": f"readers-of-{topic}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.error() is None
+        return message.value()
+    finally:
+        consumer.close()
+
+
+def test_record_arrives_when_the_broker_is_secure(secure_kafka: KafkaFixture) -> None:
+    assert write_and_read(secure_kafka.client_config, secure_kafka.topic()) == b"sealed"
+
+
+def test_client_is_refused_when_its_password_is_wrong_or_it_has_none(secure_kafka: KafkaFixture) -> None:
+    config = {**secure_kafka.client_config, "log_level": "0"}
+    refused: list[str] = []
+    wrong: dict[str, Any] = {**config, "sasl.password": "guess"}
+    client = AdminClient({**wrong, "error_cb": lambda error: refused.append(error.name())})  # type: ignore[dict-item]
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=3)
+    client.poll(0.5)
+    assert "_AUTHENTICATION" in refused
+    plain = {"bootstrap.servers": config["bootstrap.servers"], "log_level": "0"}
+    with pytest.raises(KafkaException):
+        AdminClient(plain).list_topics(timeout=2)
+
+
+def test_data_and_logins_are_there_when_a_secure_broker_starts_again(tmp_path: Path) -> None:
+    with penstock.Broker(tmp_path / "data", secure=True) as broker:
+        broker.create_topic("kept")
+        assert write_and_read(broker.client_config, "kept") == b"sealed"
+        password = broker.client_config["sasl.password"]
+    with penstock.Broker(tmp_path / "data", secure=True) as broker:
+        assert broker.client_config["sasl.password"] == password
+        assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+
+
+def test_secure_brokers_replicate_and_serve_when_they_form_a_cluster() -> None:
+    with penstock.Cluster(3, store="memory", secure=True) as cluster:
+        admin = AdminClient(cluster.client_config)
+        for future in admin.create_topics([NewTopic("shared", 3, 3)]).values():
+            future.result(20)
+        cluster.wait_until_in_sync()
+        assert write_and_read(cluster.client_config, "shared") == b"sealed"
+
+
+def test_command_line_connects_with_the_file_that_the_secure_start_names(tmp_path: Path) -> None:
+    with penstock.Broker(tmp_path / "data", secure=True) as broker:
+        result = subprocess.run(
+            [
+                *(sys.executable, "-m", "penstock.cli.main", "topics", "create", "mine"),
+                *("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(broker.client_file)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        assert "mine" in AdminClient(broker.client_config).list_topics(timeout=10).topics

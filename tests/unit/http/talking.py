@@ -1,0 +1,191 @@
+"""An HTTP listener with a few pages, and clients that send exactly the bytes they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from penstock.core.metrics.counters import HttpMetrics
+from penstock.http.limits import HttpLimits
+from penstock.http.routes import Route
+from penstock.http.server import HttpSecurity, HttpServer
+from penstock.security.audit.events import NO_AUDIT, Auditor
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+Result = TypeVar("Result")
+PATIENCE_S = 20.0
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: str
+    body: bytes
+
+
+async def hello(request: Request) -> Response:
+    from starlette.responses import JSONResponse
+
+    return JSONResponse({"hello": request.path_params.get("name", "world"), "principal": request.state.principal})
+
+
+async def echo(request: Request) -> Response:
+    from starlette.responses import Response
+
+    return Response(await request.body())
+
+
+async def ignore(_: Request) -> Response:
+    from starlette.responses import Response
+
+    return Response("not looked at")
+
+
+async def numbers(_: Request) -> Response:
+    from starlette.responses import StreamingResponse
+
+    async def lines() -> AsyncIterator[bytes]:
+        for number in range(3):
+            yield b"%d\n" % number
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+async def flood(_: Request) -> Response:
+    from starlette.responses import StreamingResponse
+
+    async def lines() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(65_536)
+
+    return StreamingResponse(lines())
+
+
+async def fail(_: Request) -> Response:
+    raise RuntimeError("a defect")
+
+
+ROUTES = (
+    Route("/", hello),
+    Route("/hello/{name}", hello),
+    Route("/echo", echo, ("POST",)),
+    Route("/ignore", ignore, ("POST",)),
+    Route("/numbers", numbers),
+    Route("/flood", flood),
+    Route("/fail", fail),
+    Route("/health", hello, is_public=True),
+)
+
+
+class Listening(NamedTuple):
+    server: HttpServer
+    metrics: HttpMetrics
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    async def connect(self, tls: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
+
+    async def send(self, *pieces: bytes, tls: ssl.SSLContext | None = None) -> Answer:
+        """Sends the pieces and reads until the server closes the connection, or for as long as the patience lasts."""
+        reader, writer = await self.connect(tls)
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            async with asyncio.timeout(PATIENCE_S):
+                return parse(await reader.read())
+        finally:
+            writer.transport.abort()
+
+    async def get(self, path: str, *headers: str, tls: ssl.SSLContext | None = None) -> Answer:
+        lines = "".join(f"{header}\r\n" for header in headers)
+        return await self.send(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{lines}\r\n".encode(), tls=tls)
+
+
+def parse(data: bytes) -> Answer:
+    head, _, body = data.partition(b"\r\n\r\n")
+    return Answer(int(head.split()[1]) if head else 0, head.decode().lower(), body)
+
+
+def with_listener(
+    use: Callable[[Listening], Awaitable[Result]],
+    limits: HttpLimits | None = None,
+    security: HttpSecurity | None = None,
+    auditor: Auditor = NO_AUDIT,
+) -> Result:
+    async def run() -> Result:
+        metrics = HttpMetrics()
+        server = HttpServer("test", ROUTES, security, limits=limits, metrics=metrics, auditor=auditor)
+        await server.start("127.0.0.1", 0)
+        try:
+            return await use(Listening(server, metrics))
+        finally:
+            await server.stop()
+
+    return asyncio.run(run())
+
+
+# ------------------------------------------------------------------------------------------------- certificates
+
+
+class Papers(NamedTuple):
+    """PEM files: an authority, and a certificate of it with its key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def make_papers(directory: Path, name: str) -> Papers:
+    """An authority and a certificate for this machine, which also serves as a client's."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    def named(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    now = datetime.datetime.now(datetime.UTC)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    builders = [
+        x509.CertificateBuilder()
+        .subject_name(named(subject))
+        .issuer_name(named(f"{name} authority"))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        for subject, key in zip((f"{name} authority", name), keys, strict=True)
+    ]
+    authority = builders[0].add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    addresses = x509.SubjectAlternativeName(
+        [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
+    )
+    certificate = builders[1].add_extension(addresses, critical=False)
+    papers = Papers(directory / f"{name}-ca.pem", directory / f"{name}.pem", directory / f"{name}-key.pem")
+    for path, builder in ((papers.authority, authority), (papers.certificate, certificate)):
+        path.write_bytes(builder.sign(keys[0], hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    papers.key.write_bytes(
+        keys[1].private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return papers
+
+
+def client_context(trusted: Papers, own: Papers | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=trusted.authority)
+    if own is not None:
+        context.load_cert_chain(own.certificate, own.key)
+    return context

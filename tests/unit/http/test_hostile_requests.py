@@ -1,0 +1,216 @@
+"""Hostile HTTP: refused with the right status, counted, and without memory for whoever sends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tracemalloc
+
+from penstock.http.limits import HttpLimits
+from tests.unit.http.talking import Listening, parse, with_listener
+
+QUICK = HttpLimits(headers_s=0.2, body_s=0.2, stalled_s=0.3)
+SMALL = HttpLimits(max_body_bytes=1_000)
+POST = b"POST /echo HTTP/1.1\r\nhost: x\r\n"
+
+
+AMBIGUOUS = (
+    # two lengths: which one counts?
+    (
+        POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /hello/smuggled HTTP/1.1\r\n\r\n",
+        400,
+    ),
+    (POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", 400),
+    (POST + b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello", 400),
+    (POST + b"content-length: 5, 6\r\n\r\nhello", 400),
+    # encodings that others may know
+    (POST + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+    (POST + b"transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n", 501),
+    (POST + b"transfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n", 400),
+    (b"POST /echo HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    # lengths that are none
+    (POST + b"content-length: -1\r\n\r\n", 400),
+    (POST + b"content-length: +5\r\n\r\nhello", 400),
+    (POST + b"content-length: 0x5\r\n\r\nhello", 400),
+    (POST + b"content-length: 5 5\r\n\r\nhello", 400),
+    (POST + b"content-length: 99999999999999999999999999\r\n\r\n", 400),
+    # chunks that are none
+    (POST + b"transfer-encoding: chunked\r\n\r\n-1\r\n\r\n", 400),
+    (POST + b"transfer-encoding: chunked\r\n\r\nfffffffffffffffffffffffff\r\n\r\n", 400),
+    (POST + b"transfer-encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n", 400),
+    # lines that are none
+    (b"GET / HTTP/1.1\r\nhost: x\r\nname : value\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nhost: x\r\nno colon\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nhost: x\r\na: b\x00c\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\n\r\n", 400),
+    (b"GET / HTTP/3.7\r\nhost: x\r\n\r\n", 505),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+    (b"\x00\x00\x00\x17\x00\x12\x00\x04\x00\x00\x00\x00\x00\x00\r\n\r\n", 400),
+)
+
+
+def test_request_is_refused_when_two_readers_could_read_it_differently() -> None:
+    async def use(listening: Listening) -> None:
+        statuses = {}
+        for request, _ in AMBIGUOUS:
+            answer = await listening.send(request)
+            statuses[request] = answer.status
+            assert b"smuggled" not in answer.body
+        assert statuses == dict(AMBIGUOUS)
+        assert sum(listening.metrics.answers.values()) == len(AMBIGUOUS)  # nothing was answered twice
+        assert (await listening.get("/")).status == 200  # others are served
+
+    with_listener(use)
+
+
+LARGE = (
+    (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 100_000 + b"\r\n\r\n", 431, "headers"),
+    (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 1_000_000, 431, "headers"),
+    (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 1_000 + b"\r\n", 431, "headers"),
+    (b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "target"),
+    (b"GET /?" + b"x" * 9_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "target"),
+    (POST + b"content-length: 1001\r\n\r\n", 413, "body"),
+    (POST + b"content-length: 9999999999\r\n\r\n", 413, "body"),
+    (POST + b"transfer-encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1_001 + b"\r\n0\r\n\r\n", 413, "body"),
+)
+
+
+def test_request_is_refused_when_it_is_too_large() -> None:
+    async def use(listening: Listening) -> None:
+        for request, status, reason in LARGE:
+            before = listening.metrics.refused.get(reason, 0)
+            assert (await listening.send(request)).status == status, request[:50]
+            assert listening.metrics.refused[reason] == before + 1
+
+    with_listener(use, SMALL)
+
+
+def test_connection_is_closed_when_headers_come_too_slowly() -> None:
+    async def use(listening: Listening) -> None:
+        reader, writer = await listening.connect()
+        with contextlib.suppress(ConnectionError):
+            for byte in b"GET / HTTP/1.1\r\nhost: x\r\nmore":
+                writer.write(bytes((byte,)))
+                await asyncio.sleep(0.02)
+        assert parse(await reader.read()).status == 408
+        assert listening.metrics.refused == {"slow headers": 1}
+        writer.close()
+
+    with_listener(use, QUICK)
+
+
+def test_connection_is_closed_without_a_word_when_nothing_comes() -> None:
+    async def use(listening: Listening) -> None:
+        assert (await listening.send()).status == 0
+
+    with_listener(use, QUICK)
+
+
+def test_connection_is_closed_when_the_second_request_comes_too_slowly() -> None:
+    async def use(listening: Listening) -> None:
+        reader, writer = await listening.connect()
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert parse(head).status == 200
+        writer.write(b"GET / HT")
+        rest = await asyncio.wait_for(reader.read(), 10)
+        assert b"408" in rest
+        writer.close()
+
+    with_listener(use, QUICK)
+
+
+def test_body_is_given_up_when_it_comes_too_slowly() -> None:
+    async def use(listening: Listening) -> None:
+        assert (await listening.send(POST + b"content-length: 10\r\n\r\nhal")).status == 408
+
+    with_listener(use, QUICK)
+
+
+def test_connection_is_cut_when_its_client_takes_nothing_of_an_answer() -> None:
+    async def use(listening: Listening) -> None:
+        _, writer = await listening.connect()
+        transport = writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        writer.write(b"GET /flood HTTP/1.1\r\nhost: x\r\n\r\n")
+        async with asyncio.timeout(20):
+            while True:
+                if listening.metrics.refused.get("slow reader"):
+                    break
+                await asyncio.sleep(0.01)
+        writer.transport.abort()
+
+    with_listener(use, QUICK)
+
+
+def test_connection_ends_when_a_body_that_nobody_reads_has_no_end() -> None:
+    async def use(listening: Listening) -> None:
+        reader, writer = await listening.connect()
+        writer.write(b"POST /ignore HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert "connection: close" in parse(head).headers
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(20):
+                while True:
+                    if writer.transport.is_closing():
+                        break
+                    writer.write(b"400\r\n" + bytes(1_024) + b"\r\n")
+                    await writer.drain()
+        writer.transport.abort()
+
+    with_listener(use)
+
+
+def test_connections_beyond_the_limit_are_refused_and_others_served_when_many_come() -> None:
+    async def use(listening: Listening) -> None:
+        held = [await listening.connect() for _ in range(5)]
+        assert (await listening.send()).status == 503
+        assert listening.metrics.refused == {"connections": 1}
+        held.pop()[1].close()
+        async with asyncio.timeout(10):
+            while True:
+                if listening.metrics.connections < 5:
+                    break
+                await asyncio.sleep(0.01)
+        assert (await listening.get("/")).status == 200
+        for _, writer in held:
+            writer.close()
+
+    with_listener(use, HttpLimits(max_connections=5))
+
+
+def test_one_address_does_not_take_all_places() -> None:
+    async def use(listening: Listening) -> None:
+        held = [await listening.connect() for _ in range(3)]
+        assert (await listening.send()).status == 503
+        for _, writer in held:
+            writer.close()
+
+    with_listener(use, HttpLimits(max_connections=10, max_connections_per_address=3))
+
+
+def test_memory_stays_flat_when_clients_send_what_is_refused() -> None:
+    async def pour(listening: Listening, data: bytes) -> None:
+        """As much of it as the server takes."""
+        _, writer = await listening.connect()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()
+
+    async def use(listening: Listening) -> int:
+        await listening.get("/")  # everything is loaded
+        tracemalloc.start()
+        for _ in range(5):
+            await pour(listening, b"x" * 65_536)
+            await pour(listening, b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 65_536)
+            await pour(listening, POST + b"content-length: 99999999\r\n\r\n" + bytes(65_536))
+            await pour(listening, POST + b"transfer-encoding: chunked\r\n\r\n10000\r\n" + bytes(65_536) + b"\r\n")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return peak
+
+    assert with_listener(use) < 8 * 1024 * 1024

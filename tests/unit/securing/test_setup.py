@@ -1,0 +1,103 @@
+"""What a secure start makes, and what it leaves as it was."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.securing.setup import ADMIN, BROKER, BrokerAddress, SecureSetup, SecureSetupError
+from penstock.securing.single import secure_single
+from penstock.security.certificates.directory import CertificateDirectory
+from penstock.security.sasl.scram import SHA_512, decode_credential, make_credential
+from penstock.server.stores import METADATA_FILE
+
+NOW = datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
+
+
+def prepared(path: Path, *hosts: str, now: datetime.datetime = NOW) -> SecureSetup:
+    setup = SecureSetup(path)
+    setup.prepare([BrokerAddress(1, hosts or ("127.0.0.1",))], now)
+    return setup
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+
+def test_everything_is_kept_when_a_secure_broker_starts_again(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    before = contents(tmp_path)
+    prepared(tmp_path, now=NOW + datetime.timedelta(days=1))
+    assert contents(tmp_path) == before
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    setup = prepared(tmp_path / "security")
+    assert stat.S_IMODE(setup.path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in setup.path.rglob("*") if each.is_file()} == {0o600}
+
+
+def test_admin_can_log_in_with_the_client_file(tmp_path: Path) -> None:
+    setup = prepared(tmp_path)
+    users = json.loads((tmp_path / "users.json").read_text())
+    assert set(users) == {ADMIN, BROKER}
+    stored = decode_credential(users[ADMIN][SHA_512.mechanism])
+    password = setup.client_config("localhost:9092")["sasl.password"]
+    salted = SHA_512.salted_password(password, stored.salt, stored.iterations)
+    assert make_credential(SHA_512, salted, stored.salt, stored.iterations) == stored
+    assert password not in (tmp_path / "users.json").read_text()
+
+
+def test_start_goes_on_when_the_one_before_ended_between_two_files(tmp_path: Path) -> None:
+    whole = prepared(tmp_path)
+    password = whole.client_config("")["sasl.password"]
+    (tmp_path / "users.json").unlink()
+    assert not whole.is_there
+    again = prepared(tmp_path)
+    assert again.is_there
+    assert again.client_config("")["sasl.password"] == password
+
+
+def test_broker_gets_a_new_certificate_when_its_address_changed_or_the_old_one_ends_soon(tmp_path: Path) -> None:
+    certificates = CertificateDirectory(prepared(tmp_path).certificates_path, NOW)
+    first = certificates.current()
+    prepared(tmp_path, "kafka.example.com")
+    (second,) = certificates.current()
+    assert [second] != first
+    assert "kafka.example.com" in second.hosts
+    assert len([each for each in certificates.entries() if each.revoked_at is not None]) == 1
+    prepared(tmp_path, "kafka.example.com", now=NOW + datetime.timedelta(days=80))
+    (third,) = certificates.current()
+    assert third.valid_until > second.valid_until
+
+
+def test_broker_takes_the_settings(tmp_path: Path) -> None:
+    _, properties = secure_single({"log.dirs": str(tmp_path / "data"), "listeners": "127.0.0.1:0", "node.id": "3"})
+    config = BrokerConfig.parse(properties)
+    assert [str(endpoint) for endpoint in config.endpoints] == ["SASL_SSL://127.0.0.1:0"]
+    assert not config.warnings
+    assert "password" not in repr(config)
+
+
+def test_data_of_a_broker_that_is_not_secure_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / METADATA_FILE).touch()
+    with pytest.raises(SecureSetupError, match="not secure"):
+        secure_single({"log.dirs": str(tmp_path / "data")})
+    assert not (tmp_path / "data.security").exists()
+
+
+def test_several_listeners_are_refused_when_the_start_is_to_be_secure(tmp_path: Path) -> None:
+    with pytest.raises(SecureSetupError, match="one listener"):
+        secure_single({"log.dirs": str(tmp_path / "data"), "listeners": "PLAINTEXT://:9092,SSL://:9093"})
+
+
+def test_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SecureSetupError, match="file"):
+        prepared(tmp_path / "file" / "security")

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.merging import Merging
+
+
+def denial(resource: str = "Topic:orders") -> AuditEvent:
+    return AuditEvent(Kind.DENIAL, "Produce", is_allowed=False, principal="User:eve", resource=resource)
+
+
+def read(size: int, principal: str = "User:alice") -> AuditEvent:
+    return AuditEvent(
+        Kind.READ, "Fetch", is_allowed=True, principal=principal, resource="Topic:orders", details={"bytes": size}
+    )
+
+
+def test_first_denial_is_told_at_once_and_repeats_as_one_when_the_minute_ends() -> None:
+    merging = Merging()
+    assert merging.add(denial(), 1_000) == denial()
+    assert [merging.add(denial(), 1_000 + step) for step in range(1, 1_000)] == [None] * 999
+    (told,) = merging.take_all()
+    assert told.details == {"count": 999, "first_ms": 1_001, "last_ms": 1_999}
+    assert not [*merging.take_all()]
+
+
+def test_nothing_more_is_told_when_a_denial_was_not_repeated() -> None:
+    merging = Merging()
+    merging.add(denial(), 0)
+    assert not [*merging.take_all()]
+
+
+def test_bytes_are_summed_per_principal_when_reads_are_merged() -> None:
+    merging = Merging()
+    for event in (read(10), read(20), read(5, "User:bob")):
+        assert merging.add(event, 0) is None
+    assert [(each.principal, each.details["bytes"], each.details["count"]) for each in merging.take_all()] == [
+        ("User:alice", 30, 2),
+        ("User:bob", 5, 1),
+    ]
+
+
+def test_change_is_never_merged() -> None:
+    change = AuditEvent(Kind.CHANGE, "CreateTopics", is_allowed=True)
+    merging = Merging()
+    assert [merging.add(change, 0), merging.add(change, 0)] == [change, change]
+    assert not len(merging)
+
+
+def test_minute_ends_early_when_clients_invent_names() -> None:
+    merging = Merging(most_different=3)
+    for name in "abc":
+        assert not merging.is_full
+        merging.add(denial(f"Topic:{name}"), 0)
+    assert merging.is_full

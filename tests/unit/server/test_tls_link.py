@@ -1,0 +1,318 @@
+"""A connection with TLS, byte by byte: handshake, requests, replies, pauses, ends, and clients that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import ssl
+import struct
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from penstock.broker.session import ANONYMOUS, Reply, Session
+from penstock.core.metrics.counters import SocketMetrics
+from penstock.protocol.message import Buffer
+from penstock.security.certificates.directory import CertificateDirectory
+from penstock.security.tls.contexts import load_client, load_server
+from penstock.security.tls.settings import TlsSettings
+from penstock.server.net import limits
+from penstock.server.net.listener import ConnectionLimits
+from penstock.server.net.tls_link import TlsLink
+from penstock.server.net.tls_listener import TlsListener
+from penstock.testing.clock import ManualClock
+from penstock.testing.transports import FakeTransport
+from tests.certificates import broker_settings, client_settings, new_directory
+
+BOUNDS = ConnectionLimits(8 << 20, 1000, 1000, 0)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> CertificateDirectory:
+    return new_directory(tmp_path_factory.mktemp("certificates"), alice="Acme, Inc")
+
+
+def frame(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+class Port:
+    """A listener that answers each request with its bytes, and a client on the other side of a fake transport."""
+
+    def __init__(self, directory: CertificateDirectory, **more: str) -> None:
+        properties = broker_settings(directory, **more)
+        tls = load_server(TlsSettings.of_properties(properties))
+        self.clock = ManualClock()
+        self.metrics = SocketMetrics()
+        self.listener = TlsListener("SSL", BOUNDS, self.metrics, self.clock, tls, has_login=False)
+        self.requests: list[bytes] = []
+        self.principals: list[str] = []
+        self.listener.handle_with(self._handle)
+
+    def _handle(self, session: Session, request: Buffer) -> Reply:
+        self.requests.append(bytes(request))
+        self.principals.append(str(session.principal))
+        return [bytearray(frame(bytes(request)))]
+
+    def accept(self, *, takes_everything: bool = True) -> FakeTransport:
+        link = self.listener.new_protocol()
+        assert isinstance(link, TlsLink)
+        transport = FakeTransport(link, takes_everything=takes_everything)
+        transport.connect()
+        return transport
+
+
+class TlsClient:
+    def __init__(self, transport: FakeTransport, context: ssl.SSLContext) -> None:
+        self.transport = transport
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.received = bytearray()
+        self._seen = 0
+
+    async def shake_hands(self) -> None:
+        for _ in range(4):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self.tls.do_handshake()
+            await self.exchange()
+
+    async def exchange(self) -> None:
+        """What each side has for the other is delivered."""
+        self.transport.receive(self.outgoing.read())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self.incoming.write(bytes(self.transport.sent[self._seen :]))
+        self._seen = len(self.transport.sent)
+
+    async def send(self, data: bytes) -> None:
+        self.tls.write(data)
+        await self.exchange()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while piece := self.tls.read(1 << 16):
+                self.received += piece
+
+
+def context_of(directory: CertificateDirectory, name: str | None = None) -> ssl.SSLContext:
+    return load_client(TlsSettings.of_properties(client_settings(directory, name)))
+
+
+def in_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**fixtures: object) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+@in_loop
+async def test_request_is_answered_when_the_handshake_is_over(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    await client.send(frame(b"hello"))
+    assert bytes(client.received) == frame(b"hello")
+    assert port.principals == [str(ANONYMOUS)]
+    assert (port.metrics.handshakes, port.listener.handshakes.under_way) == (1, 0)
+    assert b"hello" not in client.transport.sent
+
+
+@in_loop
+async def test_principal_is_that_of_the_certificate_when_the_client_shows_one(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required")
+    client = TlsClient(port.accept(), context_of(directory, "alice"))
+    await client.shake_hands()
+    await client.send(frame(b"x"))
+    assert port.principals == ["User:CN=alice,O=Acme\\, Inc"]
+
+
+@in_loop
+async def test_client_is_refused_when_no_rule_matches_its_name(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required", principal_mapping_rules="RULE:CN=bob/bob/")
+    client = TlsClient(port.accept(), context_of(directory, "alice"))
+    await client.shake_hands()
+    assert client.transport.is_closing()
+    assert port.metrics.handshake_failures == {"principal": 1}
+
+
+@in_loop
+async def test_client_is_refused_when_it_shows_no_certificate(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required")
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    with pytest.raises(ssl.SSLError):
+        client.tls.read(10)
+    assert client.transport.is_closing()
+    assert port.metrics.handshake_failures == {"certificate": 1}
+
+
+@in_loop
+async def test_version_below_tls_1_2_is_refused_when_a_client_asks_for_it(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    client = TlsClient(port.accept(), context)
+    with contextlib.suppress(ssl.SSLError):
+        await client.shake_hands()
+    assert client.transport.is_closing()
+    assert port.metrics.handshake_failures == {"version": 1}
+
+
+@in_loop
+async def test_large_frames_pass_when_they_are_many_records(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    payload = bytes(range(256)) * 8_000
+    for start in range(0, len(data := frame(payload)), 300_000):
+        await client.send(data[start : start + 300_000])
+    assert bytes(client.received) == frame(payload)
+
+
+@in_loop
+async def test_requests_are_served_in_order_when_many_come_in_one_read(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    wanted = [str(number).encode() for number in range(500)]
+    client.tls.write(b"".join(map(frame, wanted)))
+    for _ in range(40):
+        await client.exchange()
+    assert port.requests == wanted
+
+
+@in_loop
+async def test_nothing_is_lost_when_the_client_ends_right_after_its_requests(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    wanted = [str(number).encode() for number in range(200)]
+    client.tls.write(b"".join(map(frame, wanted)))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    for _ in range(40):
+        await client.exchange()
+    assert port.requests == wanted
+    assert client.transport.is_closing()
+
+
+@in_loop
+async def test_reading_stops_when_the_client_does_not_take_its_replies(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    transport = port.accept()
+    client = TlsClient(transport, context_of(directory))
+    await client.shake_hands()
+    transport.takes_everything = False
+    wanted = [bytes([number]) * 60_000 for number in range(64)]
+    for payload in wanted:
+        client.tls.write(frame(payload))
+    data = client.outgoing.read()
+    position = 0
+    for _ in range(2000):
+        position += transport.receive(data[position:])
+        await asyncio.sleep(0)
+        if transport.is_reading_paused():
+            break
+    assert transport.is_reading_paused()
+    assert len(port.requests) < len(wanted)
+    assert transport.most_buffered < 2 << 20
+    for _ in range(2000):
+        transport.take()
+        position += transport.receive(data[position:])
+        await asyncio.sleep(0)
+    assert port.requests == wanted
+
+
+@in_loop
+async def test_connection_ends_when_plain_bytes_come(
+    directory: CertificateDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plain Kafka client, or a browser. Nothing is kept for it, and the log says so once."""
+    port = Port(directory)
+    for start in (b"\0\0\0\x14\0\x12", b"GET / HTTP/1.1\r\n"):
+        for _ in range(20):
+            transport = port.accept()
+            transport.receive(start)
+            assert transport.is_closing()
+            assert not transport.sent
+            transport.lose()
+    assert port.metrics.handshake_failures == {"plain text": 40}
+    assert not port.requests
+    assert port.listener.connection_count == 0
+    assert len([each for each in caplog.records if "TLS handshake" in each.message]) <= 20
+
+
+@in_loop
+async def test_bytes_before_the_handshake_are_no_request_when_they_follow_the_hello(
+    directory: CertificateDirectory,
+) -> None:
+    """CVE-2023-40217: a request in plain text behind the client's first message must not be served."""
+    port = Port(directory)
+    client = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    client.transport.receive(client.outgoing.read() + frame(b"smuggled"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert client.transport.is_closing()
+    assert not port.requests
+    assert port.metrics.handshakes == 0
+
+
+@in_loop
+async def test_connection_ends_when_a_record_is_damaged(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    client.tls.write(frame(b"hello"))
+    damaged = bytearray(client.outgoing.read())
+    damaged[-1] ^= 1
+    client.transport.receive(bytes(damaged))
+    assert client.transport.was_aborted()
+    assert not port.requests
+    assert port.metrics.malformed == {"tls": 1}
+
+
+@in_loop
+async def test_connection_ends_when_a_handshake_never_ends(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    transport = port.accept()
+    transport.receive(b"\x16\x03\x01\x40\x00" + bytes(16_384))
+    for _ in range(10):
+        await asyncio.sleep(0)
+        if not transport.is_closing():
+            transport.receive(b"\x16\x03\x01\x40\x00" + bytes(30_000))
+    assert transport.is_closing()
+    assert not port.metrics.handshakes
+
+
+@in_loop
+async def test_silent_clients_hold_no_place_when_they_connect(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    silent = [port.accept() for _ in range(500)]
+    assert port.listener.handshakes.under_way == 0
+    client = TlsClient(port.accept(), context_of(directory))
+    await client.shake_hands()
+    assert port.metrics.handshakes == 1
+    for transport in silent:
+        transport.lose()
+    assert port.listener.connection_count == 1
+
+
+@in_loop
+async def test_clients_wait_unread_when_all_places_are_taken(directory: CertificateDirectory) -> None:
+    port = Port(directory)
+    half = [port.accept() for _ in range(limits.HANDSHAKES_PER_ADDRESS + 3)]
+    for transport in half:
+        transport.receive(b"\x16\x03\x01\x02\x00\x01")
+    assert [transport.is_reading_paused() for transport in half[-4:]] == [False, True, True, True]
+    assert port.listener.handshakes.waiting == 3
+    half[0].lose()
+    assert not half[-3].is_reading_paused()
+    for transport in half[1:]:
+        transport.lose()
+    assert (port.listener.handshakes.under_way, port.listener.handshakes.waiting) == (0, 0)
+    assert port.listener.connection_count == 0
