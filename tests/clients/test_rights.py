@@ -38,6 +38,7 @@ class Guarded:
     def __init__(self, servers: str) -> None:
         self.servers = servers
         self._cli = Cli(servers)
+        self._admins: dict[str, AdminClient] = {}
 
     def settings(self, user: str, **more: Any) -> dict[str, Any]:
         return {
@@ -59,7 +60,9 @@ class Guarded:
         return name
 
     def admin(self, user: str) -> AdminClient:
-        return AdminClient(self.settings(user))
+        if user not in self._admins:
+            self._admins[user] = AdminClient(self.settings(user))
+        return self._admins[user]
 
     def produce(self, user: str, topic: str, **settings: Any) -> KafkaError | None:
         errors: list[KafkaError | None] = []
