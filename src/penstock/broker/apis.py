@@ -11,28 +11,25 @@ from typing import cast
 
 from penstock.broker.dispatch import Api, ApiTable, Handler, Request, Shortcut
 from penstock.broker.handlers import (
-    acls,
     configs,
     consumer_groups,
-    credentials,
     fetch,
     group_offsets,
     groups,
     log_dirs,
-    logins,
     metadata,
     metadata_single,
     offsets,
     produce,
     produce_single,
     producers,
-    quotas,
     topics,
     transaction_offsets,
     transactions,
 )
 from penstock.broker.handlers.brokers import forwarding, replication
 from penstock.broker.handlers.cluster import features, leaders
+from penstock.broker.handlers.security import acls, credentials, logins, quotas
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest

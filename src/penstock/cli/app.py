@@ -22,6 +22,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "groups": LazyCommand("penstock.cli.commands.groups:app"),
     "transactions": LazyCommand("penstock.cli.commands.transactions:app"),
     "configs": LazyCommand("penstock.cli.commands.configs:app"),
+    "quotas": LazyCommand("penstock.cli.commands.security.quotas:app"),
     "users": LazyCommand("penstock.cli.commands.security.users:app"),
     "cluster": LazyCommand("penstock.cli.commands.cluster:app"),
     "brokers": LazyCommand("penstock.cli.commands.brokers:app"),

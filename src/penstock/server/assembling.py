@@ -89,7 +89,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
-        quotas=ClientQuotas(clock, config.quotas),
+        quotas=ClientQuotas(clock, config.quotas, metrics.quotas),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,

@@ -118,6 +118,7 @@ class BrokerServer:
             raise
         server.encryption = encryption
         encryption.start(lambda: server.broker.config, metrics, surroundings.clock)
+        server.broker.check_settings = encryption.check
         for listener in listeners:
             await listener.start()
         server.housekeeping.start()
@@ -307,7 +308,7 @@ async def _bind(
     config: BrokerConfig, metrics: BrokerMetrics, clock: Clock, encryption: Encryption
 ) -> list[TcpListener]:
     bounds = connection_limits(config)
-    admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config))
+    admission, backlog = Admission(connection_bounds(config)), Backlog(*backlog_bounds(config), metrics.sockets)
     listeners: list[TcpListener] = []
     for endpoint in config.endpoints:
         listener = encryption.listener(endpoint, bounds, metrics, clock)

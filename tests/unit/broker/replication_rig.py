@@ -100,7 +100,7 @@ class Node:
             clock=self.clock,
             metrics=metrics,
             authorizer=AllowEverything(),
-            quotas=ClientQuotas(self.clock, config.quotas),
+            quotas=ClientQuotas(self.clock, config.quotas, metrics.quotas),
             served_versions=[],
             slices=Slices(asyncio.get_running_loop().time),
             metadata=absent,

@@ -67,7 +67,7 @@ class Rig:
             clock=self.host.clock,
             metrics=self.metrics,
             authorizer=AllowEverything(),
-            quotas=ClientQuotas(self.host.clock, self.config.quotas),
+            quotas=ClientQuotas(self.host.clock, self.config.quotas, self.metrics.quotas),
             served_versions=(),
             slices=slices,
             metadata=metadata,
