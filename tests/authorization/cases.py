@@ -286,7 +286,8 @@ CASES: dict[tuple[int, str], Case] = {
         ),
     ),
     (48, "always"): Case(1, lambda _: DescribeClientQuotasRequest(components=[], strict=False)),
-    (50, "all"): Case(0, lambda _: DescribeUserScramCredentialsRequest(users=None)),
+    # Null means all as well; Kafka does not answer a null that it has to refuse.
+    (50, "all"): Case(0, lambda _: DescribeUserScramCredentialsRequest(users=[])),
     (50, "by name"): Case(0, lambda _: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")])),
     (57, "always"): Case(
         1,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import confluent_kafka
 import pytest
@@ -23,10 +26,13 @@ from penstock.processes.server_process import find_free_port
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.security.certificates.exporting import split_pem
+from penstock.security.certificates.signing import Wanted
+from penstock.security.tls.ciphers import TLS_1_2, TLS_1_3
 from penstock.testing.processes import BrokerProcess
-from tests.certificates import broker_settings, client_settings, new_directory
+from tests.certificates import LOCAL, broker_settings, client_settings, new_directory
 from tests.clients.cli_runner import Cli
 from tests.clients.support import PATIENCE_S, eventually, new_name
+from tests.servers import give_up_without
 
 VALUES = [f"{number}".encode() * 200 for number in range(50)]
 VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -224,6 +230,43 @@ def test_new_certificate_is_served_when_its_file_changes(secured: Secured) -> No
         assert connection.request(VERSIONS, ApiVersionsRequest.MAX_VERSION).error_code == 0
 
 
+def test_settings_take_effect_or_are_refused_when_a_listener_is_given_another_key_store(secured: Secured) -> None:
+    """The broker that is asked looks at the files itself; what it cannot use is refused and changes nothing."""
+    key, directory = "listener.name.ssl.ssl.keystore.location", secured.directory
+    security = client_security(client_settings(directory))
+    cli = Cli(secured.process.bootstrap_servers)
+    directory.issue(Wanted("broker", "another", LOCAL))
+    for location, words in (
+        (directory.path / "nowhere.pem", "No such file"),
+        (directory.trusted, "expected one private key"),
+        (directory.file("another"), "ssl.allow.dn.changes"),
+    ):
+        outcome = cli.try_run("configs", "alter", "--broker", "1", "--set", f"{key}={location}")
+        assert outcome.code != 0
+        assert words in outcome.err
+    before = _served_certificate(secured.tls_port, security)
+    directory.renew(["broker"])
+    newer = directory.path / "newer.pem"
+    newer.write_bytes(directory.file("broker").read_bytes())
+    cli.run("configs", "alter", "--broker", "1", "--set", f"{key}={newer}")
+    eventually(lambda: _served_certificate(secured.tls_port, security) != before, "the new certificate is served")
+    shown = cli.run("configs", "describe", "--broker", "1", "--json").text
+    assert str(newer) in shown
+
+
+def test_secrets_are_not_shown_when_a_broker_is_described(secured: Secured) -> None:
+    key, certificate = (part.decode() for part in split_pem(secured.directory.file("broker").read_bytes()))
+    cli = Cli(secured.process.bootstrap_servers)
+    given = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": certificate, "ssl.key.password": "secret-33"}
+    changes = [part for name, value in given.items() for part in ("--set", f"listener.name.nobody.{name}={value}")]
+    cli.run("configs", "alter", "--broker", "1", *changes)
+    described = cli.run("configs", "describe", "--broker", "1", "--all", "--json").text
+    assert "listener.name.nobody.ssl.key.password" in described
+    for secret in ("PRIVATE KEY", "secret-33", *key.splitlines()[1:2], *certificate.splitlines()[1:2]):
+        assert secret not in described
+        assert secret not in secured.process.log_path.read_text()
+
+
 def _served_certificate(port: int, security: ClientSecurity) -> bytes:
     assert security.tls is not None
     with (
@@ -231,6 +274,24 @@ def _served_certificate(port: int, security: ClientSecurity) -> bytes:
         security.tls.wrap_socket(plain, server_hostname="localhost") as encrypted,
     ):
         return encrypted.getpeercert(binary_form=True) or b""
+
+
+def test_scanner_finds_nothing_old_or_weak_when_it_tries_every_version_and_suite(secured: Secured) -> None:
+    if shutil.which("sslscan") is None:
+        give_up_without("sslscan", "broker")
+    command = ["sslscan", "--no-colour", "--xml=-", f"localhost:{secured.tls_port}"]
+    report = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True).stdout
+    (found,) = ElementTree.fromstring(report).iter("ssltest")
+    enabled = {
+        f"{each.get('type')}{each.get('version')}" for each in found.iter("protocol") if each.get("enabled") == "1"
+    }
+    assert enabled == {"tls1.2", "tls1.3"}
+    suites = {each.get("cipher") or "" for each in found.iter("cipher")}
+    assert {each for each in suites if each not in (*TLS_1_3, *TLS_1_2.values())} == set()
+    assert {each.get("strength") for each in found.iter("cipher")} <= {"strong", "acceptable"}
+    assert [each.get("supported") for each in found.iter("renegotiation")] == ["0"]
+    assert all(each.get("supported") == "0" for each in found.iter("compression"))
+    assert all(each.get("vulnerable") == "0" for each in found.iter("heartbleed"))
 
 
 def test_broker_does_not_start_when_its_key_store_cannot_be_used(tmp_path: Path) -> None:

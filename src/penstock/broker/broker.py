@@ -70,6 +70,8 @@ class Broker:
     ask: Ask = no_peers  # other brokers
     questions: TransactionQuestions = field(default_factory=TransactionQuestions)  # to coordinators among them
     presence: Presence | None = None  # who of the others is there
+    # Raises ConfigError for settings whose files this broker cannot use; None where no setting in use names files.
+    check_settings: Callable[[BrokerConfig], Awaitable[None]] | None = None
     auditor: Auditor = NO_AUDIT  # told of logins, denials and changes
     logins: Logins | None = None  # None where no listener has SASL
 

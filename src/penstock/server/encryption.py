@@ -25,7 +25,7 @@ class Encryption:
     def __init__(self, served: Sequence[ServedTls]) -> None:
         self._served = {each.listener: each for each in served}
         self._listeners: dict[str, TlsListener] = {}
-        self._reloading: TlsReloading | None = None
+        self.reloading: TlsReloading | None = None
 
     @classmethod
     async def load(cls, config: BrokerConfig, *, is_alone: bool) -> Encryption:
@@ -66,16 +66,21 @@ class Encryption:
 
         for name, read in self._gauges(clock).items():
             metrics.register_gauge(name, read)
-        self._reloading = TlsReloading(list(self._served.values()), self._use, config, metrics.sockets)
-        self._reloading.start()
+        self.reloading = TlsReloading(list(self._served.values()), self._use, config, metrics.sockets)
+        self.reloading.start()
+
+    async def check(self, config: BrokerConfig) -> None:
+        """Raises ConfigError for settings whose certificates could not be served."""
+        if self.reloading is not None:
+            await self.reloading.check(config)
 
     def settings_changed(self) -> None:
-        if self._reloading is not None:
-            self._reloading.hurry()
+        if self.reloading is not None:
+            self.reloading.hurry()
 
     async def close(self) -> None:
-        if self._reloading is not None:
-            await self._reloading.close()
+        if self.reloading is not None:
+            await self.reloading.close()
 
     def _use(self, served: ServedTls) -> None:
         self._listeners[served.listener].tls = served.tls

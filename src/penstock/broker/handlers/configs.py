@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.handlers.own_settings import refuse_unusable
 from penstock.broker.log_levels import alter_levels, describe_levels
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.configs import ConfigResourceType, check_own_broker_id, parse_changes
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
-from penstock.cluster.decisions.policies import decide_alter_policies
+from penstock.cluster.decisions.security.policies import decide_alter_policies
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import (
@@ -196,6 +197,8 @@ async def alter_configs(
         for each in request.resources
     )
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
+    allowed, unusable = await refuse_unusable(broker, context, allowed)
+    refused += unusable
     results: Sequence[AlterConfigsResult] | None = await _pass_on(broker, context, request, allowed)
     if results is None:
         policies, others = _split_policies(allowed)
@@ -229,6 +232,8 @@ async def incremental_alter_configs(
         for each in request.resources
     )
     allowed, refused = await broker.slices.run(_partition(broker, context, changes))
+    allowed, unusable = await refuse_unusable(broker, context, allowed)
+    refused += unusable
     loggers = [change for change in allowed if change.resource_type == ConfigResourceType.BROKER_LOGGER]
     stored = [change for change in allowed if change.resource_type != ConfigResourceType.BROKER_LOGGER]
     results: Sequence[AlterConfigsResult] | None = await _pass_on(broker, context, request, stored)

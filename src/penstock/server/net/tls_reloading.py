@@ -127,6 +127,13 @@ class TlsReloading:
             self._hurry.clear()
             await self.look()
 
+    async def check(self, config: BrokerConfig) -> None:
+        """Raises ConfigError where what `config` names could not take the place of what is served."""
+        for served in self.served:
+            settings = tls_settings(config, served.listener)
+            if settings != served.settings:
+                await asyncio.to_thread(load_replacement, served, settings)
+
     async def look(self) -> None:
         """Replaces what has changed."""
         config = self._config()

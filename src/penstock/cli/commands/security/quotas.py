@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
-from penstock.cli.access.quotas import alter_quotas, read_quotas
+from penstock.cli.access.security.quotas import alter_quotas, read_quotas
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import plural
 from penstock.cli.views.quotas import (

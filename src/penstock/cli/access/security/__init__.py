@@ -1,0 +1,1 @@
+"""Questions to a cluster about who may do what, and how much."""
