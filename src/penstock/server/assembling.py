@@ -111,6 +111,7 @@ def assemble(
         topic_creation=TopicCreation(metadata),
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
+        chance=chance,
     )
 
 

@@ -20,6 +20,10 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from penstock.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -33,10 +37,15 @@ from penstock.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from penstock.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
@@ -136,6 +145,9 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
         error_code=code, error_message=message
     ),
+    CreateDelegationTokenRequest: lambda _, code, _message: CreateDelegationTokenResponse(error_code=code),
+    RenewDelegationTokenRequest: lambda _, code, _message: RenewDelegationTokenResponse(error_code=code),
+    ExpireDelegationTokenRequest: lambda _, code, _message: ExpireDelegationTokenResponse(error_code=code),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(error_code=code, error_message=message),
     ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
         error_code=code, error_message=message

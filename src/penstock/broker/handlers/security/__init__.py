@@ -1,0 +1,1 @@
+"""Who may connect: logins, users, delegation tokens."""
