@@ -113,7 +113,7 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
     broker = server.broker
-    security = await read_security(lambda: broker.metadata.config, broker.metrics.sockets)
+    security = await read_security(lambda: broker.metadata.config, broker.metrics.sockets, broker.clock)
     monitoring = MonitoringServer(
         exposition.render_metrics, server.health, security, broker.metrics.http, broker.auditor
     )

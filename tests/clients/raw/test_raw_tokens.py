@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.connection import BlockingConnection, LoginRefusedError, Security
+from penstock.client.connection import BlockingConnection, LoginRefusedError
+from penstock.client.security import ClientSecurity
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from penstock.protocol.messages.describe_delegation_token import (
@@ -27,7 +28,7 @@ DAY_MS = 86_400_000
 
 
 def log_in(broker: SaslBroker, user: str = USER, password: str = PASSWORD) -> BlockingConnection:
-    security = Security(credentials=PlainCredentials(user, password))
+    security = ClientSecurity(credentials=PlainCredentials(user, password))
     return BlockingConnection(*broker.sasl_address, security=security)
 
 
@@ -66,7 +67,7 @@ def test_owner_is_logged_in_when_a_client_shows_the_token(
     assert token.max_timestamp_ms == token.issue_timestamp_ms + 7 * DAY_MS
     password = base64.b64encode(token.hmac).decode()
     credentials = ScramCredentials(hashing, token.token_id, password, is_token=True)
-    with BlockingConnection(*sasl_broker.sasl_address, security=Security(credentials=credentials)) as connection:
+    with BlockingConnection(*sasl_broker.sasl_address, security=ClientSecurity(credentials=credentials)) as connection:
         assert connection.request(MetadataRequest(topics=[]), 12).brokers
         # Who has shown a token gets no other.
         for response in (create(connection), renew(connection, token.hmac), describe(connection)):
@@ -75,7 +76,7 @@ def test_owner_is_logged_in_when_a_client_shows_the_token(
     for is_token in (True, False):
         gone = ScramCredentials(hashing, token.token_id, password, is_token=is_token)
         with pytest.raises(LoginRefusedError):
-            BlockingConnection(*sasl_broker.sasl_address, security=Security(credentials=gone))
+            BlockingConnection(*sasl_broker.sasl_address, security=ClientSecurity(credentials=gone))
 
 
 def test_token_lives_longer_when_renewed_and_ends_sooner_when_expired(alice: BlockingConnection) -> None:

@@ -63,7 +63,7 @@ def test_quick_parser_knows_the_same_options_when_compared_with_the_full_one() -
     from penstock.cli.commands.broker import LogFormat, LogLevel, app
 
     start = get_command(app).commands["start"]  # type: ignore[attr-defined]
-    full = {option for parameter in start.params for option in parameter.opts}
+    full = {option for parameter in start.params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert full == {f"--{name.replace('_', '-')}" for name in StartOptions._fields}
     assert (tuple(LogFormat), tuple(LogLevel)) == (LOG_FORMATS, LOG_LEVELS)
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import Endpoint
@@ -38,7 +39,9 @@ class MonitoringSecurity(NamedTuple):
     reloading: TlsReloading | None = None
 
 
-async def read_security(config: Callable[[], BrokerConfig], metrics: SocketMetrics) -> MonitoringSecurity:
+async def read_security(
+    config: Callable[[], BrokerConfig], metrics: SocketMetrics, clock: Clock
+) -> MonitoringSecurity:
     """Raises ConfigError. `config` is the configuration in effect."""
     settings = config().monitoring
     ways: list[Authenticator] = []
@@ -57,7 +60,7 @@ async def read_security(config: Callable[[], BrokerConfig], metrics: SocketMetri
     if served is None:
         return MonitoringSecurity(http)
     # What is new is asked for at every connection: nobody needs to be told.
-    return MonitoringSecurity(http, TlsReloading([served], lambda _: None, config, metrics))
+    return MonitoringSecurity(http, TlsReloading([served], lambda _: None, config, metrics, clock))
 
 
 async def _load(config: BrokerConfig) -> ServedTls:
