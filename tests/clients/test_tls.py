@@ -21,7 +21,8 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from penstock.client.connection import BlockingConnection, Connection
 from penstock.client.java_settings import translate_client_settings
-from penstock.client.security import ClientSecurity, client_security
+from penstock.client.security import ClientSecurity, client_security, why_not_ours
+from penstock.core.types import TopicPartition
 from penstock.processes.server_process import find_free_port
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.security.certificates.directory import CertificateDirectory
@@ -168,6 +169,27 @@ def test_commands_are_served_when_their_property_file_says_tls(secured: Secured,
     cli.run("topics", "create", topic := new_name("tls"), *where)
     assert topic in cli.run("topics", "list", *where).text
     assert "Fetch" in cli.run("cluster", "api-versions", *where).text
+
+
+def test_task_of_spark_fetches_directly_when_the_broker_asks_for_a_certificate(secured: Secured) -> None:
+    pytest.importorskip("pyarrow")
+    from penstock.pipelines.source.read_options import FetchOptions
+    from penstock.pipelines.source.splitting import OffsetRange
+    from penstock.pipelines.source.tasks import read_range
+
+    settings = {
+        "bootstrap.servers": secured.servers("alice"),
+        **translate_client_settings(client_settings(secured.directory, "alice")),
+    }
+    producer = confluent_kafka.Producer(settings)
+    topic = new_name("spark")
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(PATIENCE_S) == 0
+    assert not why_not_ours(settings)
+    whole = OffsetRange(TopicPartition(topic, 0), 0, len(VALUES))
+    rows = [row for batch in read_range(whole, FetchOptions(settings, is_direct=True)) for row in batch.to_pylist()]
+    assert [row["value"] for row in rows] == VALUES
 
 
 def test_nothing_is_sent_when_the_certificate_names_another_host(secured: Secured) -> None:

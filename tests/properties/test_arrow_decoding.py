@@ -155,7 +155,7 @@ def test_both_fetchers_return_what_was_produced_when_librdkafka_wrote_it(
         pa.Table.from_batches(read_range(whole, FetchOptions(client, is_direct=is_direct, include_headers=True)))
         for is_direct in (True, False)
     )
-    brokers_of(broker.bootstrap_servers, "penstock-spark").close()
+    brokers_of(client, "penstock-spark").close()
     assert direct.combine_chunks().equals(slow.combine_chunks())
     assert direct.column("key").to_pylist() == [record.key for record in flat]
     assert direct.column("value").to_pylist() == [record.value for record in flat]

@@ -24,6 +24,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "configs": LazyCommand("penstock.cli.commands.configs:app"),
     "quotas": LazyCommand("penstock.cli.commands.security.quotas:app"),
     "users": LazyCommand("penstock.cli.commands.security.users:app"),
+    "tokens": LazyCommand("penstock.cli.commands.security.tokens:app"),
     "cluster": LazyCommand("penstock.cli.commands.cluster:app"),
     "brokers": LazyCommand("penstock.cli.commands.brokers:app"),
     "leaders": LazyCommand("penstock.cli.commands.leaders:app"),

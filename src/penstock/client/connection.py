@@ -236,6 +236,11 @@ class BlockingConnection:
     def is_open(self) -> bool:
         return self._is_open
 
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """What the broker has shown, as DER; None without TLS."""
+        return self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+
     def request(self, message: Message, version: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
         return self.receive(self.send(message, version), timeout_s=timeout_s)
 

@@ -30,6 +30,19 @@ _KAFKA_NAMES = {
 _KAFKA_INLINE = {"ssl.certificate.location": "ssl.keystore.certificate.chain", "ssl.key.location": "ssl.keystore.key"}
 
 
+# What librdkafka alone understands. A connection of ours would leave it out, and be less secure or fail.
+_LIBRDKAFKA_ONLY = (
+    "enable.ssl.certificate.verification",
+    "ssl.curves.list",
+    "ssl.engine.",
+    "ssl.providers",
+    "ssl.sigalgs.list",
+    "sasl.kerberos.kinit.cmd",
+    "sasl.oauthbearer.config",
+)
+_SECURITY_PREFIXES = ("enable.ssl.", "enable.sasl.", "penstock.ssl.", "sasl.", "security.", "ssl.")
+
+
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
     """With `tls` nothing is sent before the broker has shown a certificate that is trusted and names its host. With
@@ -77,6 +90,23 @@ def kafka_properties(settings: Mapping[str, str]) -> dict[str, str]:
     if properties.get(_CHECKS_NAMES) == "none":
         properties[_CHECKS_NAMES] = ""
     return properties
+
+
+def security_settings(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The part of a client's settings that this module reads, in an order of its own: a key to keep connections by."""
+    return tuple(sorted(each for each in settings.items() if each[0].startswith(_SECURITY_PREFIXES)))
+
+
+def why_not_ours(settings: Mapping[str, str]) -> str:
+    """Why a connection of ours cannot do what librdkafka does with `settings`; empty where it can. Reads no file."""
+    for name in settings:
+        if name.startswith(_LIBRDKAFKA_ONLY):
+            return f"{name} is for librdkafka alone"
+    try:
+        make_credentials(settings)
+    except CredentialsError as error:
+        return str(error)
+    return ""
 
 
 def _read(name: str, location: str) -> str:

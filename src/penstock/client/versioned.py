@@ -5,6 +5,8 @@ The broker is asked for its versions once, when the client is opened. Blocking, 
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 from collections.abc import Mapping
 from typing import Self, TypeVar
 
@@ -81,6 +83,18 @@ class VersionedClient:
     @property
     def is_open(self) -> bool:
         return self._connection.is_open
+
+    @property
+    def certificate_until(self) -> datetime.datetime | None:
+        """Until when the broker's certificate is valid; None without TLS, or for one that cannot be read."""
+        der = self._connection.peer_certificate
+        if der is None:
+            return None
+        from penstock.security.tls.der import DerError, read_certificate
+
+        with contextlib.suppress(DerError):
+            return read_certificate(der).valid_until
+        return None
 
     def request(
         self, message: Message, response: type[Response], *, timeout_s: float | None = REQUEST_TIMEOUT_S

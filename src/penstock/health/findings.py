@@ -7,6 +7,7 @@ knowing, and the cluster is well with it. Exit codes and colours follow from tha
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,10 @@ _FULL_SHARE = 0.95
 _FILLING_SHARE = 0.85
 # The controller gives leadership back by itself beyond this share (leader.imbalance.per.broker.percentage).
 _IMBALANCE_SHARE = 0.10
+# Days that the certificate of a broker is still valid: enough to ask somebody, and just enough to act.
+_CERTIFICATE_DAYS = 30
+_URGENT_CERTIFICATE_DAYS = 7
+_DAY_S = 86_400
 # How many partitions or replicas a finding names; the rest is counted.
 _NAMED = 3
 
@@ -134,6 +139,22 @@ def _filling_disks(condition: Condition) -> Iterable[tuple[str, str]]:
     return _disks(condition, _FILLING_SHARE, _FULL_SHARE)
 
 
+def _certificates(condition: Condition, at_least: float, below: float) -> Iterable[tuple[str, str]]:
+    for broker in condition.observed.brokers.values():
+        if broker.certificate_left_s is not None and at_least <= broker.certificate_left_s / _DAY_S < below:
+            days = int(broker.certificate_left_s // _DAY_S)
+            end = "has ended" if broker.certificate_left_s < 0 else f"ends in {_count(days, 'day')}"
+            yield f"the certificate of broker {broker.node_id} {end}", str(max(days, 0) + 1)
+
+
+def _urgent_certificates(condition: Condition) -> Iterable[tuple[str, str]]:
+    return _certificates(condition, -math.inf, _URGENT_CERTIFICATE_DAYS)
+
+
+def _ending_certificates(condition: Condition) -> Iterable[tuple[str, str]]:
+    return _certificates(condition, _URGENT_CERTIFICATE_DAYS, _CERTIFICATE_DAYS)
+
+
 def _standing_moves(condition: Condition) -> Iterable[tuple[str, str]]:
     """Moves that lack bytes and got none between two looks."""
     standing = [move for move in condition.moves if move.left_bytes and move.bytes_per_s == 0]
@@ -233,9 +254,19 @@ RULES: Sequence[Rule] = (
         "penstock cluster log-dirs --broker {0} --partitions",
     ),
     Rule(
+        "certificate-urgent", Severity.PROBLEM, _urgent_certificates,
+        "Renew it now: from its end on nobody connects. The broker picks a new file up by itself.",
+        "penstock certificates renew --within {0}",
+    ),
+    Rule(
         "disk-filling", Severity.NOTICE, _filling_disks,
         "Make room before it is full: shorten retention, move replicas away or add a disk.",
         "penstock cluster log-dirs --broker {0} --partitions",
+    ),
+    Rule(
+        "certificate-ending", Severity.NOTICE, _ending_certificates,
+        "Renew it in time. The broker picks a new file up by itself.",
+        "penstock certificates renew --within {0}",
     ),
     Rule(
         "moves-stand-still", Severity.NOTICE, _standing_moves,

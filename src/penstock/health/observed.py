@@ -40,6 +40,7 @@ class BrokerSeen(NamedTuple):
     directories: tuple[DirectorySeen, ...] = ()
     stored_bytes: int | None = None  # in its replicas; None where it did not tell
     features: tuple[FeatureSeen, ...] = ()
+    certificate_left_s: float | None = None  # how long its certificate is still valid; None without TLS
 
 
 class PartitionSeen(NamedTuple):

@@ -270,7 +270,7 @@ def _partitions(metadata: MetadataResponse, moves: Mapping[Partition, Moving]) -
 
 def _ask_itself(client: VersionedClient, seen: BrokerSeen, timeout_s: float) -> Answer:
     """Directories and features. A broker that does not let us see its directories tells the rest."""
-    seen = seen._replace(features=_features(client.served))
+    seen = seen._replace(features=_features(client.served), certificate_left_s=_certificate_left_s(client))
     answer = client.request(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, timeout_s=timeout_s)
     if answer.error_code != ErrorCode.NONE:
         return Answer(seen)
@@ -287,6 +287,11 @@ def _ask_itself(client: VersionedClient, seen: BrokerSeen, timeout_s: float) -> 
         for result in answer.results
     )
     return Answer(seen._replace(directories=directories, stored_bytes=stored), answer.results)
+
+
+def _certificate_left_s(client: VersionedClient) -> float | None:
+    until = client.certificate_until
+    return None if until is None else until.timestamp() - time.time()
 
 
 def _features(served: ApiVersionsResponse) -> tuple[FeatureSeen, ...]:

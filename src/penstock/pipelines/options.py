@@ -211,9 +211,8 @@ READ_OPTIONS: tuple[Option, ...] = (
         "fetcher",
         choice("auto", "direct", "librdkafka"),
         READS,
-        "Ours: who fetches records. `direct` is the fast one, for PLAINTEXT; `librdkafka` serves every security"
-        " protocol; `auto`"
-        " chooses by kafka.security.protocol.",
+        "Ours: who fetches records. `direct` is the fast one; `librdkafka` understands every setting of its own;"
+        " `auto` is `direct` unless a setting needs librdkafka.",
         "auto",
     ),
 )

@@ -112,6 +112,7 @@ def assemble(
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
         auditor=auditor,
+        chance=chance,
     )
 
 

@@ -66,7 +66,7 @@ class Encryption:
 
         for name, read in self._gauges(clock).items():
             metrics.register_gauge(name, read)
-        self.reloading = TlsReloading(list(self._served.values()), self._use, config, metrics.sockets)
+        self.reloading = TlsReloading(list(self._served.values()), self._use, config, metrics.sockets, clock)
         self.reloading.start()
 
     async def check(self, config: BrokerConfig) -> None:

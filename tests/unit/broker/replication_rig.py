@@ -113,6 +113,7 @@ class Node:
             transactions=absent,
             topic_creation=absent,
             moves=absent,
+            chance=random.Random(1),
         )
         self.dispatcher = Dispatcher(self.broker, APIS, metrics.requests, self.broker.slices)
         follower = Follower(

@@ -87,6 +87,7 @@ class Rig:
             ),
             topic_creation=TopicCreation(metadata),
             moves=Moves(self.host.directories, partitions, self.host.files, clock),
+            chance=random.Random(1),
         )
         self.housekeeping = Housekeeping(self.broker)
 

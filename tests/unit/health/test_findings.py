@@ -30,6 +30,10 @@ def with_disk(used: float) -> Observed:
     return observed(brokers=[broker(1, disk), broker(2), broker(3)])
 
 
+def with_certificate(days: float) -> Observed:
+    return observed(brokers=[broker(1)._replace(certificate_left_s=days * 86_400), broker(2), broker(3)])
+
+
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
@@ -43,6 +47,10 @@ def with_disk(used: float) -> Observed:
         (observed(brokers=[broker(1, DirectorySeen("/a", "gone")), broker(2)]), ["directory-offline"]),
         (with_disk(0.97), ["disk-full"]),
         (with_disk(0.90), ["disk-filling"]),
+        (with_certificate(31), []),
+        (with_certificate(29), ["certificate-ending"]),
+        (with_certificate(6.9), ["certificate-urgent"]),
+        (with_certificate(-1), ["certificate-urgent"]),
         (with_disk(0.50), []),
         (observed([partition(each, 2, [1, 2]) for each in range(4)]), ["leaders-unbalanced"]),
         (observed(brokers=[broker(1), broker(2, levels=(1, 2))]), ["versions-differ"]),

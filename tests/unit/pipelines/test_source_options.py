@@ -68,7 +68,7 @@ def batch(**given: str) -> SourceOptions:
         ({"kafka.isolation.level": "dirty"}, "it accepts one of read_uncommitted, read_committed"),
         ({"kafka.max.partition.fetch.bytes": "big"}, "option kafka.max.partition.fetch.bytes is 'big'"),
         ({"kafka.bootstrap.servers": ""}, "option kafka.bootstrap.servers must be given"),
-        ({"fetcher": "direct", "kafka.security.protocol": "SSL"}, "speaks PLAINTEXT only"),
+        ({"fetcher": "direct", "kafka.ssl.engine.id": "x"}, "ssl.engine.id is for librdkafka alone; use auto"),
         ({"kafka.sasl.jaas.config": "com.sun.Krb5LoginModule required;"}, "is not one of Kafka's own"),
         ({"kafka.ssl.truststore.location": "/t.jks"}, "names a JKS store, which only Java reads; it accepts PEM"),
     ],
@@ -170,6 +170,8 @@ def test_client_settings_are_translated_when_java_names_them_otherwise() -> None
     }
     assert options.max_wait_ms == 50
     assert parse().fetch.is_direct
+    assert parse(kafka__security__protocol="SSL").fetch.is_direct
+    assert not parse(kafka__security__protocol="SSL", kafka__ssl__engine__id="x").fetch.is_direct
     assert not parse(fetcher="librdkafka").fetch.is_direct
 
 

@@ -23,6 +23,10 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from penstock.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -37,12 +41,17 @@ from penstock.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from penstock.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
@@ -204,6 +213,9 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     ElectLeadersRequest: refuse_elections,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
     alter_client_quotas.AlterClientQuotasRequest: refuse_quotas,
+    CreateDelegationTokenRequest: lambda _, code, _message: CreateDelegationTokenResponse(error_code=code),
+    RenewDelegationTokenRequest: lambda _, code, _message: RenewDelegationTokenResponse(error_code=code),
+    ExpireDelegationTokenRequest: lambda _, code, _message: ExpireDelegationTokenResponse(error_code=code),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(error_code=code, error_message=message),
     ListPartitionReassignmentsRequest: _list_reassignments,
 }

@@ -220,4 +220,5 @@ def _broker_document(condition: Condition, broker: BrokerSeen) -> dict[str, Any]
         "stored_bytes": broker.stored_bytes,
         "directories": [{**each._asdict(), "error": each.error or None} for each in broker.directories],
         "features": [each._asdict() for each in broker.features],
+        "certificate_seconds_left": broker.certificate_left_s,
     }

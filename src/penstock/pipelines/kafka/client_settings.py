@@ -10,10 +10,6 @@ from penstock.pipelines.options import OptionError
 _JAVA_ONLY = JAVA_ONLY | {"partitioner.availability.timeout.ms"}
 
 
-def is_plaintext(settings: Mapping[str, str]) -> bool:
-    return settings.get("security.protocol", "plaintext").lower() == "plaintext"
-
-
 def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     """`settings` without their prefix `kafka.`."""
     try:

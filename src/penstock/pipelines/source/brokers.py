@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from penstock.client.addresses import Address, parse_servers
+from penstock.client.credentials import CredentialsError
 from penstock.client.kept import Kept
+from penstock.client.security import ClientSecurity, client_security, kafka_properties, security_settings
 from penstock.client.versioned import VersionedClient
+from penstock.core.config.types import ConfigError
 from penstock.core.types import TopicPartition
-from penstock.pipelines.options import refuse_value
+from penstock.pipelines.options import OptionError, refuse_value
 from penstock.pipelines.source.offsets import EARLIEST, LATEST
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest
@@ -30,13 +34,16 @@ _NEWEST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListO
 class Brokers:
     """The brokers of one cluster as one process knows them. Every method may raise OSError or ApiError."""
 
-    def __init__(self, bootstrap_servers: str, client_id: str) -> None:
+    def __init__(self, bootstrap_servers: str, client_id: str, security: tuple[tuple[str, str], ...] = ()) -> None:
+        """`security` are librdkafka's settings for TLS and login. Their files are read at the first connection."""
         try:
             self._bootstrap = parse_servers(bootstrap_servers)
         except ValueError:
             accepted = "HOST:PORT, several separated by commas"
             raise refuse_value("kafka.bootstrap.servers", bootstrap_servers, accepted) from None
         self._client_id = client_id
+        self._security_settings = dict(security)
+        self._security: ClientSecurity | None = None
         self._connections: dict[Address, VersionedClient] = {}
         self._leaders: dict[TopicPartition, Address] = {}
 
@@ -79,9 +86,21 @@ class Brokers:
         known = self._connections.get(address)
         if known is None or not known.is_open:
             known = self._connections[address] = VersionedClient.open(
-                address, client_id=self._client_id, software=_SOFTWARE, newest=_NEWEST_VERSIONS
+                address,
+                client_id=self._client_id,
+                software=_SOFTWARE,
+                security=self._load_security(),
+                newest=_NEWEST_VERSIONS,
             )
         return known
+
+    def _load_security(self) -> ClientSecurity:
+        if self._security is None:
+            try:
+                self._security = client_security(kafka_properties(self._security_settings))
+            except (ConfigError, CredentialsError) as error:
+                raise OptionError(f"the connection to the brokers cannot be secured: {error}") from error
+        return self._security
 
     def _find_leaders(self, wanted: TopicPartition) -> None:
         """The leaders of all partitions of the topic; ApiError when `wanted` has no leader."""
@@ -119,15 +138,21 @@ def _raise_for(code: int, subject: str) -> None:
         raise ApiError(error.code, f"{subject}: {error.message}")
 
 
+# Servers, client id, settings for TLS and login.
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
 class _OfThread(threading.local):
     """A worker process has one thread. In a process with several, each has brokers of its own."""
 
     def __init__(self) -> None:
-        self.clusters: Kept[tuple[str, str], Brokers] = Kept(_MOST_CLUSTERS, Brokers.close)
+        self.clusters: Kept[_Key, Brokers] = Kept(_MOST_CLUSTERS, Brokers.close)
 
 
 _kept = _OfThread()
 
 
-def brokers_of(bootstrap_servers: str, client_id: str) -> Brokers:
-    return _kept.clusters.get((bootstrap_servers, client_id), lambda: Brokers(bootstrap_servers, client_id))
+def brokers_of(settings: Mapping[str, str], client_id: str) -> Brokers:
+    """`settings` have librdkafka's names."""
+    key = settings["bootstrap.servers"], client_id, security_settings(settings)
+    return _kept.clusters.get(key, lambda: Brokers(*key))

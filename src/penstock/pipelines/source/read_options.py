@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.client.security import why_not_ours
 from penstock.core.types import TopicPartition
-from penstock.pipelines.kafka.client_settings import is_plaintext, to_librdkafka
+from penstock.pipelines.kafka.client_settings import to_librdkafka
 from penstock.pipelines.options import OPTIONS, OptionError, ParsedOptions, Place, parse_options, refuse_value
 from penstock.pipelines.source.limits import TriggerLimits
 from penstock.pipelines.source.offsets import (
@@ -242,7 +243,7 @@ def _parse_fetch(options: ParsedOptions) -> FetchOptions:
         raise refuse_value("kafka.isolation.level", isolation, "one of " + ", ".join(_ISOLATION_LEVELS))
     return FetchOptions(
         settings=settings,
-        is_direct=_choose_fetcher(options["fetcher"], kafka),
+        is_direct=_choose_fetcher(options["fetcher"], settings),
         is_read_committed=_ISOLATION_LEVELS[isolation],
         include_headers=options["includeHeaders"],
         fail_on_data_loss=options["failOnDataLoss"],
@@ -253,10 +254,13 @@ def _parse_fetch(options: ParsedOptions) -> FetchOptions:
     )
 
 
-def _choose_fetcher(fetcher: Literal["auto", "direct", "librdkafka"], kafka: Mapping[str, str]) -> bool:
-    if fetcher == "direct" and not is_plaintext(kafka):
-        raise OptionError("option fetcher is 'direct', which speaks PLAINTEXT only; use auto or librdkafka")
-    return fetcher == "direct" or (fetcher == "auto" and is_plaintext(kafka))
+def _choose_fetcher(fetcher: Literal["auto", "direct", "librdkafka"], settings: Mapping[str, str]) -> bool:
+    if fetcher == "librdkafka":
+        return False
+    reason = why_not_ours(settings)
+    if fetcher == "direct" and reason:
+        raise OptionError(f"option fetcher is 'direct', which cannot connect: {reason}; use auto or librdkafka")
+    return not reason
 
 
 def _parse_size(kafka: Mapping[str, str], name: str, default: int) -> int:

@@ -53,7 +53,7 @@ def read_range(part: OffsetRange, options: FetchOptions) -> Iterator[pa.RecordBa
         from penstock.pipelines.source.brokers import brokers_of
         from penstock.pipelines.source.fetching import DirectFetch
 
-        brokers = brokers_of(options.settings["bootstrap.servers"], options.settings.get("client.id", _CLIENT_ID))
+        brokers = brokers_of(options.settings, options.settings.get("client.id", _CLIENT_ID))
         return DirectFetch(part, options, brokers).rows()
     from penstock.pipelines.source.librdkafka_fetching import LibrdkafkaFetch
 

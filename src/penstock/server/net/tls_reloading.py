@@ -4,6 +4,7 @@ Rules:
 - New connections get what is new; connections that are open go on as they are.
 - Files are looked at every few seconds, in a thread: a disk or a network file system may take its time. They are read
   again when one of them has changed in time, size or identity.
+- The log warns 30 days and 7 days before a certificate in use ends, and when it has ended: once each.
 - What cannot be used (a key that does not fit, another name than before) is refused: the listener goes on with what it
   has, the log says why, and a counter counts. The same files are not tried again until one of them changes.
 """
@@ -17,6 +18,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
 from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import SocketMetrics
@@ -28,6 +30,10 @@ logger = logging.getLogger("penstock.server.net.tls")
 
 # Soon enough that nobody waits for it, and rare enough to cost nothing.
 LOOK_INTERVAL_S = 5.0
+
+# Days before the end of a certificate at which the log says so.
+_WARNINGS_DAYS = (30, 7, 0)
+_DAY_S = 86_400
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
 
@@ -42,6 +48,7 @@ class ServedTls:
     stamps: Stamps
     tls: ServerTls
     client: ssl.SSLContext | None  # towards other brokers
+    warned_days: int | None = None  # the last warning of the log about the end of the certificate
 
 
 def tls_settings(config: BrokerConfig, listener: str) -> TlsSettings:
@@ -95,12 +102,14 @@ class TlsReloading:
         use: Callable[[ServedTls], None],
         config: Callable[[], BrokerConfig],
         metrics: SocketMetrics,
+        clock: Clock,
     ) -> None:
         """`use` is told of what a listener is to serve from then on; it runs on the loop."""
         self.served = served
         self._use = use
         self._config = config
         self._metrics = metrics
+        self._clock = clock
         self._hurry = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
 
@@ -119,13 +128,13 @@ class TlsReloading:
 
     async def _run(self) -> None:
         while True:
+            await self.look()
             try:
                 async with asyncio.timeout(LOOK_INTERVAL_S):
                     await self._hurry.wait()
             except TimeoutError:
                 pass
             self._hurry.clear()
-            await self.look()
 
     async def check(self, config: BrokerConfig) -> None:
         """Raises ConfigError where what `config` names could not take the place of what is served."""
@@ -142,6 +151,20 @@ class TlsReloading:
             stamps = await asyncio.to_thread(read_stamps, settings)
             if settings != served.settings or stamps != served.stamps:
                 await self._replace(served, settings, stamps)
+            self._warn_of_end(served)
+
+    def _warn_of_end(self, served: ServedTls) -> None:
+        until = served.tls.certificate.valid_until
+        left_days = (until.timestamp() - self._clock.now_ms() / 1000) / _DAY_S
+        passed = [days for days in _WARNINGS_DAYS if left_days <= days]
+        stage = min(passed) if passed else None
+        if stage is not None and stage != served.warned_days:
+            fields = {"listener": served.listener, "valid_until": until.isoformat(timespec="seconds")}
+            text = (
+                "a certificate has ended, and clients refuse it" if not stage else "a certificate ends soon: renew it"
+            )
+            logger.warning(text, extra=fields)
+        served.warned_days = stage
 
     async def _replace(self, served: ServedTls, settings: TlsSettings, stamps: Stamps) -> None:
         served.stamps = stamps
