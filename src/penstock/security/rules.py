@@ -62,8 +62,8 @@ class Rules(NamedTuple):
     def decide(self, asked: Asked, tags: Iterable[str] = (), now_ms: int = 0) -> Decision:
         """`tags` are those of the topic, where the resource is one.
 
-        Costs 5 to 20 us with 10,000 ACLs, and as much as with ten: a dictionary is asked for each length of a prefix.
-        Tried: one sorted list, as Kafka has it, 60 us. Bench: cost of ACLs.
+        Costs about 10 us with 10,000 ACLs: a dictionary is asked for each length of a prefix that there is. Measured by
+        `python -m bench.acls`.
         """
         if asked.principal in self.super_users:
             return _SUPER_USER
