@@ -40,7 +40,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "pipelines with a Spark of their own": OWN_SPARK,
     },
     "interop": {
-        "Kafka's tools": ("tests/interop/tools",),
+        "Kafka's tools, and its authorizer": ("tests/interop/tools", "tests/interop/security"),
         "Java clients, Kafka's files and three brokers": (
             "tests/interop/clients",
             "tests/interop/storage",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from penstock.protocol.message import Message
 from penstock.protocol.messages import (
+    alter_client_quotas,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     consumer_group_heartbeat,
@@ -30,6 +31,10 @@ from penstock.protocol.messages import (
     update_features,
 )
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from penstock.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -286,8 +291,27 @@ CASES: dict[tuple[int, str], Case] = {
         ),
     ),
     (48, "always"): Case(1, lambda _: DescribeClientQuotasRequest(components=[], strict=False)),
-    (50, "all"): Case(0, lambda _: DescribeUserScramCredentialsRequest(users=None)),
+    # Null means all as well; Kafka does not answer a null that it has to refuse.
+    (49, "always"): Case(
+        1,
+        lambda _: alter_client_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_client_quotas.AlterClientQuotasRequestEntryData(
+                    entity=[
+                        alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type="user", entity_name="nobody")
+                    ],
+                    ops=[alter_client_quotas.OpData(key="producer_byte_rate", value=1e9)],
+                )
+            ],
+            validate_only=True,
+        ),
+    ),
+    (50, "all"): Case(0, lambda _: DescribeUserScramCredentialsRequest(users=[])),
     (50, "by name"): Case(0, lambda _: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")])),
+    (51, "always"): Case(
+        0,
+        lambda _: AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)]),
+    ),
     (57, "always"): Case(
         1,
         lambda _: update_features.UpdateFeaturesRequest(

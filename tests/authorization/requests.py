@@ -119,13 +119,13 @@ def create_topic_request(*, validate_only: bool, tags: str = "") -> Message:
     return create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=validate_only)
 
 
-def config_names_request(named: Named) -> dict[str, tuple[int, str]]:
+def config_names(named: Named) -> dict[str, tuple[int, str]]:
     node = str(named.node_id)
     return {"topic": (2, TOPIC), "group": (32, GROUP), "broker": (4, ""), "log levels": (8, node), "policy": (120, "p")}
 
 
 def describe_config_request(named: Named, form: str) -> Message:
-    kind, name = config_names_request(named)[form]
+    kind, name = config_names(named)[form]
     if form == "broker":
         name = str(named.node_id)
     resource = describe_configs.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -133,13 +133,15 @@ def describe_config_request(named: Named, form: str) -> Message:
 
 
 def alter_config_request(named: Named, form: str) -> Message:
-    kind, name = config_names_request(named)[form]
+    kind, name = config_names(named)[form]
+    if form == "broker":
+        name = str(named.node_id)
     resource = alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[])
     return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=True)
 
 
 def change_config_request(named: Named, form: str, key: str, value: str) -> Message:
-    kind, name = config_names_request(named)[form]
+    kind, name = config_names(named)[form]
     configs = [incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)]
     resource = incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)

@@ -126,4 +126,4 @@ def values(messages: Iterable[Message]) -> list[bytes | None]:
 
 
 def _dotted(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.replace("_", "."): value for key, value in config.items()}
+    return {key if key.endswith("_cb") else key.replace("_", "."): value for key, value in config.items()}

@@ -64,7 +64,9 @@ class SaslBroker(NamedTuple):
 
 
 @contextmanager
-def run_sasl_broker(directory: Path, config: dict[str, str] | None = None) -> Iterator[SaslBroker]:
+def run_sasl_broker(
+    directory: Path, config: dict[str, str] | None = None, without: tuple[str, ...] = ()
+) -> Iterator[SaslBroker]:
     from joserfc.jwk import RSAKey
 
     key = RSAKey.generate_key(2048, {"use": "sig"}, auto_kid=True)
@@ -84,6 +86,8 @@ def run_sasl_broker(directory: Path, config: dict[str, str] | None = None) -> It
         "group.initial.rebalance.delay.ms": "0",
         **(config or {}),
     }
+    for name in without:
+        del settings[name]
     with BrokerProcess(directory / "data", port=plain_port, config=settings) as process:
         broker = SaslBroker(("127.0.0.1", plain_port), ("127.0.0.1", sasl_port), key, process.log_path)
         broker.add_user(USER, PASSWORD)

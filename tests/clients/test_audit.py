@@ -109,6 +109,15 @@ def test_reads_and_writes_are_merged_when_asked_for(audited: Audited) -> None:
     assert read["details"]["bytes"] >= written["details"]["bytes"]
 
 
+def test_topic_is_told_of_when_it_comes_by_being_used(audited: Audited) -> None:
+    producer = Producer({"bootstrap.servers": audited.servers, "client.id": "shop"})
+    producer.produce("fresh", "v")
+    assert producer.flush(PATIENCE_S) == 0
+    (told,) = audited.events("--kind", "change")
+    assert (told["resource"], told["operation"], told["client_id"]) == ("Topic:fresh", "Create", "shop")
+    assert told["details"] == {"automatically": True}
+
+
 def test_groups_are_told_of_when_reset_and_deleted(audited: Audited) -> None:
     create(audited, "orders")
     consumer = Consumer({"bootstrap.servers": audited.servers, "group.id": "g"})

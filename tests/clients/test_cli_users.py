@@ -103,3 +103,21 @@ def test_first_user_logs_in_when_added_before_the_first_start(tmp_path: Path) ->
         assert not can_log_in(address, PlainCredentials("admin", "first"))
         assert cli.try_run("users", "add", "late", "--password", "x", "--data-dir", str(data)).code == 1
     cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))
+
+
+def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBroker, tmp_path: Path) -> None:
+    file, cli = tmp_path / "client.properties", Cli(sasl_broker.bootstrap_servers)
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password={PASSWORD}\n"
+    )
+    config = ("--command-config", str(file))
+    token = cli.run("tokens", "create", "--renewer", "User:bob", "--lifetime", "5h", "--json", *config).json
+    credentials = ScramCredentials(SHA_256, token["token"], token["hmac"], is_token=True)
+    assert can_log_in(sasl_broker.sasl_address, credentials)
+    cli.run("tokens", "renew", token["token"], "--period", "1h", *config)
+    (listed,) = (each for each in cli.run("tokens", "list", "--json", *config).json if each["token"] == token["token"])
+    assert (listed["owner"], listed["renewers"]) == (f"User:{USER}", ["User:bob"])
+    assert token["hmac"] not in cli.run("tokens", "list", *config).text
+    assert "has ended" in cli.run("tokens", "expire", token["token"], *config).err
+    assert not can_log_in(sasl_broker.sasl_address, credentials)
+    assert cli.try_run("tokens", "renew", token["token"], *config).code == 1

@@ -11,28 +11,25 @@ from typing import cast
 
 from penstock.broker.dispatch import Api, ApiTable, Handler, Request, Shortcut
 from penstock.broker.handlers import (
-    acls,
     configs,
     consumer_groups,
-    credentials,
     fetch,
     group_offsets,
     groups,
     log_dirs,
-    logins,
     metadata,
     metadata_single,
     offsets,
     produce,
     produce_single,
     producers,
-    quotas,
     topics,
     transaction_offsets,
     transactions,
 )
 from penstock.broker.handlers.brokers import forwarding, replication
 from penstock.broker.handlers.cluster import features, leaders
+from penstock.broker.handlers.security import acls, credentials, logins, quotas, tokens
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -48,6 +45,7 @@ from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.create_acls import CreateAclsRequest
+from penstock.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
 from penstock.protocol.messages.create_topics import CreateTopicsRequest
 from penstock.protocol.messages.delete_acls import DeleteAclsRequest
@@ -58,6 +56,7 @@ from penstock.protocol.messages.describe_acls import DescribeAclsRequest
 from penstock.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.messages.describe_configs import DescribeConfigsRequest
+from penstock.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest
@@ -67,6 +66,7 @@ from penstock.protocol.messages.describe_user_scram_credentials import DescribeU
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.envelope import EnvelopeRequest
+from penstock.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -85,6 +85,7 @@ from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
 from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from penstock.protocol.messages.produce import ProduceRequest
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
@@ -149,6 +150,10 @@ APIS: ApiTable = dict(
         _row(DescribeLogDirsRequest, log_dirs.describe_log_dirs, 5),
         _row(SaslAuthenticateRequest, logins.sasl_authenticate, 2),
         _forwarded_row(CreatePartitionsRequest, topics.create_partitions, 3),
+        _row(CreateDelegationTokenRequest, tokens.create_delegation_token, 3, is_forwarded=True),
+        _row(RenewDelegationTokenRequest, tokens.renew_delegation_token, 2, is_forwarded=True),
+        _row(ExpireDelegationTokenRequest, tokens.expire_delegation_token, 2, is_forwarded=True),
+        _row(DescribeDelegationTokenRequest, tokens.describe_delegation_token, 3),
         _row(DeleteGroupsRequest, groups.delete_groups, 2),
         _forwarded_row(ElectLeadersRequest, leaders.elect_leaders, 2),
         _row(IncrementalAlterConfigsRequest, configs.incremental_alter_configs, 1, is_forwarded=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING
 
 from penstock.broker.authorizer import Authorizer
@@ -58,6 +59,7 @@ class Broker:
     transactions: TransactionRuntime
     topic_creation: TopicCreation
     moves: Moves
+    chance: Random
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     # Whether there may be other brokers. Without them nobody is served or told of what brokers ask of each other.
     has_peers: bool = False

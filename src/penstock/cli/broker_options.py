@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class StartOptions(NamedTuple):
@@ -30,7 +30,7 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
     """The options of a plain `broker start --name value...`; None for anything that the full parser should see."""
     if list(arguments[:2]) != ["broker", "start"]:
         return None
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}  # texts, by the names of the fields
     settings: list[str] = []
     rest = [argument for argument in arguments[2:] if argument not in _SWITCHES]
     while rest:
@@ -45,8 +45,8 @@ def parse_start_arguments(arguments: Sequence[str]) -> StartOptions | None:
             settings.append(value)
         else:
             values[name] = value
-    options = StartOptions(set=tuple(settings), secure="--secure" in arguments, insecure="--insecure" in arguments)
-    return options._replace(**values)
+    secure, insecure = (switch in arguments for switch in _SWITCHES)
+    return StartOptions(set=tuple(settings), secure=secure, insecure=insecure, **values)
 
 
 class StartOptionsError(ValueError):

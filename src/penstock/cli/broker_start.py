@@ -35,7 +35,7 @@ def _secured(properties: dict[str, str]) -> tuple[dict[str, str], str]:
         setup, secured = secure_single(properties)
     except SecureSetupError as error:
         raise StartOptionsError(str(error)) from None
-    return secured, f"Clients connect with {setup.client_file}, for instance: penstock topics list --command-config"
+    return secured, f"Clients need this file: penstock topics list --command-config {setup.client_file}"
 
 
 def _read_file(path: str | None) -> dict[str, str]:

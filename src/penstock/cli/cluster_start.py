@@ -21,7 +21,7 @@ from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.progress import is_watched
 from penstock.cli.views.running_cluster import RunningView, running_table, view_of
 from penstock.client.addresses import Address, parse_servers
-from penstock.local_cluster.cluster import Cluster
+from penstock.local_cluster.cluster import Cluster, stopping_order
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker
@@ -168,8 +168,8 @@ def _announce(cluster: Cluster, options: ClusterOptions) -> None:
     output.note(f"ZooKeeper  {zookeeper}{'' if members.zookeeper is None else ', started here'}")
     output.note(f"Brokers    {cluster.bootstrap_servers}")
     output.note(f"Data       {options.data or 'temporary, removed at the end'}")
-    if cluster.client_file is not None:
-        output.note(f"Clients    --command-config {cluster.client_file}")
+    if cluster.setup is not None:
+        output.note(f"Clients    --command-config {cluster.setup.client_file}")
 
 
 @contextlib.contextmanager
@@ -265,7 +265,7 @@ def _short(path: Path) -> Path:
 
 
 def _stop(cluster: Cluster) -> None:
-    for broker in cluster.stopping_order():
+    for broker in stopping_order(cluster):
         output.note(f"Stopping broker {broker.node_id} ...")
         broker.stop()
     members = cluster.members

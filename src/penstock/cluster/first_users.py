@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.cluster.decisions.users import Upsertion, UserResult, decide_alter_users
+from penstock.cluster.decisions.security.users import Upsertion, UserResult, decide_alter_users
 from penstock.cluster.deltas.security import security_difference, security_operations
 from penstock.cluster.levels import SECURITY_LEVEL
 from penstock.cluster.metadata import Metadata

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 # The principal of a name and a password, or of a token; None for those that are wrong.
 CheckPassword = Callable[[str, str], Awaitable[str | None]]
@@ -26,12 +26,12 @@ class Credentials(NamedTuple):
     """What a request says about who asks."""
 
     authorization: str | None
-    peer_certificate: Mapping[str, Any] | None = None  # as `ssl.SSLObject.getpeercert` gives it; verified
+    peer_certificate: bytes | None = None  # DER; the handshake has verified it
     scheme: str = ""
     value: str = ""
 
     @classmethod
-    def of(cls, headers: Sequence[str], peer_certificate: Mapping[str, Any] | None) -> Credentials:
+    def of(cls, headers: Sequence[str], peer_certificate: bytes | None) -> Credentials:
         """`headers` are the values of all Authorization headers. More than one is none: which would count?"""
         if len(headers) != 1 or len(headers[0]) > _MOST_CHARACTERS:
             return cls(None, peer_certificate)
@@ -84,12 +84,12 @@ class CertificateAuthenticator:
 
     challenges = ()
 
-    def __init__(self, name: Callable[[Mapping[str, Any]], str | None]) -> None:
+    def __init__(self, name: Callable[[bytes], str | None]) -> None:
         self._name = name
 
     async def authenticate(self, credentials: Credentials) -> str | None:
         certificate = credentials.peer_certificate
-        return self._name(certificate) if certificate else None
+        return None if certificate is None else self._name(certificate)
 
 
 class AnyOf:
@@ -137,33 +137,6 @@ class Tokens:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
-
-
-def subject_name(certificate: Mapping[str, Any]) -> str | None:
-    """`User:CN=...`, the most specific part first, of a certificate as Python's `ssl` tells it."""
-    parts = [
-        f"{_SHORT_NAMES.get(name, name)}={_escape(value)}"
-        for relative in reversed(certificate.get("subject", ()))
-        for name, value in relative
-    ]
-    return f"User:{','.join(parts)}" if parts else None
-
-
-_SHORT_NAMES = {
-    "commonName": "CN",
-    "organizationalUnitName": "OU",
-    "organizationName": "O",
-    "localityName": "L",
-    "stateOrProvinceName": "ST",
-    "countryName": "C",
-    "streetAddress": "STREET",
-    "domainComponent": "DC",
-    "userId": "UID",
-}
-
-
-def _escape(value: str) -> str:
-    return "".join(f"\\{each}" if each in ',+"\\<>;=' else each for each in value)
 
 
 def parse_pairs(text: str) -> dict[str, str]:

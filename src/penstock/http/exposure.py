@@ -8,6 +8,8 @@ import ipaddress
 import logging
 from typing import Final
 
+from penstock.core.config.types import ConfigError
+
 logger = logging.getLogger(__name__)
 
 DEFAULT_PORTS: Final = {
@@ -20,7 +22,7 @@ DEFAULT_PORTS: Final = {
 }
 
 
-class ExposedError(Exception):
+class ExposedError(ConfigError):
     """An open listener would be reachable from other machines."""
 
 

@@ -1,9 +1,8 @@
-"""One HTTP connection, from the socket to the headers of a request: counted, timed, and only then read.
+"""One HTTP connection: uvicorn's protocol over h11, and what it lacks against clients that mean harm.
 
-uvicorn's protocol over h11 does the rest. What is added: a connection beyond the limits is closed before anything is
-read; the TLS handshake begins only after that, and has its time; headers have their time from the first byte on, which
-uvicorn gives to idle connections alone; a client that takes nothing of its answer is cut off; a request that h11 cannot
-read gets the status that h11 suggests.
+Headers have their time from the first byte on, which uvicorn gives to idle connections alone; a client that takes
+nothing of its answer is cut off; a request that h11 cannot read gets the status that h11 suggests; a refusal reaches a
+client that is still sending.
 
 Time here is the loop's, because these are timers of a real network.
 """
@@ -13,9 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import ssl
 import sys
-from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
@@ -28,132 +25,47 @@ from uvicorn.server import ServerState
 from penstock.core.metrics.counters import HttpMetrics
 from penstock.http.limits import HttpLimits
 
-TlsContext = Callable[[], ssl.SSLContext]
-
 # uvicorn has a line for every request that cannot be read. What it would tell is counted instead.
 _SILENCE = logging.getLogger("penstock.http.silence")
 _SILENCE.disabled = True
 
-_SHUTDOWN_S = 5.0
 # What a refused client may still send before it has read the answer: a second of it, or a megabyte.
 _LINGER_S = 1.0
 _LINGER_BYTES = 1024 * 1024
-_BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
-
-class Door:
-    """Who is inside, and what they may do. Shared by the connections of one listener."""
-
-    def __init__(self, limits: HttpLimits, metrics: HttpMetrics, tls: TlsContext | None) -> None:
-        self.limits = limits
-        self.metrics = metrics
-        self.tls = tls
-        self.handshakes: set[asyncio.Task[None]] = set()
-        self._addresses: Counter[str] = Counter()
-
-    def enter(self, address: str) -> bool:
-        limits = self.limits
-        is_full = self._addresses.total() >= limits.max_connections
-        if is_full or self._addresses[address] >= limits.max_connections_per_address:
-            self.metrics.count_refused("connections")
-            return False
-        self._addresses[address] += 1
-        self.metrics.connections += 1
-        return True
-
-    def leave(self, address: str) -> None:
-        self.metrics.connections -= 1
-        self._addresses[address] -= 1
-        if not self._addresses[address]:
-            del self._addresses[address]
-
-    def close(self) -> None:
-        for handshake in self.handshakes:
-            handshake.cancel()
 
 
 class GuardedProtocol(H11Protocol):
-    """`protocol_at` makes the class for a listener's door."""
-
-    door: Door
-
     def __init__(
         self,
         config: Config,
         server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
+        limits: HttpLimits,
+        metrics: HttpMetrics,
+        on_lost: Callable[[], None],
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, {}, asyncio.get_running_loop())
         self.logger = _SILENCE
         self.access_log = False
-        self._address: str | None = None  # while inside
-        self._is_begun = False
-        self._early = bytearray()  # what came with the end of the handshake
+        self._limits = limits
+        self._metrics = metrics
+        self._on_lost = on_lost
         self._timer: asyncio.TimerHandle | None = None  # for headers
         self._stall: asyncio.TimerHandle | None = None
         self._is_lingering = False
         self._unread = 0
 
-    # -------------------------------------------------------------------------------------------- coming in
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        address = _address_of(transport)
-        if not self.door.enter(address):
-            if self.door.tls is None:
-                transport.write(_BUSY)
-            transport.close()
-            return
-        self._address = address
-        if self.door.tls is None:
-            self._begin(transport)
-        else:
-            transport.pause_reading()
-            handshake = self.loop.create_task(self._shake_hands(transport, self.door.tls()))
-            self.door.handshakes.add(handshake)
-            handshake.add_done_callback(self.door.handshakes.discard)
-
-    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
-        try:
-            encrypted = await self.loop.start_tls(
-                transport,
-                self,
-                tls,
-                server_side=True,
-                ssl_handshake_timeout=self.door.limits.handshake_s,
-                ssl_shutdown_timeout=_SHUTDOWN_S,
-            )
-        except (OSError, ssl.SSLError, TimeoutError, asyncio.CancelledError):
-            self.door.metrics.count_refused("handshake")
-            transport.abort()
-            self._leave()
-            return
-        if encrypted is None or self._address is None:  # the client went in the same turn
-            transport.abort()
-            self._leave()
-            return
-        self._begin(encrypted)
-
-    def _begin(self, transport: asyncio.Transport) -> None:
-        certificate = transport.get_extra_info("peercert")
-        if certificate:
-            self.app_state = {**self.app_state, "peer_certificate": certificate}
-        gentle = cast("asyncio.Transport", _GentleTransport(transport, self))
-        super().connection_made(gentle)
-        self._is_begun = True
+        established = transport.get_extra_info("ssl_object")
+        if established is not None:
+            self.app_state = {"peer_certificate": established.getpeercert(binary_form=True)}
+        super().connection_made(cast("asyncio.Transport", _GentleTransport(transport, self)))
         self._await_headers()
-        if self._early:
-            early, self._early = bytes(self._early), bytearray()
-            self.data_received(early)
 
     # -------------------------------------------------------------------------------------------- while inside
 
     def data_received(self, data: bytes) -> None:
-        if self._address is None or self._is_lingering:  # refused, and not gone yet
+        if self._is_lingering:
             self._count_unread(len(data))
-            return
-        if not self._is_begun:
-            self._early += data
             return
         if self._timer is None and self._is_between_requests():
             self._await_headers()
@@ -166,14 +78,14 @@ class GuardedProtocol(H11Protocol):
         return cycle is None or cycle.response_complete
 
     def _await_headers(self) -> None:
-        self._timer = self.loop.call_later(self.door.limits.headers_s, self._give_up_headers)
+        self._timer = self.loop.call_later(self._limits.headers_s, self._give_up_headers)
 
     def _give_up_headers(self) -> None:
         """Who has sent nothing is told nothing."""
         self._timer = None
         if self.transport.is_closing():
             return
-        self.door.metrics.count_refused("slow headers")
+        self._metrics.count_refused("slow headers")
         if self.conn.trailing_data[0]:
             self._answer(HTTPStatus.REQUEST_TIMEOUT)
         self.transport.close()
@@ -189,7 +101,7 @@ class GuardedProtocol(H11Protocol):
         error = sys.exception()
         status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else HTTPStatus.BAD_REQUEST
         is_large = status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-        self.door.metrics.count_refused("headers" if is_large else "malformed")
+        self._metrics.count_refused("headers" if is_large else "malformed")
         self._answer(HTTPStatus(status))
         self.transport.close()
 
@@ -199,11 +111,11 @@ class GuardedProtocol(H11Protocol):
             return
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode())
-        self.door.metrics.count_answer(status)
+        self._metrics.count_answer(status)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stall = self.loop.call_later(self.door.limits.stalled_s, self._give_up_answer)
+        self._stall = self.loop.call_later(self._limits.stalled_s, self._give_up_answer)
 
     def resume_writing(self) -> None:
         if self._stall is not None:
@@ -212,7 +124,7 @@ class GuardedProtocol(H11Protocol):
         super().resume_writing()
 
     def _give_up_answer(self) -> None:
-        self.door.metrics.count_refused("slow reader")
+        self._metrics.count_refused("slow reader")
         self.transport.abort()
 
     # -------------------------------------------------------------------------------------------- going out
@@ -234,7 +146,7 @@ class GuardedProtocol(H11Protocol):
 
     def _count_unread(self, size: int) -> None:
         self._unread += size
-        if self._unread > _LINGER_BYTES and self.transport is not None:
+        if self._unread > _LINGER_BYTES:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -242,10 +154,9 @@ class GuardedProtocol(H11Protocol):
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
-        if self._is_begun:
-            super().connection_lost(exc)
-            self._unset_keepalive_if_required()
-        self._leave()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._on_lost()
 
     def shutdown(self) -> None:
         with contextlib.suppress(h11.LocalProtocolError):  # in the middle of a request: it will be closed in time
@@ -255,11 +166,6 @@ class GuardedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _leave(self) -> None:
-        address, self._address = self._address, None
-        if address is not None:
-            self.door.leave(address)
 
 
 class _GentleTransport:
@@ -285,13 +191,3 @@ class _GentleTransport:
             self._protocol.linger(self._transport)
         else:
             self._transport.close()
-
-
-def protocol_at(door: Door) -> type[GuardedProtocol]:
-    """uvicorn makes the protocols and gives them nothing of ours, so each listener has a class."""
-    return type("ListenerProtocol", (GuardedProtocol,), {"door": door})
-
-
-def _address_of(transport: asyncio.BaseTransport) -> str:
-    name = transport.get_extra_info("peername")
-    return str(name[0]) if isinstance(name, tuple) and name else ""

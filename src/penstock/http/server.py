@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.metrics.counters import HttpMetrics
 from penstock.http.authentication import Authenticator
+from penstock.http.door import Door, MakeProtocol
 from penstock.http.exposure import check_exposure
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
@@ -20,8 +21,6 @@ from penstock.security.audit.events import NO_AUDIT, Auditor
 
 if TYPE_CHECKING:
     import uvicorn
-
-    from penstock.http.protocol import Door
 
 logger = logging.getLogger(__name__)
 
@@ -67,14 +66,24 @@ class HttpServer:
         listener = await _listen(host, port, self._check)
         self.port = listener.getsockname()[1]
         try:
-            server, door = await asyncio.to_thread(self._build)
+            server = await asyncio.to_thread(self._build)
         except BaseException:
             listener.close()
             raise
-        self._server, self._door = server, door
-        self._serving = asyncio.create_task(server.serve(sockets=[listener]), name=self._name)
+        self._server = server
+        self._serving = asyncio.create_task(server.serve(sockets=[]), name=self._name)
+        self._door = Door(listener, self._limits, self._metrics, self._security.tls)
+        self._door.open(self._protocols(server))
         scheme = "http" if self._security.tls is None else "https"
         logger.info("%s listens", self._name, extra={"host": host, "port": self.port, "scheme": scheme})
+
+    def _protocols(self, server: uvicorn.Server) -> MakeProtocol:
+        from penstock.http.protocol import GuardedProtocol
+
+        def make(on_lost: Callable[[], None]) -> GuardedProtocol:
+            return GuardedProtocol(server.config, server.server_state, self._limits, self._metrics, on_lost)
+
+        return make
 
     def _check(self, address: str) -> None:
         security = self._security
@@ -90,16 +99,16 @@ class HttpServer:
         if self._serving is None or self._server is None or self._door is None:
             return
         serving, self._serving = self._serving, None
+        await self._door.close()
         self._server.should_exit = True
-        self._door.close()
         await serving
 
-    def _build(self) -> tuple[uvicorn.Server, Door]:
+    def _build(self) -> uvicorn.Server:
         """In a worker thread: the imports take a quarter of a second."""
         import uvicorn
 
         from penstock.http.application import Guard
-        from penstock.http.protocol import Door, protocol_at
+        from penstock.http.protocol import GuardedProtocol
 
         class Server(uvicorn.Server):
             @contextlib.contextmanager
@@ -108,11 +117,10 @@ class HttpServer:
                 yield
 
         limits, security = self._limits, self._security
-        door = Door(limits, self._metrics, security.tls)
         guard = Guard(self._name, self._routes, limits, security.authenticator, self._auditor, self._metrics)
         config = uvicorn.Config(
             guard,
-            http=protocol_at(door),
+            http=GuardedProtocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -120,13 +128,12 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,  # an address that a header claims is no address
-            backlog=_BACKLOG,
             timeout_keep_alive=int(limits.keep_alive_s),
             timeout_graceful_shutdown=int(limits.stop_s) or 1,
             h11_max_incomplete_event_size=limits.max_header_bytes,
         )
         config.load()  # imports the rest of uvicorn here
-        return Server(config), door
+        return Server(config)
 
 
 async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.socket:

@@ -64,7 +64,7 @@ class Cluster:
         self._directory: ClusterDirectory | None = None
         self._members: Members | None = None
         self._clients = BrokerClients()
-        self._setup: SecureSetup | None = None
+        self.setup: SecureSetup | None = None  # from `prepare` on, where the cluster is secure
 
     # ---------------------------------------------------------------------------------------- start and end
 
@@ -84,10 +84,10 @@ class Cluster:
             return
         directory = ClusterDirectory.open(self._data_dir)
         try:
-            self._setup = find_setup(directory, is_wanted=self._wish.is_secure)
-            self._members = make_members(directory, self._wish._replace(is_secure=self._setup is not None))
-            if self._setup is not None:
-                self._clients.security = self._setup.client_security()
+            self.setup = find_setup(directory, is_wanted=self._wish.is_secure)
+            self._members = make_members(directory, self._wish._replace(is_secure=self.setup is not None))
+            if self.setup is not None:
+                self._clients.security = self.setup.client_security()
         except BaseException:
             directory.close()
             raise
@@ -103,19 +103,13 @@ class Cluster:
         try:
             ended = [broker.unasked_end for broker in brokers if broker.unasked_end]
             if not self._directory.is_temporary:
-                for broker in self.stopping_order():
+                for broker in stopping_order(self):
                     broker.stop()
                 self._members.stop_store()
         finally:
             self.abandon()
         if ended:
             raise ClusterError("\n".join(ended))
-
-    def stopping_order(self) -> list[ClusterBroker]:
-        """The brokers that run, the controller last: another one would have to take over for a moment."""
-        running = [broker for broker in self.brokers if broker.is_running]
-        controller = next((state.controller_id for state in self.states().values() if state is not None), None)
-        return sorted(running, key=lambda broker: broker.node_id == controller)
 
     def abandon(self) -> None:
         """Ends whatever runs, at once."""
@@ -164,14 +158,9 @@ class Cluster:
     @property
     def client_config(self) -> dict[str, Any]:
         """Settings for confluent-kafka's clients, as the administrator where the cluster is secure."""
-        if self._setup is None:
+        if self.setup is None:
             return {"bootstrap.servers": self.bootstrap_servers}
-        return self._setup.client_config(self.bootstrap_servers)
-
-    @property
-    def client_file(self) -> Path | None:
-        """Kafka's client properties of the administrator; None where the cluster is not secure."""
-        return None if self._setup is None else self._setup.client_file
+        return self.setup.client_config(self.bootstrap_servers)
 
     def broker(self, node_id: int) -> ClusterBroker:
         for broker in self.brokers:
@@ -304,3 +293,10 @@ def _wait_for(look: Callable[[], Result], timeout_s: float, what: str) -> Result
         return Retrying(RetryPolicy(timeout_s, _POLL_S, _POLL_S)).run(look, _NotYetError, lambda _: Outlook.PASSING)
     except _NotYetError as problem:
         raise ClusterError(f"{what} after {timeout_s:g} s: {problem}") from None
+
+
+def stopping_order(cluster: Cluster) -> list[ClusterBroker]:
+    """The brokers that run, the controller last: another one would have to take over for a moment."""
+    running = [broker for broker in cluster.brokers if broker.is_running]
+    controller = next((state.controller_id for state in cluster.states().values() if state is not None), None)
+    return sorted(running, key=lambda broker: broker.node_id == controller)

@@ -89,7 +89,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         authorizer=make_authorizer(metadata.publisher, config.authorization, clock, auditor),
-        quotas=ClientQuotas(clock, config.quotas),
+        quotas=ClientQuotas(clock, config.quotas, metrics.quotas),
         served_versions=[api.served_versions for api in APIS.values()],
         slices=slices,
         metadata=metadata,
@@ -112,6 +112,7 @@ def assemble(
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
         auditor=auditor,
+        chance=chance,
     )
 
 

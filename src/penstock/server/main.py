@@ -10,19 +10,20 @@ import resource
 import signal
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
-from penstock.http.exposure import ExposedError
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import new_event_loop
-from penstock.server.monitoring.endpoints import MonitoringServer
 from penstock.server.monitoring.exposition import Exposition
-from penstock.server.monitoring.security import read_security
 from penstock.server.monitoring.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from penstock.server.monitoring.endpoints import MonitoringServer
 
 logger = logging.getLogger("penstock.server")
 
@@ -64,7 +65,7 @@ async def _serve(config: BrokerConfig, files: Files | None, announcement: str) -
         return 1
     try:
         monitoring = await _start_monitoring(config, server)
-    except (OSError, ConfigError, ExposedError) as error:
+    except (OSError, ConfigError) as error:
         print(
             f"penstock: cannot serve metrics on {config.process.penstock_metrics_listen}: {_describe(error)}",
             file=sys.stderr,
@@ -101,14 +102,18 @@ def _spare_the_collector() -> None:
 async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> MonitoringServer | None:
     if not config.process.penstock_metrics_listen:
         return None
-    from importlib.metadata import version  # 30 ms that a broker nobody monitors does not spend
+    # 50 ms that a broker nobody monitors does not spend
+    from importlib.metadata import version
+
+    from penstock.server.monitoring.endpoints import MonitoringServer
+    from penstock.server.monitoring.security import read_security
 
     host, _, port = config.process.penstock_metrics_listen.rpartition(":")
     if int(port) > _MAX_PORT:  # the event loop would take the remainder
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
-    security = await asyncio.to_thread(read_security, config.monitoring)
     broker = server.broker
+    security = await read_security(lambda: broker.metadata.config, broker.metrics.sockets)
     monitoring = MonitoringServer(
         exposition.render_metrics, server.health, security, broker.metrics.http, broker.auditor
     )

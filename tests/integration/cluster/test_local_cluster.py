@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.local_cluster.cluster import stopping_order
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker
 from penstock.local_cluster.process_members import ProcessMembers
@@ -212,4 +213,4 @@ class TestThreeBrokers:
             cluster.start_broker(first)
             cluster.wait_until_ready()
             assert_all_agree(cluster, second)
-            assert cluster.stopping_order()[-1].node_id == second
+            assert stopping_order(cluster)[-1].node_id == second

@@ -8,7 +8,7 @@ from typing import Any, Self
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, Exchange
 from penstock.protocol.message import Message
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 20.0
 
 
 class AddressClient:

@@ -100,7 +100,7 @@ class Node:
             clock=self.clock,
             metrics=metrics,
             authorizer=AllowEverything(),
-            quotas=ClientQuotas(self.clock, config.quotas),
+            quotas=ClientQuotas(self.clock, config.quotas, metrics.quotas),
             served_versions=[],
             slices=Slices(asyncio.get_running_loop().time),
             metadata=absent,
@@ -113,6 +113,7 @@ class Node:
             transactions=absent,
             topic_creation=absent,
             moves=absent,
+            chance=random.Random(1),
         )
         self.dispatcher = Dispatcher(self.broker, APIS, metrics.requests, self.broker.slices)
         follower = Follower(

@@ -18,7 +18,11 @@ from penstock.core.types import TopicPartition
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
-from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls import DescribeAclsRequest
@@ -80,17 +84,24 @@ def ask(
 
 @pytest.mark.parametrize(
     "request_class",
-    [
-        AlterPartitionReassignmentsRequest,
-        ListPartitionReassignmentsRequest,
-        DescribeClientQuotasRequest,
-        DescribeUserScramCredentialsRequest,
-    ],
+    [DescribeClientQuotasRequest, DescribeUserScramCredentialsRequest],
 )
 def test_request_fails_as_a_whole_when_the_client_may_not_ask(request_class: type[Message]) -> None:
     with pytest.raises(ApiError) as caught:
         ask(request_class(), is_allowed=False)
     assert caught.value.code is FAILED
+
+
+def test_what_was_named_is_told_again_when_the_client_may_not_ask() -> None:
+    partition = ReassignablePartition(partition_index=3)
+    moves = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[partition])])
+    answer = ask(moves, is_allowed=False)
+    (topic,) = answer.responses
+    assert (answer.error_code, topic.name, topic.partitions[0].error_code) == (FAILED, "t", FAILED)
+    named = ListPartitionReassignmentsTopics(name="t", partition_indexes=[3])
+    answer = ask(ListPartitionReassignmentsRequest(topics=[named]), is_allowed=False)
+    assert (answer.error_code, answer.topics[0].name) == (FAILED, "t")
+    assert ask(ListPartitionReassignmentsRequest(topics=None), is_allowed=False).topics == []
 
 
 def test_each_item_is_refused_when_the_client_may_not_ask_and_the_response_has_no_other_place() -> None:

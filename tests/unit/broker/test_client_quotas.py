@@ -370,6 +370,23 @@ class TestChanges:
         in_scene(tmp_path, scenario)
 
 
+class TestMetrics:
+    def test_operator_sees_whose_quota_is_used_up(self, tmp_path: Path) -> None:
+        async def scenario(scene: Scene) -> None:
+            await scene.limit({"user": "alice"}, producer_byte_rate=1_000)
+            await scene.limit({"client_id": None}, producer_byte_rate=1 << 40)
+            client = scene.client()
+            await client.produce(20_000)
+            await scene.client("bob", "invented").produce(10)
+            now_ms = scene.clock.monotonic_ms()
+            throttle_times = dict(scene.quotas.produce.throttle_times(now_ms))
+            assert throttle_times == {("alice", ""): client.sent - 1_000, ("", "<default>"): 0}
+            assert dict(scene.quotas.produce.rates(now_ms))["alice", ""] == client.sent
+            assert scene.served.broker.metrics.quotas.throttled == {"producer_byte_rate": 1}
+
+        in_scene(tmp_path, scenario)
+
+
 class TestMemory:
     def test_nothing_grows_without_end_when_clients_invent_names(self, tmp_path: Path) -> None:
         async def scenario(scene: Scene) -> None:

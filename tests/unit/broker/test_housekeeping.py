@@ -67,7 +67,7 @@ class Rig:
             clock=self.host.clock,
             metrics=self.metrics,
             authorizer=AllowEverything(),
-            quotas=ClientQuotas(self.host.clock, self.config.quotas),
+            quotas=ClientQuotas(self.host.clock, self.config.quotas, self.metrics.quotas),
             served_versions=(),
             slices=slices,
             metadata=metadata,
@@ -87,6 +87,7 @@ class Rig:
             ),
             topic_creation=TopicCreation(metadata),
             moves=Moves(self.host.directories, partitions, self.host.files, clock),
+            chance=random.Random(1),
         )
         self.housekeeping = Housekeeping(self.broker)
 

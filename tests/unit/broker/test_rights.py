@@ -24,7 +24,7 @@ from tests.unit.broker.served import Served, serving
 
 AUTHORIZATION = {int(code) for code in REFUSALS.values()}
 # What other tests try: these need a listener of brokers, or a login.
-ELSEWHERE = {17, 36, 38, 39, 40, 41, 49, 51, 56, 58, 63, 73}
+ELSEWHERE = {17, 36, 38, 39, 40, 41, 56, 58, 63, 73}
 PROPERTIES = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:admin",

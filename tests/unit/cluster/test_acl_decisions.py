@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.decisions.acls import MAX_CHANGES, decide_create_acls, decide_delete_acls
 from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.cluster.decisions.decision import FullChange, IncrementalChange, RequestedChange
-from penstock.cluster.decisions.policies import decide_alter_policies
+from penstock.cluster.decisions.security.acls import MAX_CHANGES, decide_create_acls, decide_delete_acls
+from penstock.cluster.decisions.security.policies import decide_alter_policies
 from penstock.cluster.security_image import SecurityImage
 from penstock.protocol.errors import ErrorCode
 from penstock.security.acls.filters import AclFilter

@@ -193,6 +193,7 @@ def filled_metrics() -> BrokerMetrics:
     metrics.sockets.count_malformed("undecodable")
     metrics.sockets.count_handshake_failure("version")
     metrics.purgatory.count_expired("Fetch")
+    metrics.quotas.throttled["producer_byte_rate"] = 1
     metrics.logs.flush_time_ms.observe(2)
     metrics.http.count_answer(200)
     metrics.http.count_refused("login")

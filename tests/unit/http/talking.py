@@ -15,6 +15,8 @@ from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
 from penstock.http.server import HttpSecurity, HttpServer
 from penstock.security.audit.events import NO_AUDIT, Auditor
+from penstock.security.tls.contexts import load_server
+from penstock.security.tls.settings import TlsSettings
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -139,11 +141,10 @@ def with_listener(
 
 
 class Papers(NamedTuple):
-    """PEM files: an authority, and a certificate of it with its key."""
+    """PEM files: an authority, and a certificate of it, with its key before it."""
 
     authority: Path
     certificate: Path
-    key: Path
 
 
 def make_papers(directory: Path, name: str) -> Papers:
@@ -173,19 +174,31 @@ def make_papers(directory: Path, name: str) -> Papers:
         [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
     )
     certificate = builders[1].add_extension(addresses, critical=False)
-    papers = Papers(directory / f"{name}-ca.pem", directory / f"{name}.pem", directory / f"{name}-key.pem")
-    for path, builder in ((papers.authority, authority), (papers.certificate, certificate)):
-        path.write_bytes(builder.sign(keys[0], hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    papers.key.write_bytes(
-        keys[1].private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
+    papers = Papers(directory / f"{name}-ca.pem", directory / f"{name}.pem")
+    signed = [
+        builder.sign(keys[0], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        for builder in (authority, certificate)
+    ]
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    papers.authority.write_bytes(signed[0])
+    papers.certificate.write_bytes(keys[1].private_bytes(pem, form, serialization.NoEncryption()) + signed[1])
     return papers
+
+
+def server_context(own: Papers, client: Papers | None = None) -> ssl.SSLContext:
+    """With `client` clients need a certificate of that authority."""
+    properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(own.certificate)}
+    if client is not None:
+        properties |= {
+            "ssl.client.auth": "required",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(client.authority),
+        }
+    return load_server(TlsSettings.of_properties(properties)).context
 
 
 def client_context(trusted: Papers, own: Papers | None = None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=trusted.authority)
     if own is not None:
-        context.load_cert_chain(own.certificate, own.key)
+        context.load_cert_chain(own.certificate)
     return context

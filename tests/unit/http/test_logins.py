@@ -20,13 +20,13 @@ from penstock.http.authentication import (
     Passwords,
     Tokens,
     parse_pairs,
-    subject_name,
 )
 from penstock.http.limits import HttpLimits
 from penstock.http.server import HttpSecurity
-from penstock.http.tls_files import load_context
 from penstock.security.audit.events import AuditEvent, Kind
-from tests.unit.http.talking import Answer, Listening, client_context, make_papers, with_listener
+from penstock.security.tls.der import read_certificate
+from penstock.security.tls.distinguished_names import format_name
+from tests.unit.http.talking import Answer, Listening, client_context, make_papers, server_context, with_listener
 
 LOGINS = AnyOf(
     (
@@ -156,7 +156,7 @@ def test_credentials_are_none_when_there_are_two() -> None:
 
 def test_pages_are_encrypted_when_the_listener_has_a_certificate(tmp_path: Path) -> None:
     papers = make_papers(tmp_path, "server")
-    context = load_context(str(papers.certificate), str(papers.key))
+    context = server_context(papers)
 
     async def use(listening: Listening) -> None:
         assert (await listening.get("/", tls=client_context(papers))).status == 200
@@ -178,12 +178,14 @@ def test_pages_are_encrypted_when_the_listener_has_a_certificate(tmp_path: Path)
 
 def test_certificate_is_the_login_when_the_listener_asks_for_one(tmp_path: Path) -> None:
     server, client, stranger = (make_papers(tmp_path, name) for name in ("server", "scraper", "stranger"))
-    context = load_context(str(server.certificate), str(server.key), str(client.authority))
-    security = HttpSecurity(lambda: context, CertificateAuthenticator(subject_name))
+    context = server_context(server, client)
+    security = HttpSecurity(
+        lambda: context, CertificateAuthenticator(lambda der: format_name(read_certificate(der).subject))
+    )
 
     async def use(listening: Listening) -> None:
         answer = await listening.get("/", tls=client_context(server, client))
-        assert json.loads(answer.body)["principal"] == "User:CN=scraper"
+        assert json.loads(answer.body)["principal"] == "CN=scraper"
         for wrong in (client_context(server), client_context(server, stranger)):
             try:
                 assert (await listening.get("/", tls=wrong)).status == 0
@@ -195,7 +197,7 @@ def test_certificate_is_the_login_when_the_listener_asks_for_one(tmp_path: Path)
 
 def test_handshakes_are_bounded_in_number_and_time_before_anything_is_read(tmp_path: Path) -> None:
     papers = make_papers(tmp_path, "server")
-    context = load_context(str(papers.certificate), str(papers.key))
+    context = server_context(papers)
     limits = HttpLimits(max_connections=4, handshake_s=0.5)
 
     async def use(listening: Listening) -> None:
@@ -213,7 +215,7 @@ def test_handshakes_are_bounded_in_number_and_time_before_anything_is_read(tmp_p
 
 def test_stop_ends_soon_when_a_handshake_hangs(tmp_path: Path) -> None:
     papers = make_papers(tmp_path, "server")
-    context = load_context(str(papers.certificate), str(papers.key))
+    context = server_context(papers)
 
     async def use(listening: Listening) -> None:
         _, writer = await listening.connect()

@@ -134,7 +134,7 @@ class TestRoom:
             sent += busy.receive(data[sent : sent + 1_000])
             backlog.look()
             assert all(each.was_aborted() for each in silent)
-            assert backlog.evictions == 2
+            assert backlog.metrics.backlog_evictions == 2
             for each in silent:
                 each.lose()
                 backlog.leave(each.protocol)  # type: ignore[arg-type]

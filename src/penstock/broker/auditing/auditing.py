@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from types import CoroutineType
 from typing import Any
 
 from penstock.broker.auditing.accesses import describe_reads, describe_writes
@@ -19,6 +20,7 @@ from penstock.broker.session import RequestContext, Settling
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch import FetchRequest
+from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.security.audit.events import AuditEvent, Kind
 
@@ -42,6 +44,7 @@ def audited(apis: ApiTable, kinds: frozenset[Kind]) -> ApiTable:
         for key in CHANGES:
             if key in table:
                 table[key] = _audit(table[key], Kind.CHANGE, _changes(key))
+        table[MetadataRequest.API_KEY] = _audit_creation(table[MetadataRequest.API_KEY])
     if Kind.READ in kinds:
         table[FetchRequest.API_KEY] = _audit(table[FetchRequest.API_KEY], Kind.READ, _reads)
     if Kind.WRITE in kinds:
@@ -106,6 +109,32 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
         return response
 
     under_way: set[asyncio.Task[Message | None]] = set()
+    return api._replace(handler=handle)
+
+
+def _audit_creation(api: Api[Message]) -> Api[Message]:
+    """Metadata may create the topics that it is asked for. A request for topics that are there goes on as it is."""
+    handler, name = api.handler, api.name
+
+    def handle(broker: Broker, context: RequestContext, request: Message) -> Answer:
+        assert isinstance(request, MetadataRequest)
+        answer = handler(broker, context, request)
+        if not isinstance(answer, CoroutineType) or not request.allow_auto_topic_creation:
+            return answer
+        known = broker.metadata.image.topics
+        missing = [each.name for each in request.topics or () if each.name is not None and each.name not in known]
+        return finish(broker, context, missing, answer) if missing else answer
+
+    async def finish(
+        broker: Broker, context: RequestContext, missing: list[str], waiting: Awaitable[Message | None]
+    ) -> Message | None:
+        response = await waiting
+        for created in missing:
+            if created in broker.metadata.image.topics:
+                change = Change(f"Topic:{created}", "Create", 0, {"automatically": True})
+                _tell(broker, context, name, Kind.CHANGE, change)
+        return response
+
     return api._replace(handler=handle)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.protocol.message import ZERO_UUID
 from penstock.security.audit.events import Detail
-from penstock.security.audit.redaction import describe_settings
+from penstock.security.audit.redaction import describe_settings, show_setting
 
 
 class Change(NamedTuple):
@@ -46,11 +46,14 @@ _OPERATION_NAMES = {
 _PERMISSION_NAMES = {2: "Deny", 3: "Allow"}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _INCREMENTAL = {0: "", 1: " (deleted)", 2: " (appended)", 3: " (subtracted)"}
+_POLICY = 120  # a policy on tags, as a resource of AlterConfigs
 _CONFIG_RESOURCES: dict[int, str] = {
     ConfigResourceType.TOPIC: "Topic",
     ConfigResourceType.BROKER: "Broker",
     ConfigResourceType.BROKER_LOGGER: "BrokerLogger",
+    ConfigResourceType.CLIENT_METRICS: "ClientMetrics",
     ConfigResourceType.GROUP: "Group",
+    _POLICY: "Policy",
 }
 
 # ------------------------------------------------------------------------------------------------- topics
@@ -139,8 +142,9 @@ def _alter_configs(request: Any, response: Any) -> Iterator[Change]:
         details: dict[str, Detail] = {}
         for config in () if resource is None else resource.configs:
             suffix = _INCREMENTAL.get(getattr(config, "config_operation", 0), "")
-            for name, value in describe_settings(((config.name, config.value),)).items():
-                details[f"{name}{suffix}"] = value
+            # What a policy says is what the trail is for; it has no secrets.
+            is_shown = result.resource_type == _POLICY
+            details[f"{config.name}{suffix}"] = config.value if is_shown else show_setting(config.name, config.value)
         kind = _CONFIG_RESOURCES.get(result.resource_type, f"Resource type {result.resource_type}")
         yield Change(f"{kind}:{result.resource_name}", "AlterConfigs", result.error_code, details)
 

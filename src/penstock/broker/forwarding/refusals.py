@@ -14,6 +14,8 @@ from penstock.protocol.messages import alter_client_quotas, alter_configs, incre
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,6 +23,10 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 from penstock.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from penstock.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -35,10 +41,17 @@ from penstock.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from penstock.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
@@ -127,6 +140,39 @@ def _delete_acls(request: DeleteAclsRequest, code: ErrorCode, message: str) -> D
     return DeleteAclsResponse(filter_results=refused)
 
 
+def _alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str
+) -> AlterPartitionReassignmentsResponse:
+    """The error of the whole response is told for each partition as well, as in Kafka."""
+    topics = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=each.partition_index, error_code=code, error_message=message
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message, responses=topics)
+
+
+def _list_reassignments(
+    request: ListPartitionReassignmentsRequest, code: ErrorCode, message: str
+) -> ListPartitionReassignmentsResponse:
+    """As in Kafka the client is told again what it has named."""
+    topics = [
+        OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes],
+        )
+        for topic in request.topics or ()
+    ]
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=topics)
+
+
 def _alter_users(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
 ) -> AlterUserScramCredentialsResponse:
@@ -165,12 +211,11 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     DeleteAclsRequest: _delete_acls,
     AlterUserScramCredentialsRequest: _alter_users,
     ElectLeadersRequest: refuse_elections,
+    AlterPartitionReassignmentsRequest: _alter_reassignments,
     alter_client_quotas.AlterClientQuotasRequest: refuse_quotas,
-    AlterPartitionReassignmentsRequest: lambda _, code, message: AlterPartitionReassignmentsResponse(
-        error_code=code, error_message=message
-    ),
+    CreateDelegationTokenRequest: lambda _, code, _message: CreateDelegationTokenResponse(error_code=code),
+    RenewDelegationTokenRequest: lambda _, code, _message: RenewDelegationTokenResponse(error_code=code),
+    ExpireDelegationTokenRequest: lambda _, code, _message: ExpireDelegationTokenResponse(error_code=code),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(error_code=code, error_message=message),
-    ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
-        error_code=code, error_message=message
-    ),
+    ListPartitionReassignmentsRequest: _list_reassignments,
 }

@@ -20,7 +20,7 @@ from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.configs import ConfigResourceType, check_own_broker_id, parse_changes
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
-from penstock.cluster.decisions.policies import decide_alter_policies
+from penstock.cluster.decisions.security.policies import decide_alter_policies
 from penstock.cluster.decisions.topic_names import check_topic_name
 from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import (

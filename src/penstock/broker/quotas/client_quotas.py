@@ -11,6 +11,7 @@ from penstock.broker.quotas.limit import LONGEST_THROTTLE_MS, BucketLimit, Limit
 from penstock.broker.session import RequestContext
 from penstock.core.clock import Clock
 from penstock.core.config.sections import QuotaSection
+from penstock.core.metrics.counters import QuotaMetrics
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.security.quotas.entities import QuotaKind, stored_quotas
 from penstock.security.quotas.levels import Bound, QuotaLevels
@@ -24,17 +25,17 @@ def listen_to_nobody() -> None:
 
 
 class ClientQuotas:
-    def __init__(self, clock: Clock, settings: QuotaSection) -> None:
+    def __init__(self, clock: Clock, settings: QuotaSection, metrics: QuotaMetrics) -> None:
         self.clock = clock
         windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000)
         mutation_windows = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1000
         )
-        self.produce = RateLimit(windows)
-        self.fetch = RateLimit(windows)
+        self.produce = RateLimit(QuotaKind.PRODUCE.key, windows, metrics)
+        self.fetch = RateLimit(QuotaKind.FETCH.key, windows, metrics)
         # Time is lost by holding a client back for longer than a window: what is counted is soon forgotten. Kafka's.
-        self.request = RateLimit(windows, windows.window_ms)
-        self.mutation = BucketLimit(mutation_windows)
+        self.request = RateLimit(QuotaKind.REQUEST.key, windows, metrics, windows.window_ms)
+        self.mutation = BucketLimit(QuotaKind.MUTATION.key, mutation_windows, metrics)
         self.limits: Mapping[QuotaKind, Limit] = {
             QuotaKind.PRODUCE: self.produce,
             QuotaKind.FETCH: self.fetch,

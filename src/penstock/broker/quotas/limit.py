@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.core.metrics.counters import QuotaMetrics
 from penstock.core.metrics.samples import Labels, Number
 from penstock.security.quotas.levels import Bound, QuotaLevels, SensorKey
 from penstock.security.quotas.rates import Rate, TokenBucket, Windows
@@ -40,10 +41,11 @@ class EntityUse:
 class Limit:
     """Whom the quotas of one kind are for, and what is published of them."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, key: str, windows: Windows, metrics: QuotaMetrics) -> None:
+        self.key = key
         self.windows = windows
-        self.levels = QuotaLevels((), "")
-        self.throttled = 0  # requests, since the start
+        self.levels = QuotaLevels((), key)
+        self._metrics = metrics
         self._uses: dict[Entity, EntityUse] = {}
 
     def __bool__(self) -> bool:
@@ -56,7 +58,9 @@ class Limit:
         self._uses = {entity: self._uses.get(entity) or EntityUse() for entity in entities}
 
     def note(self, bound: Bound, value: float, throttle_ms: int, now_ms: int) -> None:
-        self.throttled += throttle_ms > 0
+        if throttle_ms:
+            throttled = self._metrics.throttled
+            throttled[self.key] = throttled.get(self.key, 0) + 1
         use = self._uses.get((bound.user, bound.client_id))
         if use is not None:
             use.rate.record(value, now_ms, self.windows)
@@ -76,8 +80,10 @@ class Limit:
 class RateLimit(Limit):
     """Of bytes, or of time."""
 
-    def __init__(self, windows: Windows, longest_throttle_ms: int = LONGEST_THROTTLE_MS) -> None:
-        super().__init__(windows)
+    def __init__(
+        self, key: str, windows: Windows, metrics: QuotaMetrics, longest_throttle_ms: int = LONGEST_THROTTLE_MS
+    ) -> None:
+        super().__init__(key, windows, metrics)
         self._longest_throttle_ms = longest_throttle_ms
         self.sensors: Sensors[SensorKey, Rate] = Sensors()
 
@@ -123,8 +129,8 @@ class RateLimit(Limit):
 class BucketLimit(Limit):
     """Of changes that the controller makes. Kept for as long as a bucket takes to fill."""
 
-    def __init__(self, windows: Windows) -> None:
-        super().__init__(windows)
+    def __init__(self, key: str, windows: Windows, metrics: QuotaMetrics) -> None:
+        super().__init__(key, windows, metrics)
         self.sensors: Sensors[SensorKey, TokenBucket] = Sensors()
 
     def bucket(self, bound: Bound, now_ms: int) -> TokenBucket:

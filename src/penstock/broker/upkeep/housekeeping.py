@@ -13,6 +13,7 @@ from penstock.broker.slices import pieces
 from penstock.broker.upkeep.compaction import Compaction
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.broker.upkeep.retention import apply_retention
+from penstock.broker.upkeep.token_expiry import remove_expired_tokens
 from penstock.core.limits import WRITE_BACK_BYTES
 from penstock.log.compaction.worker.process import CleanerProcess
 from penstock.log.directories.checkpoint_write import CheckpointCapture
@@ -81,6 +82,7 @@ class Housekeeping:
                 lambda: config.transactions.transaction_remove_expired_transaction_cleanup_interval_ms,
                 self._expire_transactional_ids,
             ),
+            Chore("token expiry", self._token_expiry_interval_ms, lambda: remove_expired_tokens(broker)),
             Chore("producer expiry", lambda: _PRODUCER_EXPIRY_INTERVAL_MS, self._expire_producers),
             Chore("file removal", lambda: _FILE_REMOVAL_INTERVAL_MS, self._remove_files),
             Chore("write-back", lambda: _WRITE_BACK_INTERVAL_MS, self._start_write_back),
@@ -88,6 +90,11 @@ class Housekeeping:
             Chore("index entries", lambda: _INDEX_INTERVAL_MS, self._write_index_entries),
             Chore("flush", self._flush_interval_ms, self._flush_old),
         )
+
+    def _token_expiry_interval_ms(self) -> int:
+        interval_ms = self._broker.config.get("delegation.token.expiry.check.interval.ms")
+        assert isinstance(interval_ms, int)
+        return interval_ms
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()

@@ -46,14 +46,13 @@ def start(
     log_format: Annotated[LogFormat | None, typer.Option(help="How log lines look.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="From which level lines are logged.")] = None,
     secure: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--secure", help="Ask for TLS and a login. Certificates and an admin user are made at the first start."
+            "--secure/--insecure",
+            help="Secure: clients need TLS and a login, certificates and an admin user are made at the first start. "
+            "Insecure: --metrics may be open to everybody on any address.",
         ),
-    ] = False,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let --metrics be open to everybody on any address.")
-    ] = False,
+    ] = None,
 ) -> None:
     """Start a broker in the foreground; SIGTERM or Ctrl-C shuts it down cleanly."""
     from penstock.cli.broker_start import start_broker
@@ -66,7 +65,7 @@ def start(
         metrics,
         log_format and log_format.value,
         log_level and log_level.value,
-        secure,
-        insecure,
+        secure is True,
+        secure is False,
     )
     raise typer.Exit(start_broker(options))

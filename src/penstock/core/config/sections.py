@@ -220,9 +220,7 @@ class ZooKeeperSection(NamedTuple):
 class MonitoringSection(NamedTuple):
     """Who may look at `/metrics`, and how it is encrypted."""
 
-    penstock_metrics_ssl_certificate: str
-    penstock_metrics_ssl_key: str
-    penstock_metrics_ssl_client_ca: str
+    penstock_metrics_security_protocol: str
     penstock_metrics_users: str
     penstock_metrics_tokens: str
     penstock_metrics_insecure: bool

@@ -195,6 +195,8 @@ class SocketMetrics(CounterSet):
     """Connections of one broker. The number open now is a gauge: created minus closed."""
 
     __slots__ = (
+        "backlog_evictions",
+        "backlog_pauses",
         "bytes_in",
         "bytes_out",
         "certificate_refusals",
@@ -218,6 +220,8 @@ class SocketMetrics(CounterSet):
         self.refused = 0
         self.delayed = 0
         self.throttled = 0
+        self.backlog_pauses = 0
+        self.backlog_evictions = 0
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -234,6 +238,15 @@ class SocketMetrics(CounterSet):
     def count_malformed(self, reason: str) -> None:
         """`reason` is one of the broker's own few words, never text from the client."""
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+
+class QuotaMetrics(CounterSet):
+    """Requests that were throttled, by the key of the quota."""
+
+    __slots__ = ("throttled",)
+
+    def __init__(self) -> None:
+        self.throttled: dict[str, int] = {}
 
 
 class LoginMetrics(CounterSet):
@@ -403,6 +416,7 @@ class BrokerMetrics:
         "logs",
         "loop",
         "purgatory",
+        "quotas",
         "replicas",
         "requests",
         "sockets",
@@ -422,6 +436,7 @@ class BrokerMetrics:
         self.controller = ControllerMetrics()
         self.store = StoreMetrics()
         self.purgatory = PurgatoryMetrics()
+        self.quotas = QuotaMetrics()
         self.groups = GroupMetrics()
         self.audit = AuditMetrics()
         self.http = HttpMetrics()

@@ -11,6 +11,7 @@ from penstock.core.metrics.metric import COUNTER as _C
 from penstock.core.metrics.metric import GAUGE as _G
 from penstock.core.metrics.metric import HISTOGRAM as _H
 from penstock.core.metrics.metric import Metric, section
+from penstock.core.metrics.quota_table import QUOTA_METRICS
 
 METRICS: tuple[Metric, ...] = (
     # Traffic by topic. The sample with an empty topic is the sum over all topics, deleted ones included.
@@ -219,6 +220,7 @@ METRICS: tuple[Metric, ...] = (
         ("uncleanable_bytes{logDirectory}", _G, "bytes", "", "Dirty bytes of those partitions."),
     ),
     *CLUSTER_METRICS,
+    *QUOTA_METRICS,
     # Transactions.
     *section(
         "kafka_coordinator_transaction_transactionmarkerchannelmanager",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from penstock.server.monitoring.security import MonitoringSecurity
+
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # A scraper or two, a load balancer's checks and a person. Nobody sends anything but headers here.
 LIMITS = HttpLimits(max_connections=64, max_connections_per_address=64, max_body_bytes=4_096)
@@ -39,13 +41,15 @@ class MonitoringServer:
         self,
         render_metrics: RenderMetrics,
         health: Callable[[], Health],
-        security: HttpSecurity | None = None,
+        security: MonitoringSecurity | None = None,
         metrics: HttpMetrics | None = None,
         auditor: Auditor = NO_AUDIT,
     ) -> None:
         self._render_metrics = render_metrics
         self._health = health
-        self._is_guarded = security is not None and security.authenticator is not None
+        http = HttpSecurity() if security is None else security.http
+        self._is_guarded = http.authenticator is not None
+        self._reloading = None if security is None else security.reloading
         routes = (
             Route("/", self._get_index),
             Route("/metrics", self._get_metrics),
@@ -53,7 +57,7 @@ class MonitoringServer:
             Route("/readyz", self._get_health, is_public=True),
             Route("/livez", self._get_life, is_public=True),
         )
-        self._server = HttpServer("monitoring", routes, security, limits=LIMITS, metrics=metrics, auditor=auditor)
+        self._server = HttpServer("monitoring", routes, http, limits=LIMITS, metrics=metrics, auditor=auditor)
 
     @property
     def port(self) -> int:
@@ -62,9 +66,13 @@ class MonitoringServer:
     async def start(self, host: str, port: int) -> None:
         """Raises OSError where the port is taken, ExposedError where everybody could look."""
         await self._server.start(host, port)
+        if self._reloading is not None:
+            self._reloading.start()
 
     async def stop(self) -> None:
         await self._server.stop()
+        if self._reloading is not None:
+            await self._reloading.close()
 
     async def _get_index(self, _: Request) -> Response:
         from starlette.responses import HTMLResponse

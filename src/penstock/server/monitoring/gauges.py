@@ -9,7 +9,7 @@ partitions may be seen at different moments. A partition that is deleted before 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.partitions.waiting import Waiter
@@ -45,7 +45,12 @@ Gauges = dict[str, Callable[[], Number | Samples]]
 
 def register_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> None:
     metrics = broker.metrics
-    gauges = {**_server_gauges(broker, listeners), **_directory_gauges(broker), **_controller_gauges(broker)}
+    gauges = {
+        **_server_gauges(broker, listeners),
+        **_directory_gauges(broker),
+        **_controller_gauges(broker),
+        **_quota_gauges(broker, listeners),
+    }
     for name, read in gauges.items():
         metrics.register_gauge(name, read)
     metrics.register_gauge(_GROUPS + "numoffsets", broker.groups.coordinator.offset_count)
@@ -95,6 +100,28 @@ def _controller_gauges(broker: Broker) -> Gauges:
         _CONTROLLER + "globaltopiccount": if_active(lambda: len(metadata.image.topics)),
         "kafka_controller_controllereventmanager_eventqueuesize": lambda: controller.waiting,
     }
+
+
+def _quota_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> Gauges:
+    quotas, now_ms = broker.quotas, broker.clock.monotonic_ms
+    gauges: Gauges = {
+        "penstock_throttled_connections": lambda: sum(listener.muted_count for listener in listeners),
+        # All listeners share one.
+        "penstock_request_backlog_bytes": lambda: listeners[0].backlog.size if listeners else 0,
+    }
+    for limit, prefix, rate in (
+        (quotas.produce, "kafka_server_produce_", "byte_rate"),
+        (quotas.fetch, "kafka_server_fetch_", "byte_rate"),
+        (quotas.request, "kafka_server_request_", "request_time"),
+        (quotas.mutation, "kafka_server_controllermutation_", "mutation_rate"),
+    ):
+        gauges[prefix + rate] = _reader(limit.rates, now_ms)
+        gauges[prefix + "throttle_time"] = _reader(limit.throttle_times, now_ms)
+    return gauges
+
+
+def _reader(read: Callable[[int], Iterable[tuple[Labels, Number]]], now_ms: Callable[[], int]) -> Callable[[], Samples]:
+    return lambda: list(read(now_ms()))
 
 
 # ---- surveys

@@ -1,9 +1,19 @@
-"""How the monitoring listener is encrypted and who may look, from the broker's settings."""
+"""How the monitoring listener is encrypted and who may look, from the broker's settings.
+
+Its TLS is that of a listener called METRICS: `listener.name.metrics.ssl.*` before `ssl.*`, files that change are read
+again, names of certificates become principals by the same rules.
+"""
 
 from __future__ import annotations
 
-from penstock.core.config.sections import MonitoringSection
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
+from penstock.core.listeners import Endpoint
+from penstock.core.metrics.counters import SocketMetrics
 from penstock.http.authentication import (
     AnyOf,
     Authenticator,
@@ -13,31 +23,55 @@ from penstock.http.authentication import (
     Passwords,
     Tokens,
     parse_pairs,
-    subject_name,
 )
 from penstock.http.server import HttpSecurity
-from penstock.http.tls_files import load_context
+from penstock.security.tls.der import DerError, read_certificate
+from penstock.security.tls.distinguished_names import format_name
+from penstock.security.tls.principal_rules import map_name
+from penstock.server.net.tls_reloading import ServedTls, TlsReloading, load_served
+
+LISTENER = "METRICS"
 
 
-def read_security(settings: MonitoringSection) -> HttpSecurity:
-    """Raises ConfigError for a setting that cannot be meant, OSError for files that cannot be read."""
+class MonitoringSecurity(NamedTuple):
+    http: HttpSecurity
+    reloading: TlsReloading | None = None
+
+
+async def read_security(config: Callable[[], BrokerConfig], metrics: SocketMetrics) -> MonitoringSecurity:
+    """Raises ConfigError. `config` is the configuration in effect."""
+    settings = config().monitoring
     ways: list[Authenticator] = []
     if settings.penstock_metrics_users:
         ways.append(BasicAuthenticator(Passwords(_pairs("users", settings.penstock_metrics_users)).check))
     if settings.penstock_metrics_tokens:
         ways.append(BearerAuthenticator(Tokens(_pairs("tokens", settings.penstock_metrics_tokens)).check))
-    certificate, client_ca = settings.penstock_metrics_ssl_certificate, settings.penstock_metrics_ssl_client_ca
-    if client_ca and not certificate:
-        message = "penstock.metrics.ssl.client.ca needs penstock.metrics.ssl.certificate: there is no TLS without it"
-        raise ConfigError(message, key="penstock.metrics.ssl.client.ca")
-    if client_ca:
-        ways.append(CertificateAuthenticator(subject_name))
-    context = load_context(certificate, settings.penstock_metrics_ssl_key, client_ca) if certificate else None
-    return HttpSecurity(
-        tls=None if context is None else lambda: context,
+    served = await _load(config()) if settings.penstock_metrics_security_protocol == "SSL" else None
+    if served is not None and served.settings.client_auth == "required":
+        ways.append(CertificateAuthenticator(lambda der: _name_client(served, der)))
+    http = HttpSecurity(
+        tls=None if served is None else lambda: served.tls.context,
         authenticator=AnyOf(ways) if ways else None,
         is_insecure_allowed=settings.penstock_metrics_insecure,
     )
+    if served is None:
+        return MonitoringSecurity(http)
+    # What is new is asked for at every connection: nobody needs to be told.
+    return MonitoringSecurity(http, TlsReloading([served], lambda _: None, config, metrics))
+
+
+async def _load(config: BrokerConfig) -> ServedTls:
+    endpoint = Endpoint(LISTENER, "", 0, "SSL")
+    return await asyncio.to_thread(load_served, config, endpoint, is_inter_broker=False)
+
+
+def _name_client(served: ServedTls, der: bytes) -> str | None:
+    try:
+        name = format_name(read_certificate(der).subject)
+    except DerError:
+        return None
+    user = map_name(served.tls.rules, name)
+    return None if user is None else f"User:{user}"
 
 
 def _pairs(name: str, text: str) -> dict[str, str]:

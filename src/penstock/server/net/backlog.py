@@ -17,6 +17,7 @@ import asyncio
 from typing import NamedTuple, Protocol
 
 from penstock.broker.session import Outcome
+from penstock.core.metrics.counters import SocketMetrics
 from penstock.server.net import limits
 
 # Where `queued.max.request.bytes` sets no bound. Five of the largest requests that a broker takes by default, or a
@@ -42,13 +43,17 @@ _NOTHING = _Holding(0, 0, 0)
 
 
 class Backlog:
-    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, max_requests: int = 2**31 - 1) -> None:
+    def __init__(
+        self,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_requests: int = 2**31 - 1,
+        metrics: SocketMetrics | None = None,
+    ) -> None:
+        self.metrics = metrics or SocketMetrics()
         self._max_bytes = max_bytes
         self._max_requests = max_requests
         self.size = 0
         self.count = 0
-        self.pauses = 0
-        self.evictions = 0
         self._holdings: dict[Holder, _Holding] = {}
         self._waiting: dict[Holder, None] = {}  # in the order in which they stopped
         self._favoured: Holder | None = None  # it goes on although there is no room
@@ -79,7 +84,7 @@ class Backlog:
             return True
         if holder not in self._waiting:
             self._waiting[holder] = None
-            self.pauses += 1
+            self.metrics.backlog_pauses += 1
             self._look_later()
         return False
 
@@ -157,6 +162,6 @@ class Backlog:
         ]
         self._round += 1
         for holder in idle:
-            self.evictions += 1
+            self.metrics.backlog_evictions += 1
             holder.abort()
         self._look_later()

@@ -266,9 +266,8 @@ class Connection(asyncio.BufferedProtocol):
         """
         assembler = self._assembler
         is_waiting = bool(assembler.whole or assembler.assembled_size)
-        is_waited_for = is_waiting or self.is_reading_paused or self._yielded or self._holds
-        is_waited_for = is_waited_for or self.session.is_refused
-        if not is_waited_for or self._closing or self._transport is None:
+        is_held_back = self.is_reading_paused or self._yielded or self._holds or self.session.is_refused
+        if not (is_waiting or is_held_back) or self._closing or self._transport is None:
             return
         self._holds = is_waiting
         size = assembler.waiting_size()

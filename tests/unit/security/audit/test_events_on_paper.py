@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.security.audit.checking import STARTED, Check
 from penstock.security.audit.cloud_events import NO_CHAIN, Numbered, decode, encode, flatten, source_of
 from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.logins import SASL, login_refused, login_succeeded
 from penstock.security.audit.redaction import HIDDEN, describe_settings, show_detail, show_setting
 from penstock.security.audit.selecting import Selection, count_by
 
@@ -183,3 +184,13 @@ def test_event_is_selected_when_patterns_and_times_fit() -> None:
     assert not Selection(since_ms=MOMENT_MS + 1).wants(kept)
     assert not Selection(until_ms=MOMENT_MS).wants(kept)
     assert flatten(kept)["resource"] == "Topic:orders"
+
+
+# ------------------------------------------------------------------------------------------------- logins
+
+
+def test_login_is_told_with_its_mechanism_and_a_refusal_with_its_reason() -> None:
+    succeeded = login_succeeded(SASL, "SCRAM-SHA-512", "User:alice", "10.0.0.1", is_again=True)
+    assert (succeeded.is_allowed, succeeded.operation, succeeded.details) == (True, "SCRAM-SHA-512", {"again": True})
+    refused = login_refused(SASL, "PLAIN", "10.0.0.1", "wrong password")
+    assert (refused.is_allowed, refused.principal, refused.rule) == (False, "", "wrong password")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import cast
 
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.forwarding.refusals import refuse_elections
+from penstock.broker.forwarding.refusals import refuse, refuse_elections
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType
@@ -37,6 +38,8 @@ from penstock.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
 
@@ -111,7 +114,7 @@ async def alter_partition_reassignments(
     `allow_replication_factor_change` to the request, and the response repeats the flag; version 0 allows the change.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return cast("AlterPartitionReassignmentsResponse", refuse(request, _REFUSED, describe(_REFUSED)))
     may_change = request.allow_replication_factor_change
     wanted = [
         ReassignmentRequest(
@@ -152,7 +155,7 @@ def list_partition_reassignments(
     Version 0 is the only one.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return cast("ListPartitionReassignmentsResponse", refuse(request, _REFUSED, describe(_REFUSED)))
     image = broker.metadata.image
     if request.topics is None:
         wanted: list[tuple[str, Iterable[int]]] = [

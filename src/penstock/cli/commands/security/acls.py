@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.acls import add_acls, read_acls, remove_acls
 from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.security.acls import add_acls, read_acls, remove_acls
 from penstock.cli.completion import complete_group, complete_topic
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
@@ -177,7 +177,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say whether somebody may do something, and which rule says so. Exit code 1: they may not."""
-    from penstock.cli.access.rights import explain_access
+    from penstock.cli.access.security.rights import explain_access
 
     patterns = list(what.resources(PatternType.LITERAL).patterns())
     if len(patterns) != 1:

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.audit_trail import follow_file, read_files, read_topic
 from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.security.audit_trail import follow_file, read_files, read_topic
 from penstock.cli.errors import CliError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import plural

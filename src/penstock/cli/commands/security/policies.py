@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
-from penstock.cli.access.policies import change_policy, read_policies, remove_policy
+from penstock.cli.access.security.policies import change_policy, read_policies, remove_policy
 from penstock.cli.commands.security.acls import explain as explain_access
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.core.config.types import ConfigKey, ConfigKind, Importance
+from penstock.core.config.types import ConfigKey, ConfigKind, Importance, OneOf
 
 _LOW = Importance.LOW
 
 MONITORING_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
-        "penstock.metrics.ssl.certificate",
+        "penstock.metrics.security.protocol",
         ConfigKind.STRING,
-        "",
-        "A PEM file with the certificate of `penstock.metrics.listen` and its chain; empty serves plain HTTP.",
-        importance=_LOW,
-    ),
-    ConfigKey(
-        "penstock.metrics.ssl.key",
-        ConfigKind.STRING,
-        "",
-        "A PEM file with the private key; empty where the file of the certificate has it.",
-        importance=_LOW,
-    ),
-    ConfigKey(
-        "penstock.metrics.ssl.client.ca",
-        ConfigKind.STRING,
-        "",
-        "A PEM file with authorities. Clients need a certificate of one of them, and that is their login.",
+        "PLAINTEXT",
+        "Whether `penstock.metrics.listen` serves HTTP (PLAINTEXT) or HTTPS (SSL), with the `ssl.*` keys of the broker "
+        "or its own, as `listener.name.metrics.ssl.keystore.location`. With `ssl.client.auth=required` the certificate "
+        "of a client is its login.",
+        rule=OneOf(("PLAINTEXT", "SSL")),
         importance=_LOW,
     ),
     ConfigKey(

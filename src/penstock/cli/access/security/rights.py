@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.cli.access.acls import read_acls
 from penstock.cli.access.cluster_client import Cluster
-from penstock.cli.access.policies import find_policies, read_settings
 from penstock.cli.access.raw_client import open_broker
+from penstock.cli.access.security.acls import read_acls
+from penstock.cli.access.security.policies import find_policies, read_settings
 from penstock.core.config.keys.authorization import PREFIX_TAGS_KEY, TAGS_KEY, split_principals
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

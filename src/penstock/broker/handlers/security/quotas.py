@@ -7,7 +7,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.forwarding.refusals import refuse_quotas
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
-from penstock.cluster.decisions.client_quotas import AlterQuotaResult, decide_alter_client_quotas
+from penstock.cluster.decisions.security.client_quotas import AlterQuotaResult, decide_alter_client_quotas
 from penstock.cluster.metadata import answer_each
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages import alter_client_quotas as alter_messages

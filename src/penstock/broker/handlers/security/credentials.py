@@ -12,7 +12,7 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
-from penstock.cluster.decisions.users import (
+from penstock.cluster.decisions.security.users import (
     Deletion,
     Upsertion,
     UserResult,

@@ -12,7 +12,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
-from penstock.cli.access.users import (
+from penstock.cli.access.security.users import (
     User,
     list_users,
     remove_password,

@@ -13,7 +13,7 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.slices import Work, collect
-from penstock.cluster.decisions.acls import (
+from penstock.cluster.decisions.security.acls import (
     CreateAclResult,
     DeleteAclsResult,
     decide_create_acls,

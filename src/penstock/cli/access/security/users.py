@@ -83,7 +83,7 @@ def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
 
 def write_first_user(data: Path, name: str, passwords: Iterable[SaltedPassword]) -> None:
     """Into the store of a single node that does not run."""
-    from penstock.cluster.decisions.users import Upsertion
+    from penstock.cluster.decisions.security.users import Upsertion
     from penstock.cluster.first_users import write_first_users
     from penstock.cluster.store.interface import StoreError
     from penstock.core.config.broker_config import BrokerConfig

@@ -1,0 +1,1 @@
+"""Asking a cluster about rights, users, quotas, policies and what was audited."""

@@ -1,0 +1,1 @@
+"""What the controller decides about ACLs, users, quotas and policies. Pure."""
