@@ -111,6 +111,7 @@ class TlsReloading:
         self._metrics = metrics
         self._clock = clock
         self._hurry = asyncio.Event()
+        self._one_look = asyncio.Lock()  # two at once would load the same files twice
         self._looking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -145,13 +146,14 @@ class TlsReloading:
 
     async def look(self) -> None:
         """Replaces what has changed."""
-        config = self._config()
-        for served in self.served:
-            settings = tls_settings(config, served.listener)
-            stamps = await asyncio.to_thread(read_stamps, settings)
-            if settings != served.settings or stamps != served.stamps:
-                await self._replace(served, settings, stamps)
-            self._warn_of_end(served)
+        async with self._one_look:
+            config = self._config()
+            for served in self.served:
+                settings = tls_settings(config, served.listener)
+                stamps = await asyncio.to_thread(read_stamps, settings)
+                if settings != served.settings or stamps != served.stamps:
+                    await self._replace(served, settings, stamps)
+                self._warn_of_end(served)
 
     def _warn_of_end(self, served: ServedTls) -> None:
         until = served.tls.certificate.valid_until
