@@ -66,3 +66,44 @@ def test_user_without_settings_is_described_as_nothing_when_named(kafka_tool: Ka
 def test_no_subscription_is_listed_when_nobody_wants_metrics_of_clients(kafka_tool: KafkaTool) -> None:
     assert kafka_tool("kafka-client-metrics", "--list").lines == []
     assert kafka_tool("kafka-client-metrics", "--describe").lines == []
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "other"),
+    [
+        (("--entity-type", "users", "--entity-name", "carol"), "producer_byte_rate", "request_percentage"),
+        (("--entity-type", "users", "--entity-default"), "consumer_byte_rate", "controller_mutation_rate"),
+        (("--entity-type", "clients", "--entity-name", "app"), "producer_byte_rate", "consumer_byte_rate"),
+        (
+            ("--entity-type", "users", "--entity-name", "carol", "--entity-type", "clients", "--entity-default"),
+            "producer_byte_rate",
+            "consumer_byte_rate",
+        ),
+    ],
+)
+def test_quotas_are_described_when_set_and_gone_when_deleted(
+    kafka_tool: KafkaTool, entity: tuple[str, ...], key: str, other: str
+) -> None:
+    """Far above what any test does: other tests use the same broker."""
+    kafka_tool("kafka-configs", "--alter", *entity, "--add-config", f"{key}=1000000000,{other}=1000000")
+    described = kafka_tool("kafka-configs", "--describe", *entity).stdout
+    assert f"{key}=1.0E9" in described
+    assert f"{other}=1000000.0" in described
+    kafka_tool("kafka-configs", "--alter", *entity, "--delete-config", f"{key},{other}")
+    assert key not in kafka_tool("kafka-configs", "--describe", *entity).stdout
+
+
+def test_address_has_a_rate_of_connections_when_it_was_given_one(kafka_tool: KafkaTool) -> None:
+    entity = ("--entity-type", "ips", "--entity-name", "192.0.2.55")
+    kafka_tool("kafka-configs", "--alter", *entity, "--add-config", "connection_creation_rate=500")
+    assert "connection_creation_rate=500.0" in kafka_tool("kafka-configs", "--describe", *entity).stdout
+    kafka_tool("kafka-configs", "--alter", *entity, "--delete-config", "connection_creation_rate")
+    assert "500" not in kafka_tool("kafka-configs", "--describe", *entity).stdout
+
+
+def test_quota_is_refused_in_the_same_words_when_it_makes_no_sense(kafka_tool: KafkaTool) -> None:
+    entity = ("--entity-type", "users", "--entity-name", "carol")
+    refused = kafka_tool(
+        "kafka-configs", "--alter", *entity, "--add-config", "producer_byte_rate=-5", must_succeed=False
+    )
+    assert "must be greater than 0" in refused.stdout + refused.stderr

@@ -154,7 +154,8 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         "max.connections",
         ConfigKind.INT,
         _INT_MAX,
-        "How many connections the broker holds at once; further ones are closed.",
+        "How many connections the broker holds at once; further ones are closed. With `listener.name.NAME.` before it, "
+        "of one listener.",
         rule=Range(0),
         mode=_DYNAMIC,
     ),
@@ -162,7 +163,8 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         "max.connections.per.ip",
         ConfigKind.INT,
         _INT_MAX,
-        "How many connections one address may hold at once.",
+        "How many connections one address may hold at once. Unless a number is given, half of the files that the "
+        "process may open.",
         rule=Range(0),
         mode=_DYNAMIC,
     ),
@@ -170,7 +172,7 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         "max.connections.per.ip.overrides",
         ConfigKind.STRING,
         "",
-        "Exceptions from `max.connections.per.ip`, as HOST:COUNT,HOST:COUNT.",
+        "Exceptions from `max.connections.per.ip`, as ADDRESS:COUNT,ADDRESS:COUNT.",
         rule=Pattern(r"\s*[^,]+:[0-9]{1,10}\s*(,\s*[^,]+:[0-9]{1,10}\s*)*", "HOST:COUNT,HOST:COUNT"),
         mode=_DYNAMIC,
     ),
@@ -184,7 +186,7 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         "queued.max.requests",
         ConfigKind.INT,
         500,
-        "How many requests may be in work at once over all connections before the broker stops reading.",
+        "How many whole requests may wait over all connections before those that have some are not read.",
         rule=Range(1),
         importance=_HIGH,
     ),
@@ -192,7 +194,8 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         "queued.max.request.bytes",
         ConfigKind.LONG,
         -1,
-        "How many bytes of requests may be in memory at once before the broker stops reading; -1 is no limit.",
+        "How many bytes of requests may be in memory at once before connections that hold some are not read; -1 is "
+        "512 MiB.",
     ),
 )
 
