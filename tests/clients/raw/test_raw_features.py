@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.levels import FEATURE
+from penstock.cluster.levels import FEATURE, SUPPORTED
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -15,14 +15,14 @@ def test_level_of_the_metadata_is_told_when_a_client_asks_for_features(wire: Wir
     answer = wire(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
     supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-    assert supported[FEATURE] == (1, 1)
-    assert finalized[FEATURE] == 1
+    assert supported[FEATURE] == tuple(SUPPORTED)
+    assert finalized[FEATURE] == SUPPORTED.highest
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_each_feature_is_listed_when_an_older_version_succeeds(wire: Wire, version: int) -> None:
     keys = [
-        FeatureUpdateKey(feature=FEATURE, max_version_level=1),
+        FeatureUpdateKey(feature=FEATURE, max_version_level=SUPPORTED.highest),
         FeatureUpdateKey(feature="transaction.version", max_version_level=2),
     ]
     answer = wire(UpdateFeaturesRequest(feature_updates=keys), version)

@@ -39,9 +39,7 @@ class MonitoringSecurity(NamedTuple):
     reloading: TlsReloading | None = None
 
 
-async def read_security(
-    config: Callable[[], BrokerConfig], metrics: SocketMetrics, clock: Clock
-) -> MonitoringSecurity:
+async def read_security(config: Callable[[], BrokerConfig], metrics: SocketMetrics, clock: Clock) -> MonitoringSecurity:
     """Raises ConfigError. `config` is the configuration in effect."""
     settings = config().monitoring
     ways: list[Authenticator] = []
