@@ -92,7 +92,7 @@ def test_a_new_replica_is_filled_no_faster_than_the_rate_when_its_replication_is
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_the_rate_holds_for_all_partitions_together_when_many_move(tmp_path: Path, side: str) -> None:
+def test_the_rate_holds_for_all_partitions_together_and_none_starves_when_many_move(tmp_path: Path, side: str) -> None:
     async def scenario() -> None:
         indexes = range(15)
         async with replicating(tmp_path, *map(unled, indexes), count=2, clock=LoopClock()) as cluster:
@@ -102,37 +102,9 @@ def test_the_rate_holds_for_all_partitions_together_when_many_move(tmp_path: Pat
             cluster.set_states(*(moving(index)._replace(partition_epoch=1) for index in indexes))
             await asyncio.sleep(size / RATE / 2)
             parts = [copied(cluster, index) for index in indexes]
-            if side == "leader":
-                assert min(parts) > 0
-            else:  # one after the other, so that they do not all change their leaders in the same moment
-                whole = size // len(indexes)
-                assert sum(part == whole for part in parts) >= 5
-                assert sum(0 < part < whole for part in parts) <= 2
+            assert min(parts) > 0
             sizes = await until_copied(cluster, size, indexes)
             assert_no_faster(sizes[1:], RATE)
-
-    run_in_own_time(scenario())
-
-
-def test_others_get_on_when_the_writers_of_the_first_are_faster_than_the_rate(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        indexes = range(4)
-        async with replicating(tmp_path, *map(unled, indexes), count=2, clock=LoopClock()) as cluster:
-            size = sum(fill(cluster, 10, index) for index in indexes)
-            cluster.limit(**RATES["follower"])
-            cluster.configure(**EVERYTHING["follower"])
-            cluster.set_states(*(moving(index)._replace(partition_epoch=1) for index in indexes))
-
-            async def write() -> None:
-                while True:
-                    fill(cluster, 2)
-                    await asyncio.sleep(0.1)
-
-            writing = asyncio.ensure_future(write())
-            await until_copied(cluster, 3 * size // 4, indexes[1:])
-            await until(lambda: all(set(cluster.state(index).isr) == {LEADER, NEW} for index in indexes[1:]))
-            assert copied(cluster) > 0
-            writing.cancel()
 
     run_in_own_time(scenario())
 

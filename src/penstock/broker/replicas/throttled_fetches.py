@@ -5,10 +5,8 @@ Rules:
   does not say so, and the last answer did not reach the leader's high watermark. (Kafka goes by the latter.)
 - Throttled partitions wait in a queue. As long as the rate is not exceeded the first of them get leave to be fetched,
   as many as there is room for, but at least one where no other fetch of this broker has leave.
-- Leave holds for one request. A partition keeps its place until it has caught up, so that partitions are ready one
-  after the other: those of a large move would otherwise all be ready, and change their leaders, in the same second. A
-  partition that is further behind than after its last records goes to the end: its writers are faster than the rate,
-  and the others must not wait for it.
+- Leave holds for one request. Whoever got records goes to the end of the queue, whoever got none keeps its place: the
+  leader gives at least one batch to what it had to leave out before.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ class ThrottledFetches:
         self._queue: OrderedDict[FollowedKey, Followed] = OrderedDict()
         self._granted: dict[FollowedKey, int] = {}  # bytes, of the request under way
         self._asked: dict[FollowedKey, int] = {}  # of the request before
-        self._lags: dict[FollowedKey, int] = {}  # of those in the queue, after their last records
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -59,13 +56,11 @@ class ThrottledFetches:
         if is_throttled:
             self._queue.setdefault(followed.key, followed)
         elif self._queue.pop(followed.key, None) is not None:
-            self._lags.pop(followed.key, None)
             followed.sent = None  # the leader must hear that it may send more
         return is_throttled
 
     def remove(self, key: FollowedKey) -> None:
         self._queue.pop(key, None)
-        self._lags.pop(key, None)
         self.throttle.granted -= self._granted.pop(key, 0)
 
     def note_taken(self, followed: Followed, size: int) -> None:
@@ -74,9 +69,7 @@ class ThrottledFetches:
         if size and throttle.concerns(partition.topic_partition) and self._node_id not in partition.state.isr:
             throttle.note(size)
         if self.look_at(followed) and size:
-            if followed.lag >= self._lags.get(followed.key, followed.lag + 1):
-                self._queue.move_to_end(followed.key)
-            self._lags[followed.key] = followed.lag
+            self._queue.move_to_end(followed.key)
 
     # -------------------------------------------------------------------------------------------- leave
 
