@@ -80,8 +80,8 @@ def test_as_many_partitions_are_asked_for_as_there_is_room_when_they_are_throttl
     host.clock.advance(free_ms - NOW_MS)
     assert requests.has_something_to_ask()
     topics, forgotten = requests.build(free_ms)
-    assert list(asked(topics)) == [0]  # it keeps its place until it has caught up
-    assert not forgotten
+    assert list(asked(topics)) == [4]  # it has waited longest
+    assert [index for topic in forgotten for index in topic.partitions] == [3]
     host.directories.close()
 
 
