@@ -288,6 +288,7 @@ METRICS: tuple[Metric, ...] = (
             "audit.failures",
             "Failed writes of the audit trail, each of which is tried again.",
         ),
+        ("http_connections", _G, "connections", "", "Connections of HTTP listeners that are open."),
         ("http_requests_total{status}", _C, "requests", "http.answers", "Answers over HTTP, by status."),
         (
             "http_refused_total{reason}",
