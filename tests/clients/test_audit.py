@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -212,6 +213,27 @@ def test_every_broker_of_a_cluster_tells_its_part_when_clients_reach_it() -> Non
             told = cli.try_run("audit", "show", "--json", "--resource", "Topic:made-*").json_lines
         assert [each["resource"] for each in told] == ["Topic:made-at-1", "Topic:made-at-2"]
         assert cli.run("audit", "verify", "--json").json["findings"] == []
+
+
+def test_events_are_shown_as_they_come_when_followed(audited: Audited) -> None:
+    path = str(audited.data / "audit.jsonl")
+    with audited.cli.running("audit", "follow", "--file", path, "--json", "--kind", "change") as following:
+        assert following.stdout is not None
+        names = (f"made-{number}" for number in range(1_000_000))
+        stop = threading.Event()
+
+        def go_on_creating() -> None:  # the command takes its time to begin
+            while not stop.wait(0.2):
+                create(audited, next(names))
+
+        creating = threading.Thread(target=go_on_creating)
+        creating.start()
+        try:
+            told = json.loads(following.stdout.readline())
+        finally:
+            stop.set()
+            creating.join()
+        assert told["resource"].startswith("Topic:made-")
 
 
 def sources(cli: Cli) -> list[Any]:

@@ -313,6 +313,7 @@ METRICS: tuple[Metric, ...] = (
             "audit.failures",
             "Failed writes of the audit trail, each of which is tried again.",
         ),
+        ("http_connections", _G, "connections", "", "Connections of HTTP listeners that are open."),
         ("tls_handshakes_total", _C, "handshakes", "sockets.handshakes", "TLS handshakes that succeeded."),
         (
             "tls_handshake_failures_total{reason}",

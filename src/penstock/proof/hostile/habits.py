@@ -87,8 +87,6 @@ NONSENSE: dict[str, bytes] = {
     "tls": TLS_CLIENT_HELLO,
     "too short for a header": struct.pack(">i", 7) + bytes(7),
     "unknown api": request_frame(999, 0),
-    "sasl handshake where none is": request_frame(17, 1, struct.pack(">h", 5) + b"PLAIN"),
-    "sasl authentication where none is": request_frame(36, 0, struct.pack(">i", 4) + b"\0a\0b"),
     "a request of brokers among themselves": request_frame(4, 0),
     "a version of tomorrow": request_frame(3, 99),
     "two billion topics": request_frame(3, 1, struct.pack(">i", 2**31 - 1)),
@@ -96,6 +94,8 @@ NONSENSE: dict[str, bytes] = {
 
 # Whole requests that come at the wrong time: each is answered, most with an error.
 WRONG_ORDER: dict[str, bytes] = {
+    "sasl handshake where none is": request_frame(17, 1, struct.pack(">h", 5) + b"PLAIN"),
+    "sasl authentication where none is": request_frame(36, 0, struct.pack(">i", 4) + b"\0a\0b"),
     "produce before anything else": produce_frame(1, BATCH),
     "end of no transaction": frame_of(EndTxnRequest(transactional_id="nobody", producer_id=1, committed=True), 4),
     "partitions for no transaction": frame_of(

@@ -71,6 +71,7 @@ def _server_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> Gauges:
             broker.fetch_sessions.partition_count
         ),
         "kafka_server_kafkaserver_brokerstate": lambda: _RUNNING,
+        "penstock_http_connections": lambda: broker.metrics.http.connections,
         "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize": lambda: (
             broker.transactions.waiting_markers
         ),
