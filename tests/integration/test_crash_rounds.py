@@ -24,8 +24,13 @@ def run_rounds(data_dir: Path, rounds: int) -> None:
     assert 0 < report.compacted_to < report.keyed
 
 
-def test_nothing_acknowledged_is_lost_when_the_broker_is_killed_thirty_times(tmp_path: Path) -> None:
-    run_rounds(tmp_path / "data", 30)
+# One kill in five comes while the broker starts: with 15, in 96 runs of 100 one of them does. The others meet senders,
+# transactions and the cleaner at work, each several times; the rarer moments are the soak's.
+SHORT_ROUNDS = 15
+
+
+def test_nothing_acknowledged_is_lost_when_the_broker_is_killed_fifteen_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path / "data", SHORT_ROUNDS)
 
 
 @pytest.mark.soak

@@ -22,9 +22,15 @@ def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False, broke
     assert report.batches > kills // 4
 
 
+# Five kills of the broker, six of workers and the last one of the driver. Half of them come within a batch and half of
+# them after one, so each victim dies at either moment, and a driver takes up what another has begun. Which moment
+# within a batch it is, more kills would try: the soak has them.
+SHORT_KILLS = 12
+
+
 @pytest.mark.timeout(900)
-def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_thirty_times(tmp_path: Path) -> None:
-    run_rounds(tmp_path / "rounds", 30)
+def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_twelve_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path / "rounds", SHORT_KILLS)
 
 
 @pytest.mark.soak
