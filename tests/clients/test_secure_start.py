@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,16 @@ def test_command_line_connects_with_the_file_that_the_secure_start_names(tmp_pat
         )
         assert result.returncode == 0, result.stderr
         assert "mine" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+
+
+def test_logins_are_in_the_audit_trail_whether_they_succeed_or_not(tmp_path: Path) -> None:
+    trail = tmp_path / "audit.jsonl"
+    with penstock.Broker(tmp_path / "data", config={"penstock.audit.file": str(trail)}, secure=True) as broker:
+        AdminClient(broker.client_config).list_topics(timeout=10)
+        wrong: dict[str, Any] = {**broker.client_config, "sasl.password": "guess", "log_level": "0"}
+        with pytest.raises(KafkaException):
+            AdminClient(wrong).list_topics(timeout=2)
+    events = [json.loads(line) for line in trail.read_text().splitlines()]
+    logins = [event["data"] for event in events if "login" in event["type"]]
+    assert {each["authorizationInfo"]["granted"] for each in logins} == {True, False}
+    assert "guess" not in trail.read_text()

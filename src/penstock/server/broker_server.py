@@ -165,7 +165,8 @@ class BrokerServer:
                 ask = ask or neighbours.peers.ask
             broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
             broker.metadata_answers = answers
-            broker.logins = logins
+            if logins is not None:
+                broker.logins, logins.auditor = logins, broker.auditor
             broker.partitions.has_lost_directory = found.has_lost_directory
             if neighbours is not None:
                 introduce(broker, neighbours)

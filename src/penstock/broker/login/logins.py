@@ -15,12 +15,14 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.broker.login.mechanisms import Sources, make_mechanisms
-from penstock.broker.session import Principal, Session
+from penstock.broker.session import ANONYMOUS, Principal, Session
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import has_sasl
 from penstock.core.metrics.counters import LoginMetrics
+from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
+from penstock.security.audit.logins import SASL, login_refused, login_succeeded
 from penstock.security.sasl.exchange import LoginError, ServerMechanism, Slow
 from penstock.security.sasl.login_state import LoginState, session_lifetime_ms
 from penstock.security.sasl.scram_server import ScramUsers
@@ -48,6 +50,7 @@ class Logins:
         self._config = config
         self._clock = clock
         self._metrics = metrics
+        self.auditor: Auditor = NO_AUDIT
         self._sources = Sources(users, chance.randbytes, _salt_secret(config, chance))
         self._mechanisms: dict[str, Mapping[str, ServerMechanism]] = {}
         self._threads: ThreadPoolExecutor | None = None
@@ -90,7 +93,9 @@ class Logins:
         found = self.mechanisms(session.listener).get(mechanism)
         if found is None:
             self._count_refusal(session.login)
-            session.login.refuse("the client asked for a mechanism that is not enabled")
+            reason = "the client asked for a mechanism that is not enabled"
+            session.login.refuse(reason)
+            self._report(login_refused(SASL, "", session.client_host, reason, _known_as(session)))
             return False
         session.login.choose(mechanism, found.begin(self._clock.now_ms()), bare=bare)
         return True
@@ -125,20 +130,26 @@ class Logins:
             return Outcome(token)
         if state.login is not None and state.login.name != login.name:
             return self._refuse(session, state, "another user than at the first login")
+        if self.auditor.refuses:
+            return self._refuse(session, state, "the audit trail cannot be written")
         max_reauth_ms = self._config.listener_value(session.listener, "connections.max.reauth.ms", state.mechanism)
         assert isinstance(max_reauth_ms, int)
         lifetime_ms = session_lifetime_ms(login, max_reauth_ms, self._clock.now_ms())
-        if state.is_again:
+        is_again = state.is_again
+        if is_again:
             self._metrics.again += 1
         else:
             self._metrics.succeeded += 1
         state.open(login, None if lifetime_ms is None else self._clock.monotonic_ms() + lifetime_ms)
         session.principal = Principal("User", login.name)
+        who, address = str(session.principal), session.client_host
+        self._report(login_succeeded(SASL, state.mechanism, who, address, is_again=is_again))
         session.max_frame_size = self._config.network.socket_request_max_bytes
         return Outcome(token, lifetime_ms or 0)
 
     def _refuse(self, session: Session, state: LoginState, reason: str) -> Awaitable[Outcome]:
         self._count_refusal(state)
+        self._report(login_refused(SASL, state.mechanism, session.client_host, reason, _known_as(session)))
         state.refuse(f"{state.mechanism} login refused: {reason}")
         session.is_refused = True
         return self._refuse_slowly()
@@ -148,6 +159,10 @@ class Logins:
         assert isinstance(delay_ms, int)
         await asyncio.sleep(delay_ms / 1000)
         return Outcome(is_refused=True)
+
+    def _report(self, event: AuditEvent) -> None:
+        if Kind.LOGIN in self.auditor.kinds:
+            self.auditor.record(event)
 
     def _count_refusal(self, state: LoginState) -> None:
         if state.is_again:
@@ -159,6 +174,11 @@ class Logins:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-login")
         return await asyncio.get_running_loop().run_in_executor(self._threads, step)
+
+
+def _known_as(session: Session) -> str:
+    """Who had logged in on the connection before; nobody's claim."""
+    return "" if session.principal is ANONYMOUS else str(session.principal)
 
 
 def _salt_secret(config: BrokerConfig, chance: Random) -> bytes:
