@@ -133,7 +133,8 @@ class BrokerServer:
             await _join(metadata, store, listeners, closed_at, found.disks, surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
-            directories.give_back()
+            for directory in directories.directories.values():
+                directory.give_back()
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
             raise
         try:

@@ -103,7 +103,8 @@ def test_a_new_directory_is_nobodys_again_when_its_first_broker_does_not_start(t
     known, new = tmp_path / "known", tmp_path / "new"
     opened(known).close()
     directories = opened(known, new)
-    directories.give_back()
+    for directory in directories.directories.values():
+        directory.give_back()
     directories.close(clean=False)
     assert (known / names.META_PROPERTIES).exists()
     opened(new, node_id=2).close()

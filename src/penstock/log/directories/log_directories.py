@@ -308,15 +308,6 @@ class LogDirectories:
 
     # ---- close
 
-    def give_back(self) -> None:
-        """Before `close`, of a broker that does not start: directories that it was the first to use are as before."""
-        for path, directory in self.directories.items():
-            if path not in self.offline:
-                try:
-                    directory.give_back()
-                except OSError as error:
-                    logger.warning("%s keeps the id of this broker: %s", path, error)
-
     def close(self, clean: bool = True, threads_per_directory: int = 1, epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
         unsettled = self._close_logs(clean, threads_per_directory) | self._undecided
