@@ -32,7 +32,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_topic_id
 from penstock.log.compaction.worker.process import CleanerProcess, find_command
-from penstock.log.directories.log_directories import LogDirectories, give_back
+from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
@@ -150,7 +150,8 @@ class BrokerServer:
             await _join(metadata, store, listeners, closed_at, found.disks, surroundings.clock)
         except BaseException:
             # Nothing was written to the logs: they are as clean as they were.
-            give_back(directories)
+            for directory in directories.directories.values():
+                directory.give_back()
             directories.close(clean=closed_at is not None, epoch=closed_at or UNKNOWN_BROKER_EPOCH)
             raise
         try:

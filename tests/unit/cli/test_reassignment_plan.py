@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from penstock.cli.commands.moving import raise_unmoved
+from penstock.cli.commands.moving import find_throttled, raise_unmoved
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.plans.assignments import (
     BrokerNode,
     ClusterNow,
     PartitionNow,
+    Reassignment,
     ReplicaPlace,
     choose_partitions,
     format_reassignment,
@@ -163,6 +164,14 @@ def test_plan_is_refused_when_the_names_of_its_replicas_do_not_fit_into_a_settin
     with pytest.raises(CliError, match="6,000 partitions of t move") as refused:
         throttled_replicas(moves)
     assert "--throttle none" in refused.value.hint
+
+
+def test_throttles_of_moves_that_were_under_way_are_ended_too_when_new_moves_set_them() -> None:
+    moving = PartitionNow(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,))
+    now = ClusterNow(1, BROKERS, {P0: PartitionNow(1, (1, 2), (1, 2)), TopicPartition("other", 0): moving})
+    wanted = Reassignment({P0: (2, 3)}, {})
+    assert find_throttled(now, wanted, "20m") == {"t", "other"}
+    assert find_throttled(now, wanted, "none") == {"t"}
 
 
 def test_rate_is_read_when_it_has_a_unit_or_is_none() -> None:

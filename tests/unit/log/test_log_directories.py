@@ -11,7 +11,7 @@ import pytest
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture
-from penstock.log.directories.log_directories import LogDirectories, LogDirectoryError, give_back
+from penstock.log.directories.log_directories import LogDirectories, LogDirectoryError
 from penstock.log.directories.partition_directories import NewPartition
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import decode_offsets
@@ -103,7 +103,8 @@ def test_a_new_directory_is_nobodys_again_when_its_first_broker_does_not_start(t
     known, new = tmp_path / "known", tmp_path / "new"
     opened(known).close()
     directories = opened(known, new)
-    give_back(directories)
+    for directory in directories.directories.values():
+        directory.give_back()
     directories.close(clean=False)
     assert (known / names.META_PROPERTIES).exists()
     opened(new, node_id=2).close()

@@ -11,7 +11,14 @@ from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster, raise_failures
 from penstock.cli.access.cluster_now import read_cluster, read_files, sizes_of
 from penstock.cli.access.moves import elect_leaders, start_moves
-from penstock.cli.commands.moving import Pace, begin_moves, end_throttles, raise_unmoved, wait_for_moves
+from penstock.cli.commands.moving import (
+    Pace,
+    begin_moves,
+    end_throttles,
+    find_throttled,
+    raise_unmoved,
+    wait_for_moves,
+)
 from penstock.cli.errors import CliError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.plans.assignments import (
@@ -90,7 +97,7 @@ def decommission(
             _tell_drained(broker, len(leaving), as_json)
             return
         after, overview = wait_for_moves(cluster, wanted)
-        end_throttles(cluster, after, {key.topic for key in wanted.replicas})
+        end_throttles(cluster, after, find_throttled(now, wanted, pace.throttle))
         raise_unmoved(overview)
     else:
         raise CliError(

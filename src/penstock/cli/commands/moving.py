@@ -94,7 +94,6 @@ def begin_moves(cluster: Cluster, now: ClusterNow, wanted: Reassignment, throttl
     rate = parse_rate(throttle)
     pending = {key: replicas for key, replicas in wanted.replicas.items() if now.partitions[key].target != replicas}
     moves = find_moves(now.partitions, pending)
-    topics = {key.topic for key in wanted.replicas}
     if rate is None:
         _lift_throttles(cluster, now, wanted)
     elif moves:
@@ -109,12 +108,20 @@ def begin_moves(cluster: Cluster, now: ClusterNow, wanted: Reassignment, throttl
             output.note(f"{plural(len(pending) - len(failures), 'partition')} of {len(pending)} began to move.")
             raise_failures(failures.values())
     except CliError as error:
-        _give_up(cluster, topics if rate is not None else None, error)
+        _give_up(cluster, None if rate is None else find_throttled(now, wanted, throttle), error)
         raise
     except KeyboardInterrupt:
         output.note(_GO_ON_HINT)
         raise
     return len(pending)
+
+
+def find_throttled(now: ClusterNow, wanted: Reassignment, throttle: str) -> set[str]:
+    """The topics whose throttles `begin_moves` sets, as `now` is before it: those of the moves, and those of moves that
+    were under way already, which share the rates of the brokers. Whoever began ends them when nothing moves any more.
+    """
+    topics = {key.topic for key in wanted.replicas}
+    return topics if parse_rate(throttle) is None else topics | {key.topic for key in now.moving}
 
 
 def _give_up(cluster: Cluster, throttled: AbstractSet[str] | None, error: CliError) -> None:

@@ -21,6 +21,7 @@ from penstock.cli.commands.moving import (
     check_wanted,
     end_throttles,
     find_stranded,
+    find_throttled,
     look,
     look_twice,
     raise_unmoved,
@@ -214,12 +215,12 @@ def apply(
     if not pace.wait:
         output.note(f"`penstock reassign status {file}` shows what is left, and ends the throttles.")
         return
-    _finish(cluster, wanted)
+    _finish(cluster, wanted, find_throttled(now, wanted, pace.throttle))
 
 
-def _finish(cluster: Cluster, wanted: Reassignment) -> None:
+def _finish(cluster: Cluster, wanted: Reassignment, throttled: set[str]) -> None:
     now, overview = wait_for_moves(cluster, wanted)
-    end_throttles(cluster, now, {key.topic for key in wanted.replicas})
+    end_throttles(cluster, now, throttled)
     raise_unmoved(overview)
     late = sum(now.partitions[key].leader != replicas[0] for key, replicas in wanted.replicas.items())
     output.note(f"Done: {plural(len(wanted.replicas), 'partition')} as in the file.")

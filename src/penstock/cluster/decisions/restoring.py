@@ -15,7 +15,8 @@ grown, topics have come and gone. So nothing in it may be trusted that a broker'
    high. If it is higher, its leader was elected in sync, so it had r; if it is the same, the log is at least as long.
    So n - m + 1 answers are enough, and with fewer nobody leads, unless the user accepts that records may be lost.
    A replica without any records proves nothing: its disk may be new, or it had hardly begun to copy. While one of the
-   answers is such a one, all n are needed.
+   answers is such a one, all n are needed. Two things cannot be seen: a new disk with some records, and that m was
+   lower than in the snapshot when r was acknowledged. The guide says what to do then.
 4. What came after the snapshot is not in it. Topics that were deleted since are there again, empty. The logs of topics,
    partitions and replicas that came since belong to nobody: brokers set them aside and keep them (`-stray`).
 """

@@ -104,10 +104,16 @@ class DataDirectory:
         self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)
 
     def give_back(self) -> None:
-        """A directory that was nobody's is nobody's again: whoever mistyped an id may correct it."""
-        if self.is_new:
+        """For a broker that does not start. A directory that was nobody's is nobody's again: whoever mistyped an id may
+        correct it.
+        """
+        if not self.is_new:
+            return
+        try:
             self.files.unlink(self.path / names.META_PROPERTIES)
             self.files.sync_directory(self.path)
+        except OSError as error:
+            logger.warning("%s keeps the id of this broker: %s", self.path, error)
 
     def release(self) -> None:
         self._lock.close()

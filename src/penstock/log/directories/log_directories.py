@@ -339,13 +339,3 @@ class LogDirectories:
             except OSError as error:
                 self.take_directory_offline(path, f"closing its logs failed: {error}")
         return unsettled
-
-
-def give_back(logs: LogDirectories) -> None:
-    """Before `close`, of a broker that does not start: directories that it was the first to use are as before."""
-    for path, directory in logs.directories.items():
-        if path not in logs.offline:
-            try:
-                directory.give_back()
-            except OSError as error:
-                logger.warning("%s keeps the id of this broker: %s", path, error)
