@@ -79,7 +79,7 @@ class RequestBox:
     # ---------------------------------------------------------------------------------------- who runs the cluster
 
     def clear(self) -> None:
-        for path in self._list("*"):
+        for path in list(self._path.iterdir()) if self._path.is_dir() else ():
             path.unlink(missing_ok=True)
 
     def take(self) -> RestartRequest | None:
@@ -103,7 +103,11 @@ class RequestBox:
             (self._path / (request_id + _REQUEST)).unlink()
 
     def _list(self, pattern: str) -> list[Path]:
-        return sorted(self._path.glob(pattern), key=_modified_ns) if self._path.is_dir() else []
+        """Without the files that are being written: their names begin with a dot, which `glob` does not mind."""
+        if not self._path.is_dir():
+            return []
+        whole = [path for path in self._path.glob(pattern) if not path.name.startswith(".")]
+        return sorted(whole, key=_modified_ns)
 
     def _write(self, name: str, document: object) -> None:
         hidden = self._path / f".{name}"

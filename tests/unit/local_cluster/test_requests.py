@@ -53,6 +53,9 @@ def test_requests_of_an_earlier_run_and_broken_ones_are_nobodys(tmp_path: Path) 
     box = RequestBox(tmp_path)
     assert box.take() is None
     (tmp_path / "requests").mkdir()
+    (tmp_path / "requests" / ".b.request").write_text('{"restart": 1, "config": {}}')  # is being written
+    assert box.take() is None
+    (tmp_path / "requests" / ".b.request").unlink()
     (tmp_path / "requests" / "a.request").write_text('{"restart": 1}')
     assert box.take() is None
     assert "cannot be understood" in (tmp_path / "requests" / "a.answer").read_text()

@@ -12,6 +12,7 @@ from penstock.processes.uninterrupted import uninterrupted
 
 
 def test_work_is_done_when_an_interrupt_comes_in_the_middle() -> None:
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     before = signal.getsignal(signal.SIGINT)
     done = []
 
@@ -24,6 +25,7 @@ def test_work_is_done_when_an_interrupt_comes_in_the_middle() -> None:
         work()
     assert done
     assert signal.getsignal(signal.SIGINT) is before
+    signal.signal(signal.SIGINT, inherited)
 
 
 def test_child_can_be_stopped_when_it_was_started_meanwhile() -> None:

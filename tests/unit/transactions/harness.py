@@ -112,8 +112,8 @@ class Runtime:
 
     def advance(self, milliseconds: int) -> None:
         end_ms = self.now_ms + milliseconds
-        while due := min((when, key) for key, when in self.timers.items()) if self.timers else None:
-            when, key = due
+        while self.timers:
+            key, when = min(self.timers.items(), key=lambda timer: timer[1])
             if when > end_ms:
                 break
             self.now_ms = max(self.now_ms, when)

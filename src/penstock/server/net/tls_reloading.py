@@ -162,10 +162,10 @@ class TlsReloading:
         stage = min(passed) if passed else None
         if stage is not None and stage != served.warned_days:
             fields = {"listener": served.listener, "valid_until": until.isoformat(timespec="seconds")}
-            text = (
-                "a certificate has ended, and clients refuse it" if not stage else "a certificate ends soon: renew it"
-            )
-            logger.warning(text, extra=fields)
+            if stage:
+                logger.warning("a certificate ends soon: renew it", extra=fields)
+            else:
+                logger.warning("a certificate has ended, and clients refuse it", extra=fields)
         served.warned_days = stage
 
     async def _replace(self, served: ServedTls, settings: TlsSettings, stamps: Stamps) -> None:
