@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from penstock.cluster.decisions.security.users import Upsertion, UserResult, decide_alter_users
 from penstock.cluster.deltas.security import security_difference, security_operations
-from penstock.cluster.levels import SECURITY_LEVEL
 from penstock.cluster.metadata import Metadata
+from penstock.cluster.security_changes import check_storable
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Store
 from penstock.core.config.broker_config import BrokerConfig
@@ -25,13 +25,11 @@ async def write_first_users(store: Store, config: BrokerConfig, users: Sequence[
     if await store.children(znodes.BROKER_IDS):
         raise ApiError(ErrorCode.INVALID_REQUEST, "a broker runs: add the user over the wire, with --bootstrap-server")
     image = metadata.image
-    if image.metadata_level < SECURITY_LEVEL:
-        reason = "the cluster's metadata is too old to hold users: run `penstock cluster upgrade` first"
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, reason)
     security = image.security
     for user in users:
         results, security = decide_alter_users(security, (), (user,))
         _raise_refusal(results)
+    check_storable(image, security)
     delta = security_difference(image.security, security)
     if delta is not None:
         await store.transaction(security_operations(delta))

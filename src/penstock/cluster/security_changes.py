@@ -40,13 +40,14 @@ class SecurityChanges:
             results, security = decide(image.security)
             if security == image.security:
                 return Decision(results, image)
-            _check(image, security)
+            check_storable(image, security)
             return Decision(results, replace(image, security=security))
 
         return await self._change(decide_image)
 
 
-def _check(image: MetadataImage, security: SecurityImage) -> None:
+def check_storable(image: MetadataImage, security: SecurityImage) -> None:
+    """Raises ApiError where the store cannot hold this instead of what the image has."""
     if image.metadata_level < SECURITY_LEVEL:
         reason = "the cluster's metadata is too old to hold ACLs, users, quotas, tokens and policies"
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{reason}: run `penstock cluster upgrade` first")

@@ -32,7 +32,7 @@ class Endpoint(NamedTuple):
 
     @property
     def has_login(self) -> bool:
-        return self.security_protocol.startswith("SASL_")
+        return has_sasl(self.security_protocol)
 
     @property
     def is_any_address(self) -> bool:

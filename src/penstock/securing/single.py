@@ -18,8 +18,12 @@ _ANY_PORT = "0"
 
 def security_directory(properties: Mapping[str, str]) -> Path:
     """Beside the first data directory."""
-    data = Path((properties.get("log.dirs") or properties.get("log.dir") or "").split(",")[0].strip())
+    data = _first_data_directory(properties)
     return data.with_name(f"{data.name}.security")
+
+
+def _first_data_directory(properties: Mapping[str, str]) -> Path:
+    return Path((properties.get("log.dirs") or properties["log.dir"]).split(",")[0].strip())
 
 
 def secure_single(properties: Mapping[str, str]) -> tuple[SecureSetup, dict[str, str]]:
@@ -27,7 +31,7 @@ def secure_single(properties: Mapping[str, str]) -> tuple[SecureSetup, dict[str,
     listener, which keeps its address alone. Raises SecureSetupError.
     """
     setup = SecureSetup(security_directory(properties))
-    data = Path((properties.get("log.dirs") or properties["log.dir"]).split(",")[0].strip())
+    data = _first_data_directory(properties)
     if not setup.is_there and any((data / name).exists() for name in (METADATA_FILE, ADOPTED_FILE)):
         raise SecureSetupError(
             f"{data} is that of a broker that is not secure, so that nobody could log in: take another directory, or "

@@ -26,7 +26,6 @@ from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.listeners import has_sasl
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import new_uuid
 from penstock.groups.coordinator import GroupCoordinator
@@ -133,7 +132,7 @@ def _fetch_sessions(config: BrokerConfig, metrics: BrokerMetrics, chance: random
 def make_logins(metadata: Metadata, metrics: BrokerMetrics, surroundings: Surroundings) -> Logins | None:
     """None where no listener has SASL. Raises ConfigError."""
     config = metadata.config
-    if not any(has_sasl(endpoint.security_protocol) for endpoint in config.endpoints):
+    if not any(endpoint.has_login for endpoint in config.endpoints):
         return None
     from penstock.broker.login.logins import Logins
     from penstock.broker.login.users import StoredUsers

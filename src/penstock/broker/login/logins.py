@@ -19,7 +19,6 @@ from penstock.broker.session import ANONYMOUS, Principal, Session
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
-from penstock.core.listeners import has_sasl
 from penstock.core.metrics.counters import LoginMetrics
 from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
 from penstock.security.audit.logins import SASL, login_refused, login_succeeded
@@ -61,7 +60,7 @@ class Logins:
         self._mechanisms = {
             endpoint.name: make_mechanisms(config, endpoint.name, self._sources, now_ms)
             for endpoint in config.endpoints
-            if has_sasl(endpoint.security_protocol)
+            if endpoint.has_login
         }
 
     def follow(self, config: BrokerConfig) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.broker.login.mechanisms import require_module
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
-from penstock.core.listeners import has_sasl
 from penstock.security.sasl.exchange import GSSAPI, PLAIN, Credentials, LoginError
 from penstock.security.sasl.plain import PlainCredentials
 from penstock.security.sasl.scram import SCRAM_HASHES
@@ -18,7 +17,7 @@ def own_credentials(config: BrokerConfig) -> Credentials | None:
     """None where brokers need none among themselves. Raises ConfigError."""
     listener = config.inter_broker_listener
     endpoint = next((each for each in config.endpoints if each.name == listener), None)
-    if endpoint is None or not has_sasl(endpoint.security_protocol):
+    if endpoint is None or not endpoint.has_login:
         return None
     mechanism = str(config.listener_value(listener, MECHANISM_KEY))
     enabled = config.listener_value(listener, "sasl.enabled.mechanisms")

@@ -34,4 +34,4 @@ def _settings(value: Any) -> Settings:
 
 
 def _unreadable(path: str, reason: str) -> StoreError:
-    return StoreError(StoreErrorKind.UNAVAILABLE, path, f"penstock.first.users.file: {reason}")
+    return StoreError(StoreErrorKind.CORRUPT, path, f"penstock.first.users.file: {reason}")  # to try again is no use
