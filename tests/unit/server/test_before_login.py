@@ -17,10 +17,11 @@ from penstock.protocol.codec import encode
 from penstock.protocol.framing import encode_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.security.audit.events import AuditEvent, Kind
+from penstock.server.net import limits
 from penstock.server.net.connection import Connection
 from penstock.testing.transports import FakeTransport
 from tests.unit.broker.harness import until
@@ -173,6 +174,56 @@ def test_memory_stays_flat_when_tokens_are_as_long_as_they_may_be(tmp_path: Path
             held, _ = tracemalloc.get_traced_memory()
             tracemalloc.stop()
         assert held < 3_000_000
+
+    on_stage(tmp_path, test)
+
+
+def test_strangers_do_not_take_the_room_of_others_when_they_send_half_frames(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        listener = stage.broker.listener
+        good = await stage.log_in(USER, PASSWORD)
+        half = struct.pack(">i", 500_000) + b"\0\x11\0\1" + bytes(400_000)
+        strangers = [stage.connect() for _ in range(200)]
+        for transport in strangers:
+            transport.receive(half)
+            await asyncio.sleep(0)
+            if transport.is_closing():
+                transport.lose()
+        assert listener.strangers is not None
+        assert listener.strangers.is_full
+        assert listener.strangers.size <= limits.STRANGERS_BYTES + 2 * 500_000
+        assert stage.broker.metrics.sockets.backlog_evictions == sum(each.is_closing() for each in strangers) > 100
+        assert listener.backlog.size == 0, "nothing of it counts against clients that have logged in"
+        large = request(MetadataRequest(topics=[MetadataRequestTopic(name="t" * 249)] * 2_000), 8)
+        before = len(good.sent)
+        assert good.receive(large) == len(large)
+        await until(lambda: len(good.sent) > before)
+        another = await stage.log_in(USER, PASSWORD)  # a token that comes whole needs no room
+        assert not another.is_closing()
+        listener.strangers.look()
+        listener.strangers.look()
+        assert all(transport.is_closing() for transport in strangers), "who does not go on is closed as well"
+        for transport in strangers:
+            transport.lose()
+        assert (listener.strangers.size, listener.strangers.count) == (0, 0)
+
+    on_stage(tmp_path, test)
+
+
+def test_nothing_is_left_with_the_strangers_when_a_client_has_logged_in(tmp_path: Path) -> None:
+    async def test(stage: Stage) -> None:
+        listener = stage.broker.listener
+        client = stage.connect()
+        client.receive(request(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+        login = request(SaslAuthenticateRequest(auth_bytes=f"\0{USER}\0{PASSWORD}".encode()), 1)
+        client.receive(login[:20])
+        assert listener.strangers is not None
+        assert listener.strangers.size == 16
+        # The rest of the login with half a request behind it, as nobody does.
+        client.receive(login[20:] + struct.pack(">i", 1_000_000) + bytes(300_000))
+        assert (listener.strangers.size, listener.backlog.size) == (0, 300_000)
+        client.lose()
+        assert listener.backlog.size == 0
 
     on_stage(tmp_path, test)
 
