@@ -75,7 +75,11 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
             return handler(broker, context, request)
         if broker.auditor.refuses:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "the audit trail is full, so nothing is done that it must keep")
-        answer = handler(broker, context, request)
+        try:
+            answer = handler(broker, context, request)
+        except ApiError as error:
+            _tell(broker, context, name, kind, Change("", "", error.code))
+            raise
         if answer is None or isinstance(answer, Message):
             for change in describe(broker, request, answer):
                 _tell(broker, context, name, kind, change)
