@@ -103,7 +103,7 @@ class Guard:
         values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
         credentials = Credentials.of(values, scope["state"].get("peer_certificate"))
         is_public = scope["path"] in self._public
-        if self._auditor.refuses and not is_public:
+        if self._auditor.refuses and Kind.LOGIN in self._auditor.kinds and not is_public:
             raise RefusedError(503, "audit", "the audit trail is full, so nothing is done that it must keep")
         try:
             principal = await authenticator.authenticate(credentials)

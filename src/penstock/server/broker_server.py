@@ -117,7 +117,7 @@ class BrokerServer:
             await _abandon(listeners, store)
             raise
         server.encryption = encryption
-        encryption.start(lambda: server.broker.config, metrics, surroundings.clock)
+        encryption.start(lambda: server.broker.config, metrics, surroundings.clock, server.broker.auditor)
         server.broker.check_settings = encryption.check
         for listener in listeners:
             await listener.start()

@@ -12,6 +12,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.metrics.samples import Labels, Number
+from penstock.security.audit.events import NO_AUDIT, Auditor
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 
 if TYPE_CHECKING:  # a broker that speaks no TLS does without
@@ -58,10 +59,16 @@ class Encryption:
                 return ClientSecurity(tls=served.client)
         return PLAINTEXT
 
-    def start(self, config: Callable[[], BrokerConfig], metrics: BrokerMetrics, clock: Clock) -> None:
-        """From here on changes are followed. `config` is the configuration in effect."""
+    def start(
+        self, config: Callable[[], BrokerConfig], metrics: BrokerMetrics, clock: Clock, auditor: Auditor = NO_AUDIT
+    ) -> None:
+        """From here on changes are followed. `config` is the configuration in effect; `auditor` is told of handshakes
+        by which clients log in, or fail to.
+        """
         if not self._served:
             return
+        for listener in self._listeners.values():
+            listener.auditor = auditor
         from penstock.server.net.tls_reloading import TlsReloading
 
         for name, read in self._gauges(clock).items():

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers, unreachable
-from penstock.cli.errors import CliError, ExitCode, UsageError
+from penstock.cli.errors import CliError, ExitCode, UsageError, hint_for
 from penstock.client.addresses import Address
 from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
 from penstock.client.credentials import CredentialsError
@@ -119,7 +119,8 @@ def find_coordinator(cluster: Cluster, key_type: int, key: str) -> Address:
 
 def check_error(code: int, subject: str, message: str | None = None) -> None:
     if code != ErrorCode.NONE:
-        raise CliError(f"{subject}: {message or describe(ErrorCode(code))}")
+        error = ErrorCode(code)
+        raise CliError(f"{subject}: {message or describe(error)}", hint_for(error.name), name=error.name)
 
 
 def security_of(cluster: Cluster) -> ClientSecurity:

@@ -8,6 +8,8 @@ import ssl
 
 from penstock.core.clock import Clock
 from penstock.core.metrics.counters import SocketMetrics
+from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
+from penstock.security.audit.logins import TLS, login_refused, login_succeeded
 from penstock.security.tls.contexts import ServerTls
 from penstock.server.net import limits
 from penstock.server.net.connection import Connection
@@ -18,6 +20,8 @@ from penstock.server.net.tls_port import NoPrincipalError, principal_of
 
 # Health checks and other brokers' probes connect and go away: no news for a log.
 _QUIET = "ended"
+# How a client has logged in, in the audit trail. Beside the mechanisms of SASL there is this one.
+_CERTIFICATE = "certificate"
 
 
 class TlsListener(TcpListener):
@@ -34,6 +38,7 @@ class TlsListener(TcpListener):
         """`has_login`: clients log in by SASL, and the name in their certificates is not who they are."""
         super().__init__(name, bounds, metrics, clock)
         self.tls = tls
+        self.auditor: Auditor = NO_AUDIT
         self._has_login = has_login
         self.encrypted_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.handshakes = Handshakes(
@@ -54,12 +59,22 @@ class TlsListener(TcpListener):
             principal = principal_of(established, self.tls)
         except NoPrincipalError as error:
             return str(error)
-        if principal is not None:
-            connection.session.principal = principal
+        if principal is None:
+            return None
+        if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
+            return "the audit trail cannot be written"
+        connection.session.principal = principal
+        self._report(login_succeeded(TLS, _CERTIFICATE, str(principal), connection.session.client_host))
         return None
 
     def handshake_failed(self, connection: Connection, kind: str, reason: str) -> None:
         self.metrics.count_handshake_failure(kind)
         level = logging.DEBUG if kind == _QUIET else logging.WARNING
+        if kind != _QUIET:
+            self._report(login_refused(TLS, "", connection.session.client_host, f"{kind}: {reason}"))
         fields = {"listener": self.name, "client": str(connection.session), "kind": kind, "reason": reason}
         self.limited_log.once_per(f"handshake {kind}", level, "closing a connection: no TLS handshake", fields)
+
+    def _report(self, event: AuditEvent) -> None:
+        if Kind.LOGIN in self.auditor.kinds:
+            self.auditor.record(event)
