@@ -1,8 +1,7 @@
-"""Java clients log in over TLS with each mechanism, by passwords, tokens of an issuer, and again while they work."""
+"""Java clients log in over TLS with each mechanism, by passwords and by tokens of an issuer."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +17,6 @@ _MODULES = "org.apache.kafka.common.security"
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
     with run_sasl_broker(tmp_path_factory.mktemp("secured")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    """Logins last two seconds."""
-    with run_sasl_broker(tmp_path_factory.mktemp("short"), {"connections.max.reauth.ms": "2000"}) as running:
         yield running
 
 
@@ -81,20 +73,3 @@ def test_kafkas_tool_ends_at_once_when_the_password_is_wrong(
     refused = tool(secured, "kafka-topics", config, "--list", must_succeed=False)
     assert refused.return_code == 1
     assert "SaslAuthenticationException" in refused.output
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_every_record_arrives_when_a_java_producer_logs_in_again_and_again(
-    short: SaslBroker, mechanism: str, tmp_path: Path
-) -> None:
-    """Seven seconds of writing are three logins or more on each connection."""
-    config, topic = properties(short, mechanism, tmp_path), f"again-{mechanism}"
-    written = tool(
-        short,
-        "kafka-producer-perf-test",
-        config,
-        *("--topic", topic, "--num-records", "1400", "--throughput", "200", "--record-size", "100"),
-    )
-    assert re.search(r"^1400 records sent", written.stdout, re.MULTILINE), written.output
-    counted = tool(short, "kafka-get-offsets", config, "--topic", topic)
-    assert counted.lines == [f"{topic}:0:1400"]
