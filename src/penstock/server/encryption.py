@@ -90,7 +90,7 @@ class Encryption:
             await self.reloading.close()
 
     def _use(self, served: ServedTls) -> None:
-        self._listeners[served.listener].tls = served.tls
+        self._listeners[served.listener].serve(served.tls)
 
     def _gauges(self, clock: Clock) -> dict[str, Callable[[], list[tuple[Labels, Number]]]]:
         return {

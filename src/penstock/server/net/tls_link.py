@@ -167,7 +167,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._flush()
         refusal = self._port.identify(self._connection, self._ssl)
         if refusal is not None:
-            self._fail("principal", refusal)
+            self._fail(refusal.kind, refusal.reason)
             return
         self._state = _State.OPEN
         self._port.handshakes.remove(self)
