@@ -91,7 +91,7 @@ def test_command_says_so_when_the_login_is_refused(sasl_broker: SaslBroker, tmp_
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\nsasl.password=geheim\n"
     )
     result = cli.try_run("users", "list", "--command-config", str(file))
-    assert result.code == 1
+    assert result.code == 3
     assert "Authentication failed" in result.err
     assert "geheim" not in result.err
 

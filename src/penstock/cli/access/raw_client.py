@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 
-from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
+from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers, unreachable
 from penstock.cli.errors import CliError, ExitCode, UsageError, hint_for
 from penstock.client.addresses import Address
 from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
 from penstock.client.credentials import CredentialsError
-from penstock.client.security import ClientSecurity, client_security, kafka_properties
+from penstock.client.security import ClientSecurity, client_security, kafka_properties, why_not_ours
 from penstock.client.versioned import UnservedApiError, VersionedClient
 from penstock.core.config.types import ConfigError
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _GROUP_KEY = 0
 _CLIENT_ID = "penstock-cli"
 _LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
+_TLS_HINT = "Check security.protocol and ssl.* in the file given to --command-config, and the host's name."
 _VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
@@ -52,12 +55,36 @@ def _open_first(candidates: Sequence[Address], security: ClientSecurity, patienc
                 (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, security=security, answer_timeout_s=patience_s
             )
         except LoginRefusedError as error:
-            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT) from error
+            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
+        except ssl.SSLError as error:
+            raise CliError(f"{host}:{port}: {_tls_failure(error)}", _TLS_HINT, ExitCode.UNREACHABLE) from error
+        except ConnectionClosedError as error:
+            failures.append(f"{host}:{port} ({error}; has its listener this security.protocol?)")
         except OSError as error:
             failures.append(f"{host}:{port} ({error.strerror or error})")
         except ApiError as error:
             raise CliError(f"{host}:{port} does not tell its versions: {error.message}") from error
-    raise CliError(f"no broker answers at {', '.join(failures)}", "Check --bootstrap-server.", ExitCode.UNREACHABLE)
+    raise unreachable(failures)
+
+
+def _tls_failure(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
+
+
+def try_login(cluster: Cluster) -> None:
+    """Raises CliError where the cluster does not let us in. Settings that the client library alone understands are left
+    for it to try.
+    """
+    if why_not_ours(cluster.settings):
+        return
+    with open_broker(cluster, patience_s=CONNECT_TIMEOUT_SECONDS) as broker:
+        try:  # versions are told before the login: a broker that wants one ends the connection at the next request
+            broker.request(MetadataRequest(topics=[]), MetadataResponse)
+        except ConnectionClosedError as error:
+            host, port = broker.address
+            raise CliError(f"{host}:{port} wants another login: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
 
 
 def make_connect(cluster: Cluster) -> Callable[[Address, float], VersionedClient]:

@@ -264,6 +264,8 @@ class Connection(asyncio.BufferedProtocol):
         """Stops reading while much is waiting, and so pushes back on a client that does not take its replies. The
         backlog calls it when there is room for others' requests again.
         """
+        if self.is_reading_paused and self._yielded and self.unmuting is None:
+            return  # between two turns: less waits than the backlog knows, and it hears of it after the last turn
         assembler = self._assembler
         is_waiting = bool(assembler.whole or assembler.assembled_size)
         is_held_back = self.is_reading_paused or self._yielded or self._holds or self.session.is_refused
