@@ -54,11 +54,12 @@ async def test_handshakes_that_are_logins_are_told_of_when_there_is_a_trail(dire
     gone.receive(bytes((0x16,)))
     gone.lose()
     assert [(each.what, each.is_allowed, each.principal, each.operation) for each in notes.events] == [
-        ("TlsHandshake", True, "User:CN=alice,O=Acme\\, Inc", "certificate"),
-        ("TlsHandshake", False, "", ""),
-        ("TlsHandshake", False, "", ""),
+        ("TlsHandshake", True, "User:CN=alice,O=Acme\\, Inc", "SSL"),
+        ("TlsHandshake", False, "", "SSL"),
+        ("TlsHandshake", False, "", "SSL"),
     ]
-    assert [each.rule.partition(":")[0] for each in notes.events] == ["", "certificate", "plain text"]
+    rules = ["", "no TLS handshake: certificate", "no TLS handshake: plain text"]
+    assert [each.rule for each in notes.events] == rules
     assert all(each.address for each in notes.events)
 
 

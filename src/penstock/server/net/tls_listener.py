@@ -20,8 +20,7 @@ from penstock.server.net.tls_port import NoPrincipalError, principal_of
 
 # Health checks and other brokers' probes connect and go away: no news for a log.
 _QUIET = "ended"
-# How a client has logged in, in the audit trail. Beside the mechanisms of SASL there is this one.
-_CERTIFICATE = "certificate"
+_MECHANISM = "SSL"
 
 
 class TlsListener(TcpListener):
@@ -64,17 +63,18 @@ class TlsListener(TcpListener):
         if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
             return "the audit trail cannot be written"
         connection.session.principal = principal
-        self._report(login_succeeded(TLS, _CERTIFICATE, str(principal), connection.session.client_host))
+        self._report(login_succeeded(TLS, _MECHANISM, str(principal), connection.session.client_host))
         return None
 
     def handshake_failed(self, connection: Connection, kind: str, reason: str) -> None:
         self.metrics.count_handshake_failure(kind)
         level = logging.DEBUG if kind == _QUIET else logging.WARNING
-        if kind != _QUIET:
-            self._report(login_refused(TLS, "", connection.session.client_host, f"{kind}: {reason}"))
         fields = {"listener": self.name, "client": str(connection.session), "kind": kind, "reason": reason}
         self.limited_log.once_per(f"handshake {kind}", level, "closing a connection: no TLS handshake", fields)
+        if kind != _QUIET:
+            self._report(login_refused(TLS, _MECHANISM, connection.session.client_host, f"no TLS handshake: {kind}"))
 
     def _report(self, event: AuditEvent) -> None:
+        """Repeats are merged by address and kind, so that a flood of them makes a few events a minute."""
         if Kind.LOGIN in self.auditor.kinds:
             self.auditor.record(event)
