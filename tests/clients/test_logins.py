@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.sasl_broker import MECHANISMS, PASSWORD, USER, SaslBroker
+from tests.clients.support import eventually
 
 
 def confluent_settings(broker: SaslBroker, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
@@ -50,8 +51,7 @@ def test_confluent_kafka_is_refused_when_the_password_is_wrong(sasl_broker: Sasl
     admin = AdminClient(settings)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=1)
-    admin.poll(5)
-    assert "_AUTHENTICATION" in errors
+    eventually(lambda: admin.poll(0.1) >= 0 and "_AUTHENTICATION" in errors, "the login is refused")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
