@@ -18,6 +18,7 @@ from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.errors import CliError, ExitCode
 from penstock.testing.pytest_plugin import KafkaFixture
 from tests.certificates import new_directory
+from tests.clients.support import eventually
 
 
 def write_and_read(config: dict[str, Any], topic: str) -> bytes | None:
@@ -48,8 +49,7 @@ def test_client_is_refused_when_its_password_is_wrong_or_it_has_none(secure_kafk
     client = AdminClient({**wrong, "error_cb": lambda error: refused.append(error.name())})  # type: ignore[dict-item]
     with pytest.raises(KafkaException):
         client.list_topics(timeout=3)
-    client.poll(0.5)
-    assert "_AUTHENTICATION" in refused
+    eventually(lambda: client.poll(0.1) >= 0 and "_AUTHENTICATION" in refused, "the login is refused")
     plain = {"bootstrap.servers": config["bootstrap.servers"], "log_level": "0"}
     with pytest.raises(KafkaException):
         AdminClient(plain).list_topics(timeout=2)

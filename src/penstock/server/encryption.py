@@ -62,9 +62,7 @@ class Encryption:
     def start(
         self, config: Callable[[], BrokerConfig], metrics: BrokerMetrics, clock: Clock, auditor: Auditor = NO_AUDIT
     ) -> None:
-        """From here on changes are followed. `config` is the configuration in effect; `auditor` is told of handshakes
-        by which clients log in, or fail to.
-        """
+        """From here on changes are followed. `config` is the configuration in effect."""
         if not self._served:
             return
         for listener in self._listeners.values():

@@ -58,7 +58,8 @@ async def test_handshakes_that_are_logins_are_told_of_when_there_is_a_trail(dire
         ("TlsHandshake", False, "", "SSL"),
         ("TlsHandshake", False, "", "SSL"),
     ]
-    assert [each.rule.partition(":")[0] for each in notes.events] == ["", "certificate", "plain text"]
+    rules = ["", "no TLS handshake: certificate", "no TLS handshake: plain text"]
+    assert [each.rule for each in notes.events] == rules
     assert all(each.address for each in notes.events)
 
 
