@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.contenders import APACHE_KAFKA, Contender
 from bench.errors import BenchError
+from bench.secured.sender import HOST
 from penstock.client.connection import BlockingConnection, LoginRefusedError
 from penstock.client.security import ClientSecurity
 from penstock.protocol.messages.alter_user_scram_credentials import (
@@ -27,7 +28,6 @@ from penstock.testing.processes import ServerProcess, find_free_port
 
 PLAIN, TLS, LOGIN, TLS_LOGIN = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 DOORS = (PLAIN, TLS, LOGIN, TLS_LOGIN)
-HOST = "127.0.0.1"
 USER, PASSWORD = "u7", "a password of the benchmark"
 SALT = b"the same salt for both"
 PATIENCE_S = 30.0

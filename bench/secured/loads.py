@@ -16,7 +16,8 @@ from bench.loads import (
     topic_of,
 )
 from bench.preload import preload_uniformly
-from bench.secured.brokers import DOORS, HOST, LOGIN, PLAIN, TLS, TLS_LOGIN, SecuredBroker
+from bench.secured.brokers import DOORS, LOGIN, PLAIN, TLS, TLS_LOGIN, SecuredBroker
+from bench.secured.sender import HOST
 from bench.wire import RawConnection
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 
