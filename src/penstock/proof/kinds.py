@@ -101,6 +101,7 @@ KINDS = (
         "faults",
         (
             Option("--loopback", "no namespaces, as without root", {"action": "store_true"}),
+            Option("--secure", "brokers know each other by TLS and a login", {"action": "store_true"}),
             Option("--fault", "these alone, in turn; a wrong name shows all", {"nargs": "+", "metavar": "NAME"}),
         ),
     ),

@@ -47,10 +47,12 @@ class Logins:
         self._sources = sources
         self._mechanisms: dict[str, Mapping[str, ServerMechanism]] = {}
         self._threads: ThreadPoolExecutor | None = None
-        self._make(config)
+        self._make(config, clock.now_ms())
 
-    def _make(self, config: BrokerConfig) -> None:
-        now_ms = self._clock.now_ms()
+    def _make(self, config: BrokerConfig, now_ms: int | None = None) -> None:
+        """`now_ms` at the start, where keys in files are read at once, so that bad ones end it. Later the first login
+        that needs them reads them, in a thread.
+        """
         self._mechanisms = {
             endpoint.name: make_mechanisms(config, endpoint.name, self._sources, now_ms)
             for endpoint in config.endpoints
@@ -123,7 +125,7 @@ class Logins:
             return Outcome(token)
         if state.login is not None and state.login.name != login.name:
             return self._refuse(session, state, "another user than at the first login")
-        if self.auditor.refuses:
+        if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
             return self._refuse(session, state, "the audit trail cannot be written")
         max_reauth_ms = self._config.listener_value(session.listener, "connections.max.reauth.ms", state.mechanism)
         assert isinstance(max_reauth_ms, int)

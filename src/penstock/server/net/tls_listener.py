@@ -15,14 +15,15 @@ from penstock.security.audit.logins import TLS, login_refused, login_succeeded
 from penstock.security.tls.contexts import ServerTls
 from penstock.server.net import limits
 from penstock.server.net.connection import Connection
-from penstock.server.net.handshakes import Handshakes
-from penstock.server.net.listener import ConnectionLimits, TcpListener
+from penstock.server.net.gate import Gate
+from penstock.server.net.handshakes import Handshakes, Steps, StepsHere
+from penstock.server.net.listener import BACKLOG, ConnectionLimits, TcpListener
 from penstock.server.net.tls_link import TlsLink
 from penstock.server.net.tls_port import NoPrincipalError, Refusal, certificate_of, is_revoked, principal_of
 
 # Health checks and other brokers' probes connect and go away: no news for a log, nor for the audit trail.
 _QUIET = "ended"
-_MECHANISM = "SSL"
+_MECHANISM = "SSL"  # in the audit trail, beside the mechanisms of SASL
 _REVOKED = Refusal("certificate", "the client's certificate was revoked")
 _TRAIL_IS_FULL = Refusal("audit", "the audit trail cannot be written")
 # Open connections that are looked at in a turn of the loop when certificates were revoked: about 2 ms.
@@ -39,19 +40,40 @@ class TlsListener(TcpListener):
         tls: ServerTls,
         *,
         has_login: bool,
+        steps: Steps | None = None,
     ) -> None:
-        """`has_login`: clients log in by SASL, and the name in their certificates is not who they are."""
+        """`has_login`: clients log in by SASL, and the name in their certificates is not who they are. `steps` is where
+        steps of handshakes are made; on the loop where none is given.
+        """
         super().__init__(name, bounds, metrics, clock)
         self.tls = tls
         self.auditor: Auditor = NO_AUDIT
         self._has_login = has_login
         self._certified: dict[Connection, ssl.SSLObject] = {}  # whose clients have shown a certificate
         self.encrypted_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
+        self._steps = steps or StepsHere()
+        self._gates: list[Gate] = []
         self.handshakes = Handshakes(
             clock.monotonic_ms,
             lambda call: asyncio.get_running_loop().call_soon(call),
             lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call),
+            self._steps.run,
         )
+
+    async def accept_from(self, server: asyncio.Server) -> None:
+        """The server has taken the ports, and accepts nobody itself."""
+        self._gates = [Gate(each.fileno(), self.new_protocol, BACKLOG) for each in server.sockets]
+        for gate in self._gates:
+            gate.open()
+
+    def stop_accepting(self) -> None:
+        for gate in self._gates:
+            gate.close()
+        super().stop_accepting()
+
+    async def close(self) -> None:
+        await super().close()
+        self._steps.close()
 
     def new_protocol(self) -> asyncio.BufferedProtocol:
         return TlsLink(self)
@@ -65,7 +87,7 @@ class TlsListener(TcpListener):
             if is_revoked(certificate, self.tls):  # while the handshake was under way
                 return _REVOKED
             if not self._has_login:
-                if self.auditor.refuses:
+                if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
                     return _TRAIL_IS_FULL
                 connection.session.principal = principal_of(certificate, self.tls)
                 who, address = str(connection.session.principal), connection.session.client_host

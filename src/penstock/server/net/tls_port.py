@@ -47,8 +47,8 @@ class TlsPort(Listener, Protocol):
     def handshake_failed(self, connection: Connection, kind: str, reason: str) -> None: ...
 
 
-def failure_kind(error: ssl.SSLError) -> str:
-    reason = error.reason or ""
+def failure_kind(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or ""
     for kind, words in _KINDS:
         if any(word in reason for word in words):
             return kind

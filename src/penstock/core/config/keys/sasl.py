@@ -143,7 +143,7 @@ SASL_KEYS: tuple[ConfigKey, ...] = (
         "sasl.oauthbearer.scope.claim.name",
         ConfigKind.STRING,
         "scope",
-        "The claim with the scopes of a token.",
+        "The claim with the scopes of a token. A token needs none; nothing is decided by them.",
         importance=_LOW,
     ),
     ConfigKey(
