@@ -4,7 +4,7 @@ A client that connects to a listener with SASL and never ends its login holds a 
 nobody knows who it is. Kafka leaves such connections to `connections.max.idle.ms`, and a byte now and then keeps them
 for ever. Here a login has a time limit, which begins when the connection is accepted and includes the TLS handshake.
 
-An encrypted connection holds six times as much memory as a plain one. So those whose handshake is over are bounded in
+An encrypted connection holds five times as much memory as a plain one. So those whose handshake is over are bounded in
 number: beyond it the oldest are closed, unless they are so new that a real client may still be at it. Whoever floods a
 listener pushes out the connections of the flood.
 
