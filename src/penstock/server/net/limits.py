@@ -58,3 +58,8 @@ TLS_RECORD_SIZE = TLS_PIECE_SIZE + 256
 # A request larger than this counts among those in memory while it is served (`Backlog`). One that is smaller, and waits
 # for long, costs a connection about as much as the connection itself.
 LARGE_REQUEST = 64 * 1024
+# Requests in memory of all clients of a listener that have not logged in yet. A token is mostly below 2 KB, one of
+# Kerberos 64 KB at most, and counts only while a part of it is missing.
+STRANGERS_BYTES = 32 * 1024 * 1024
+# What one of them may hold when that is full.
+STRANGER_BYTES = 4 * 1024
