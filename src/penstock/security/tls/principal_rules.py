@@ -81,7 +81,7 @@ def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
             f"{shown!r} is neither DEFAULT nor RULE:pattern/replacement/ with L or U or nothing behind it"
         )
     pattern = match["pattern"]
-    if _repeats_much(pattern):
+    if repeats_much(pattern):
         raise BadRuleError(
             f"{pattern!r} repeats a group that contains a repetition or a choice, which can take years to match"
         )
@@ -102,8 +102,8 @@ def map_name(rules: Sequence[Rule], name: str) -> str | None:
     return None
 
 
-def _repeats_much(pattern: str) -> bool:
-    """Whether a group with a repetition or a choice in it is repeated."""
+def repeats_much(pattern: str) -> bool:
+    """Whether a group with a repetition or a choice in it is repeated: a name can be made on which it takes years."""
     groups: list[bool] = [False]  # whether the groups that are open, the outermost first, contain such a thing
     position, is_closed_group = 0, False
     while position < len(pattern):
