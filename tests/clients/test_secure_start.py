@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import penstock
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.errors import CliError, ExitCode
+from penstock.testing.processes import BrokerProcess
 from penstock.testing.pytest_plugin import KafkaFixture
 from tests.certificates import new_directory
 from tests.clients.support import eventually
@@ -63,6 +64,32 @@ def test_data_and_logins_are_there_when_a_secure_broker_starts_again(tmp_path: P
     with penstock.Broker(tmp_path / "data", secure=True) as broker:
         assert broker.client_config["sasl.password"] == password
         assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+
+
+def test_data_stays_secure_when_the_next_start_says_nothing_and_opens_when_it_says_so(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with penstock.Broker(data, secure=True) as broker:
+        broker.create_topic("kept")
+    with penstock.Broker(data) as broker:
+        assert broker.client_config["security.protocol"] == "SASL_SSL"
+        assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+    with penstock.Broker(data, secure=False) as broker:
+        assert list(broker.client_config) == ["bootstrap.servers"]
+        assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+
+
+def test_command_keeps_data_secure_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with penstock.Broker(data, secure=True):
+        pass
+    with BrokerProcess(data) as process:
+        plain: dict[str, Any] = {"bootstrap.servers": process.bootstrap_servers, "log_level": "0"}
+        with pytest.raises(KafkaException):
+            AdminClient(plain).list_topics(timeout=2)
+        assert f"--command-config {data}.security/client.properties" in process.read_log()
+    with BrokerProcess(data, arguments=["--insecure"]) as process:
+        AdminClient({"bootstrap.servers": process.bootstrap_servers}).list_topics(timeout=20)
+        assert f"{data}.security is left out" in process.read_log()
 
 
 def test_secure_brokers_replicate_and_serve_when_they_form_a_cluster() -> None:

@@ -47,8 +47,12 @@ class Encryption:
         if served is None:
             return TcpListener(endpoint.name, bounds, metrics.sockets, clock)
         from penstock.server.net.tls_listener import TlsListener
+        from penstock.server.net.tls_steps import StepThread
 
-        listener = TlsListener(endpoint.name, bounds, metrics.sockets, clock, served.tls, has_login=endpoint.has_login)
+        has_login, steps = endpoint.has_login, StepThread()
+        listener = TlsListener(
+            endpoint.name, bounds, metrics.sockets, clock, served.tls, has_login=has_login, steps=steps
+        )
         self._listeners[endpoint.name] = listener
         return listener
 
@@ -88,7 +92,7 @@ class Encryption:
             await self.reloading.close()
 
     def _use(self, served: ServedTls) -> None:
-        self._listeners[served.listener].tls = served.tls
+        self._listeners[served.listener].serve(served.tls)
 
     def _gauges(self, clock: Clock) -> dict[str, Callable[[], list[tuple[Labels, Number]]]]:
         return {

@@ -20,7 +20,8 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.clients.sasl_broker import AUDIENCE, MECHANISMS, PASSWORD, USER, SaslBroker, run_sasl_broker
+from tests.clients.issuer import AUDIENCE
+from tests.clients.sasl_broker import MECHANISMS, PASSWORD, USER, SaslBroker, run_sasl_broker
 from tests.clients.support import eventually
 
 PLAIN_TOKEN = f"\0{USER}\0{PASSWORD}".encode()

@@ -13,7 +13,7 @@ from penstock.security.certificates.directory import CertificateDirectory
 from penstock.server.net import limits
 from tests.certificates import new_directory
 from tests.unit.broker.auditing.test_auditing import Notes
-from tests.unit.server.tls_harness import Port, TlsClient, context_of, frame, in_loop
+from tests.unit.server.tls_harness import HeldSteps, Port, TlsClient, context_of, frame, in_loop
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +264,52 @@ async def test_clients_wait_unread_when_all_places_are_taken(directory: Certific
         transport.lose()
     assert (port.listener.handshakes.under_way, port.listener.handshakes.waiting) == (0, 0)
     assert port.listener.connection_count == 0
+
+
+# ---------------------------------------------------------------------------------- steps in another thread
+
+
+@in_loop
+async def test_request_is_answered_when_it_comes_while_the_last_step_is_made(directory: CertificateDirectory) -> None:
+    steps = HeldSteps()
+    port = Port(directory, steps)
+    client = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    await client.exchange()
+    steps.make()
+    await client.exchange()
+    client.tls.do_handshake()
+    await client.exchange()
+    wanted = [bytes([number]) * 4096 for number in range(40)]  # more than may come before the handshake is over
+    client.tls.write(b"".join(map(frame, wanted)))
+    data = client.outgoing.read()
+    position = client.transport.receive(data)
+    assert 0 < position < len(data)
+    assert len(steps.waiting) == 1
+    assert not port.requests
+    steps.make()
+    for _ in range(10):
+        position += client.transport.receive(data[position:])
+        await asyncio.sleep(0)
+    assert port.requests == wanted
+    client.transport.lose()
+
+
+@in_loop
+async def test_nothing_breaks_when_a_client_goes_while_its_step_is_made(directory: CertificateDirectory) -> None:
+    steps = HeldSteps()
+    port = Port(directory, steps)
+    gone = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        gone.tls.do_handshake()
+    await gone.exchange()
+    gone.transport.lose()
+    steps.make()
+    assert port.listener.handshakes.under_way == 0
+    client = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    await client.exchange()
+    assert len(steps.waiting) == 1, "the next one gets its step"
+    client.transport.lose()

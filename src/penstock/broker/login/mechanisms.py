@@ -21,7 +21,7 @@ class Sources(NamedTuple):
 
     users: ScramUsers
     random_bytes: Callable[[int], bytes]
-    salt_secret: bytes
+    salt_secret: bytes  # the same for all brokers of a cluster, also after a restart
 
 
 def make_mechanisms(

@@ -40,6 +40,9 @@ class JwtJudge:
     def needs_keys(self, token: str, now_ms: int) -> bool:
         return self._keys.needs_reading(_key_id(token), now_ms)
 
+    def read_keys(self, token: str, now_ms: int) -> None:
+        self._keys.read(_key_id(token), now_ms)
+
     def judge(self, token: str, now_ms: int) -> Login:
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -47,7 +50,7 @@ class JwtJudge:
         key = self._find_key(token, now_ms)
         try:
             claims = jwt.decode(token, key, algorithms=list(ALGORITHMS)).claims
-        except (JoseError, ValueError, TypeError, KeyError) as error:
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise LoginError(f"the token's signature is not believed ({type(error).__name__})") from None
         return check_claims(claims, self._rules, now_ms)
 
@@ -67,7 +70,7 @@ def _key_id(token: str) -> str | None:
         raise LoginError("the token is too long")
     try:
         header = extract_compact(token.encode()).protected
-    except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):  # thousands of brackets
         raise LoginError("the token is no signed JWT") from None
     key_id = header.get("kid")
     if key_id is not None and not isinstance(key_id, str):

@@ -23,7 +23,20 @@ _USER = "User"
 
 
 def serves_brokers(broker: Broker, listener: str) -> bool:
-    return broker.has_peers and listener == broker.config.inter_broker_listener
+    """Without an authorizer the listener of the brokers is all that tells brokers from clients. With one, their right
+    does, on every listener, as in Kafka: while `inter.broker.listener.name` changes by a rolling restart, brokers that
+    have the new one and brokers that have the old one ask each other on both.
+    """
+    return broker.has_peers and (listener == broker.config.inter_broker_listener or broker.authorizer.has_rules)
+
+
+def tells_brokers(broker: Broker, context: RequestContext) -> bool:
+    """Whether the APIs for brokers are among the versions that this client is told."""
+    if not serves_brokers(broker, context.listener):
+        return False
+    return context.listener == broker.config.inter_broker_listener or broker.authorizer.would_allow(
+        context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
 
 
 # How the client ids of brokers begin. No proof of anything: where clients and brokers share a listener without logins,
@@ -43,7 +56,7 @@ def is_broker(broker: Broker, context: RequestContext) -> bool:
 
 
 def check_broker(broker: Broker, context: RequestContext) -> None:
-    """Raises unless the request comes from a broker: on the listener of the brokers, and with their permission."""
+    """Raises unless the request comes from a broker: on a listener for brokers, and with their permission."""
     if not serves_brokers(broker, context.listener):
         raise UnanswerableError("api key", "an API for brokers is not served here")
     if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
