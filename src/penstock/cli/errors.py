@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -129,6 +130,14 @@ def _strip_prefixes(text: str) -> str:
 def explain_exception(error: KafkaException, subject: str = "") -> CliError:
     cause = error.args[0]
     return explain(cause.name(), cause.str(), subject)
+
+
+def unreachable(reasons: Iterable[str]) -> CliError:
+    return CliError(
+        f"no broker answers at {', '.join(reasons)}",
+        "Name one with --bootstrap-server or PENSTOCK_BOOTSTRAP, or start one: penstock broker start --data DIR",
+        ExitCode.UNREACHABLE,
+    )
 
 
 def report(error: CliError) -> None:

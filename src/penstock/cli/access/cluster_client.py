@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception
+from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception, unreachable
 from penstock.client import addresses
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 
@@ -89,12 +89,13 @@ class Cluster:
         """Fails at once, with the reason, where the client library would try again until its time is up: nobody
         listens, the certificate is not trusted, the login is refused, the listener wants TLS and got plain text.
         """
+        servers = parse_servers(self.bootstrap_servers)
         if self.settings.get("security.protocol", "plaintext").lower() != "plaintext":
-            from penstock.cli.access.raw_client import try_login
+            from penstock.cli.access.opening import try_login
 
-            return try_login(self)
+            return try_login(servers, self.settings, CONNECT_TIMEOUT_SECONDS)
         reasons = []
-        for host, port in parse_servers(self.bootstrap_servers):
+        for host, port in servers:
             try:
                 return _try_plain(host, port)
             except OSError as error:
@@ -117,14 +118,6 @@ def _try_plain(host: str, port: int) -> None:
             "If the listener wants them, give security.protocol, ssl.* and sasl.* in a file with --command-config.",
             ExitCode.UNREACHABLE,
         )
-
-
-def unreachable(reasons: Iterable[str]) -> CliError:
-    return CliError(
-        f"no broker answers at {', '.join(reasons)}",
-        "Name one with --bootstrap-server or PENSTOCK_BOOTSTRAP, or start one: penstock broker start --data DIR",
-        ExitCode.UNREACHABLE,
-    )
 
 
 def parse_servers(text: str) -> list[addresses.Address]:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers, unreachable
-from penstock.cli.errors import CliError, ExitCode, UsageError, hint_for
+from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
+from penstock.cli.access.opening import CLIENT_ID, open_first, security_of
+from penstock.cli.errors import CliError, ExitCode, hint_for
 from penstock.client.addresses import Address
-from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
-from penstock.client.credentials import CredentialsError
-from penstock.client.security import ClientSecurity, client_security, kafka_properties, why_not_ours
+from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError
 from penstock.client.versioned import UnservedApiError, VersionedClient
-from penstock.core.config.types import ConfigError
-from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.errors import ErrorCode, describe
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _GROUP_KEY = 0
-_CLIENT_ID = "penstock-cli"
-_LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
-_TLS_HINT = "Check security.protocol and ssl.* in the file given to --command-config, and the host's name."
 _VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
@@ -37,7 +30,7 @@ def open_broker(
     candidates = parse_servers(cluster.bootstrap_servers) if address is None else [address]
     if len(candidates) > 1:
         patience_s = min(patience_s, CONNECT_TIMEOUT_SECONDS)
-    with _open_first(candidates, security_of(cluster), patience_s) as client:
+    with open_first(candidates, cluster.settings, patience_s) as client:
         host, port = client.address
         try:
             yield client
@@ -47,55 +40,15 @@ def open_broker(
             raise CliError(f"{host}:{port}: {error.message}", _VERSIONS_HINT) from error
 
 
-def _open_first(candidates: Sequence[Address], security: ClientSecurity, patience_s: float) -> VersionedClient:
-    failures = []
-    for host, port in candidates:
-        try:
-            return VersionedClient.open(
-                (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, security=security, answer_timeout_s=patience_s
-            )
-        except LoginRefusedError as error:
-            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
-        except ssl.SSLError as error:
-            raise CliError(f"{host}:{port}: {_tls_failure(error)}", _TLS_HINT, ExitCode.UNREACHABLE) from error
-        except ConnectionClosedError as error:
-            failures.append(f"{host}:{port} ({error}; has its listener this security.protocol?)")
-        except OSError as error:
-            failures.append(f"{host}:{port} ({error.strerror or error})")
-        except ApiError as error:
-            raise CliError(f"{host}:{port} does not tell its versions: {error.message}") from error
-    raise unreachable(failures)
-
-
-def _tls_failure(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
-    return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
-
-
-def try_login(cluster: Cluster) -> None:
-    """Raises CliError where the cluster does not let us in. Settings that the client library alone understands are left
-    for it to try.
-    """
-    if why_not_ours(cluster.settings):
-        return
-    with open_broker(cluster, patience_s=CONNECT_TIMEOUT_SECONDS) as broker:
-        try:  # versions are told before the login: a broker that wants one ends the connection at the next request
-            broker.request(MetadataRequest(topics=[]), MetadataResponse)
-        except ConnectionClosedError as error:
-            host, port = broker.address
-            raise CliError(f"{host}:{port} wants another login: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
-
-
 def make_connect(cluster: Cluster) -> Callable[[Address, float], VersionedClient]:
     """How `health` opens the brokers of the cluster: the time is that for the connection and for each answer."""
-    security = security_of(cluster)
+    security = security_of(cluster.settings)
 
     def connect(address: Address, timeout_s: float) -> VersionedClient:
         return VersionedClient.open(
             address,
-            client_id=_CLIENT_ID,
-            software=_CLIENT_ID,
+            client_id=CLIENT_ID,
+            software=CLIENT_ID,
             security=security,
             timeout_s=timeout_s,
             answer_timeout_s=timeout_s,
@@ -121,12 +74,3 @@ def check_error(code: int, subject: str, message: str | None = None) -> None:
     if code != ErrorCode.NONE:
         error = ErrorCode(code)
         raise CliError(f"{subject}: {message or describe(error)}", hint_for(error.name), name=error.name)
-
-
-def security_of(cluster: Cluster) -> ClientSecurity:
-    try:
-        return client_security(kafka_properties(cluster.settings))
-    except ConfigError as error:
-        raise UsageError(error.message, "Check security.protocol and ssl.* in --command-config or -X.") from error
-    except CredentialsError as error:
-        raise UsageError(str(error), _LOGIN_HINT) from error
