@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.properties import ConfigMapping, as_properties
+from penstock.securing.places import stays_secure
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import LoopThread
 
@@ -33,7 +34,7 @@ def _properties(data_dir: Path, host: str, port: int, config: ConfigMapping | No
 class AsyncBroker:
     """A broker on the caller's event loop. Data goes to `data_dir`, or to a temporary directory that is removed at
     the end. With `secure` clients need TLS and a login, which `client_config` has; certificates and passwords go to a
-    directory beside `data_dir`.
+    directory beside `data_dir`. Data that was secure once stays so, unless `secure` is False.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class AsyncBroker:
         config: ConfigMapping | None = None,
         host: str = "127.0.0.1",
         *,
-        secure: bool = False,
+        secure: bool | None = None,
     ) -> None:
         self._is_secure = secure
         self._setup: SecureSetup | None = None
@@ -69,7 +70,7 @@ class AsyncBroker:
 
     def _properties(self, data_dir: Path) -> dict[str, str]:
         properties = _properties(data_dir, self._host, self._port, self._config)
-        if not self._is_secure:
+        if not (stays_secure(properties) if self._is_secure is None else self._is_secure):
             return properties
         from penstock.securing.single import secure_single
 
@@ -140,7 +141,7 @@ class Broker:
         config: ConfigMapping | None = None,
         host: str = "127.0.0.1",
         *,
-        secure: bool = False,
+        secure: bool | None = None,
     ) -> None:
         self._broker = AsyncBroker(data_dir, port, config, host, secure=secure)
         self._running: LoopThread | None = None

@@ -12,9 +12,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from penstock.cluster.store.interface import StoreError
+from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key
+from penstock.cluster.store import security_nodes, znodes
+from penstock.cluster.store.interface import Create, Store, StoreError
+from penstock.cluster.store.zookeeper.server_version import Server, ask_version, is_too_old
 from penstock.cluster.store.zookeeper.settings import SaslSettings, TlsSettings, ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from penstock.testing.processes import ZooKeeperProcess, find_free_port
 from tests.integration.zookeeper import settings_for
 
@@ -118,3 +122,72 @@ def test_password_is_checked_when_sasl_is_asked_for(
         error = attempt(settings_for(server.connect, sasl=sasl, sets_acl=True, session_timeout_ms=10_000))
     assert expected in error
     assert bool(error) == bool(expected)
+
+
+# What the brokers store of security, in every node that there is for it. A secret has the word in it.
+READ_BY_ALL = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
+IMAGE = SecurityImage(
+    acls={
+        ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL): (READ_BY_ALL,),
+        ResourcePattern(ResourceType.GROUP, "billing-", PatternType.PREFIXED): (READ_BY_ALL,),
+    },
+    entity_configs={
+        user_key("alice"): {"SCRAM-SHA-512": "secret", "producer_byte_rate": "1"},
+        client_key("app", of_user="alice"): {"producer_byte_rate": "1"},
+        client_key("app"): {"producer_byte_rate": "1"},
+        ip_key("10.0.0.1"): {"connection_creation_rate": "1"},
+    },
+    tokens={"token": {"hmac": "secret"}},
+    policies={"no-pii": {"tag": "pii"}},
+)
+BROKER_SETTINGS = {znodes.broker_config_path(1): znodes.encode_settings({"ssl.keystore.password": "secret"})}
+DELTA = {znodes.delta_path(1): b"whatever has changed, a secret among it"}
+SECRET_ROOTS = ("/config/users", "/config/brokers", "/delegation_token", "/penstock")
+
+
+def test_strangers_read_no_secret_and_change_nothing_when_access_lists_are_set(zookeeper: ZooKeeperProcess) -> None:
+    # Not below the node of the other tests: who makes that keeps the others out.
+    connect = f"{zookeeper.connect}/guarded"
+    settings = settings_for(connect, sets_acl=True, digest="broker:word", session_timeout_ms=10_000)
+    nodes = {**security_nodes.nodes_of(IMAGE), **BROKER_SETTINGS, **DELTA}
+
+    async def write() -> None:
+        store = await ZooKeeperStore.open(settings)
+        for path in znodes.PERSISTENT_PATHS:
+            await store.ensure_path(path)
+        await store.transaction([Create(path, data) for path, data in nodes.items()])
+        assert await store.read_many(list(nodes))  # who made them reads them
+        await store.close()
+
+    async def look() -> None:
+        stranger = await ZooKeeperStore.open(settings_for(connect, session_timeout_ms=10_000))
+        paths = [*nodes, *znodes.PERSISTENT_PATHS]
+        hidden = {path for path in paths if await _refusal(stranger, path)}
+        assert hidden == {path for path in paths if path.startswith(SECRET_ROOTS)}
+        assert not any(b"secret" in data for path, data in nodes.items() if path not in hidden)
+        for root in SECRET_ROOTS:
+            with pytest.raises(StoreError, match="does not let us"):
+                await stranger.children(root)
+        for path in paths:
+            with pytest.raises(StoreError, match="does not let us"):
+                await stranger.compare_and_set(path, b"", None)
+            with pytest.raises(StoreError, match="does not let us"):
+                await stranger.create(f"{path}/mine")
+        await stranger.close()
+
+    asyncio.run(write())
+    asyncio.run(look())
+
+
+async def _refusal(store: Store, path: str) -> str:
+    try:
+        await store.read(path)
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def test_server_that_tests_use_is_not_too_old(zookeeper: ZooKeeperProcess) -> None:
+    version = ask_version(Server((zookeeper.host, zookeeper.port), None), None)
+    assert version is not None
+    assert not is_too_old(version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,19 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.client.connection import Connection
 from penstock.client.java_settings import translate_client_settings
+from penstock.client.security import ClientSecurity
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
 from penstock.processes.server_process import find_free_port
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.server.broker_server import BrokerServer
 from penstock.server.loops import LoopThread
 from tests.certificates import broker_settings, client_settings, new_directory
+from tests.clients.cli_runner import Cli
 from tests.clients.support import PATIENCE_S, eventually
 
 BROKERS = (1, 2, 3)
@@ -49,11 +55,22 @@ class TlsCluster:
         }
         return await BrokerServer.start(BrokerConfig.parse(config), store=MemoryStore(self._tree))
 
-    def look(self) -> None:
+    def look(self, *servers: BrokerServer) -> None:
         """What each broker does every few seconds."""
-        for server in self.servers:
+        for server in servers or self.servers:
             assert server.encryption.reloading is not None
             self._thread.call(server.encryption.reloading.look())
+
+    def connect_each_to_each(self) -> None:
+        """Each broker as a client of each, with what it has loaded by now: a handshake, and an answer."""
+        for one in self.servers:
+            for other in self.servers:
+                self._thread.call(self._greet(one.encryption.towards_brokers(), other.port))
+
+    async def _greet(self, security: ClientSecurity, port: int) -> None:
+        async with await Connection.open("localhost", port, security=security) as connection:
+            answer = await connection.request(ApiVersionsRequest(), 0)
+            assert answer.error_code == ErrorCode.NONE
 
     def reloads(self) -> int:
         return sum(server.broker.metrics.sockets.certificate_reloads for server in self.servers)
@@ -137,7 +154,10 @@ def test_replicas_are_in_sync_and_nobody_is_refused_when_the_authority_is_replac
         ):
             before = cluster.reloads()
             step()
-            cluster.look()
+            for server in cluster.servers:  # each at its own time: those behind and those ahead know each other
+                cluster.connect_each_to_each()
+                cluster.look(server)
+            cluster.connect_each_to_each()
             assert cluster.reloads() == before + len(BROKERS)
             write_once(cluster, topic)
             load.wait_for_more()
@@ -146,6 +166,41 @@ def test_replicas_are_in_sync_and_nobody_is_refused_when_the_authority_is_replac
     assert load.errors == []
     assert cluster.in_sync(topic) == [3, 3, 3]
     assert all(not server.broker.metrics.sockets.certificate_refusals for server in cluster.servers)
+
+
+def test_nobody_is_refused_when_one_command_replaces_the_authority_under_load(cluster: TlsCluster) -> None:
+    """The brokers look more often than every 5 s, so that the command need not wait for long."""
+    topic, is_over = "replicated", threading.Event()
+    admin = AdminClient(cluster.settings())
+    admin.create_topics([NewTopic(topic, 3, len(BROKERS))])[topic].result(PATIENCE_S)
+    old = cluster.directory.trusted.read_text()
+
+    def look_again_and_again() -> None:
+        while not is_over.wait(0.05):
+            cluster.look()
+
+    def connect_again_and_again() -> None:
+        while not is_over.wait(0.05):
+            write_once(cluster, topic)
+            cluster.connect_each_to_each()
+
+    load = Load(cluster, topic)
+    with ThreadPoolExecutor() as threads:
+        working = [threads.submit(work) for work in (look_again_and_again, connect_again_and_again)]
+        try:
+            directory = str(cluster.directory.path)
+            Cli("").run("certificates", "rotate", "--ca", "--settle", "1.5", "--directory", directory)
+            load.wait_for_more()
+        finally:
+            is_over.set()
+            load.stop()
+        for each in working:
+            each.result(PATIENCE_S)
+    assert load.errors == []
+    assert all(not server.broker.metrics.sockets.certificate_refusals for server in cluster.servers)
+    assert cluster.directory.trusted.read_text() != old
+    write_once(cluster, topic)
+    cluster.connect_each_to_each()
 
 
 def test_certificate_in_use_stays_when_the_new_one_cannot_be_used(cluster: TlsCluster) -> None:

@@ -6,6 +6,7 @@ import gc
 import sys
 
 from penstock.cli.broker_options import StartOptions, StartOptionsError, start_properties
+from penstock.securing.places import security_directory, stays_secure
 
 
 def start_broker(options: StartOptions) -> int:
@@ -13,8 +14,11 @@ def start_broker(options: StartOptions) -> int:
     announcement = ""
     try:
         properties = start_properties(options, _read_file(options.config))
-        if options.secure:
+        was_secure = stays_secure(properties)
+        if options.secure or (was_secure and not options.insecure):
             properties, announcement = _secured(properties)
+        elif was_secure:
+            announcement = f"{security_directory(properties)} is left out: everybody who connects may do everything"
     except StartOptionsError as problem:
         sys.stderr.write(f"Error: {problem}\n")
         return 2

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.cli import output
+from penstock.cli.access.client_properties import translate_client_properties
 from penstock.cli.access.cluster_client import Cluster, parse_servers
 from penstock.cli.access.raw_client import make_connect
 from penstock.cli.errors import CliError, ExitCode, UsageError
@@ -24,9 +26,10 @@ from penstock.health.rolling import (
     find_interrupted,
     plan_order,
 )
-from penstock.local_cluster.directory import read_ports
+from penstock.local_cluster.directory import read_ports, security_directory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.requests import RequestBox
+from penstock.securing.setup import SecureSetup
 
 _HOST = "127.0.0.1"
 # A clean stop of a broker may take a minute where its disks are busy.
@@ -39,6 +42,8 @@ _WAYS = "--data, --command and --by-hand"
 def restart_cluster(cluster: Cluster, options: RestartOptions) -> None:
     _check(options)
     servers = parse_servers(cluster.bootstrap_servers) if options.data is None else _local_servers(options.data)
+    if options.data is not None:
+        cluster = _with_local_login(cluster, options.data)
     reader = ClusterReader(servers, make_connect(cluster))
     try:
         observed = reader.read(with_all_minimums=True)
@@ -87,6 +92,14 @@ def _local_servers(directory: Path) -> list[tuple[str, int]]:
     if not ports.brokers:
         raise UsageError(f"{directory} is no directory of a cluster", "--data is that of `penstock cluster start`.")
     return [(_HOST, port) for port in ports.brokers.values()]
+
+
+def _with_local_login(cluster: Cluster, directory: Path) -> Cluster:
+    """A secure cluster has the file for its clients in its directory. What the user gives wins."""
+    setup = SecureSetup(security_directory(directory))
+    if not setup.is_there or "security.protocol" in cluster.settings:
+        return cluster
+    return replace(cluster, settings={**translate_client_properties(setup.client_properties()), **cluster.settings})
 
 
 def _run(rolling: Rolling, observed: Observed, options: RestartOptions) -> None:

@@ -262,7 +262,7 @@ class Cluster:
         Clients go on. ClusterError where that cannot be: a partition has no other replica, say, or a broker is gone.
         With `may_interrupt` partitions may stand still while their broker restarts.
         """
-        restart_rolling(self, as_properties(config), may_interrupt=may_interrupt)
+        restart_rolling(self, as_properties(config), self._clients.security, may_interrupt=may_interrupt)
 
 
 def _controller_address(cluster: Cluster) -> Address:

@@ -63,7 +63,7 @@ class ClusterDirectory:
 
     @property
     def security_dir(self) -> Path:
-        return self.path / "security"
+        return security_directory(self.path)
 
     @property
     def zookeeper_dir(self) -> Path:
@@ -79,6 +79,10 @@ class ClusterDirectory:
             "brokers": {str(node_id): port for node_id, port in ports.brokers.items()},
         }
         (self.path / _PORTS).write_text(json.dumps(document, indent=2) + "\n")
+
+
+def security_directory(directory: Path) -> Path:
+    return directory / "security"
 
 
 def read_ports(directory: Path) -> Ports:

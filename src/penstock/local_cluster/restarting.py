@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.client.addresses import Address
+from penstock.client.security import ClientSecurity
 from penstock.client.versioned import VersionedClient
 from penstock.core.properties import ConfigMapping
 from penstock.health.reading import ClusterReader
@@ -33,8 +34,18 @@ def restart_broker(broker: ClusterBroker, config: ConfigMapping) -> None:
     broker.spawn()
 
 
-def restart_rolling(cluster: Brokers, config: ConfigMapping, *, may_interrupt: bool) -> None:
-    reader = ClusterReader([(broker.host, broker.port) for broker in cluster.brokers], _connect)
+def restart_rolling(cluster: Brokers, config: ConfigMapping, security: ClientSecurity, *, may_interrupt: bool) -> None:
+    def connect(address: Address, timeout_s: float) -> VersionedClient:
+        return VersionedClient.open(
+            address,
+            client_id=_NAME,
+            software=_NAME,
+            timeout_s=timeout_s,
+            security=security,
+            answer_timeout_s=timeout_s,
+        )
+
+    reader = ClusterReader([(broker.host, broker.port) for broker in cluster.brokers], connect)
 
     def restart(node_id: int) -> None:
         broker = cluster.broker(node_id)
@@ -53,9 +64,3 @@ def restart_rolling(cluster: Brokers, config: ConfigMapping, *, may_interrupt: b
         ) from None
     except OSError as error:
         raise ClusterError(str(error)) from error
-
-
-def _connect(address: Address, timeout_s: float) -> VersionedClient:
-    return VersionedClient.open(
-        address, client_id=_NAME, software=_NAME, timeout_s=timeout_s, answer_timeout_s=timeout_s
-    )

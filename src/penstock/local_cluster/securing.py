@@ -32,4 +32,7 @@ def secure_places(directory: ClusterDirectory, places: Sequence[BrokerPlace]) ->
         setup.prepare(addresses, datetime.datetime.now(datetime.UTC), servers)
     except SecureSetupError as error:
         raise ClusterError(str(error)) from error
-    return [place._replace(listener=LISTENER, own=setup.broker_properties(place.node_id)) for place in places]
+    return [
+        place._replace(listener=LISTENER, own={**setup.broker_properties(place.node_id), **setup.store_properties()})
+        for place in places
+    ]

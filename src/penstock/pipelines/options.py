@@ -13,7 +13,11 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from penstock.core.config.types import ConfigError
+from penstock.core.properties import read_properties
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +250,14 @@ WRITE_OPTIONS: tuple[Option, ...] = (
     Option("checkpointLocation", TEXT, frozenset({Place.STREAM_WRITE}), "Spark's own; the sink does not look at it."),
 )
 
-OPTIONS: dict[str, Option] = {option.name.lower(): option for option in (*READ_OPTIONS, *WRITE_OPTIONS)}
+CLIENT_FILE = Option(
+    "kafkaConfigFile",
+    TEXT,
+    READS | WRITES,
+    "Ours: a file with client settings, as Kafka's tools take it; read by the driver. Options with kafka. beat it.",
+)
+
+OPTIONS: dict[str, Option] = {option.name.lower(): option for option in (CLIENT_FILE, *READ_OPTIONS, *WRITE_OPTIONS)}
 
 # Client settings that must not be given, and what to use instead.
 _ALWAYS_REFUSED = {
@@ -292,6 +303,9 @@ def parse_options(given: Mapping[str, str], place: Place) -> ParsedOptions:
     """OptionError names the first option that is wrong."""
     lowered = {name.lower(): str(value) for name, value in given.items()}
     kafka = {name.removeprefix(KAFKA_PREFIX): value for name, value in lowered.items() if _is_client_setting(name)}
+    client_file = lowered.get(CLIENT_FILE.name.lower())
+    if client_file is not None:
+        kafka = {**_read_client_file(client_file), **kafka}
     _check_client_settings(kafka, place)
     values = {option.name: option.default for option in OPTIONS.values() if place in option.places}
     for name, text in lowered.items():
@@ -319,6 +333,13 @@ def parse_value(option: Option, text: str) -> Any:
 
 def refuse_value(name: str, text: object, accepts: str) -> OptionError:
     return OptionError(f"option {name} is {str(text)!r}; it accepts {accepts}")
+
+
+def _read_client_file(path: str) -> dict[str, str]:
+    try:
+        return read_properties(Path(path))
+    except ConfigError as error:
+        raise OptionError(f"option {CLIENT_FILE.name}: {error.message}") from error
 
 
 def _is_client_setting(name: str) -> bool:

@@ -58,6 +58,14 @@ KINDS = (
         is_in_memory=True,
     ),
     Kind(
+        "logins",
+        "penstock.proof.logins.rounds",
+        "mutated logins against a broker: nobody gets in, and nothing breaks",
+        200_000,
+        "frames",
+        is_in_memory=True,
+    ),
+    Kind(
         "hostile",
         "penstock.proof.hostile.rounds",
         "hostile connections against a broker that a good client uses",
@@ -93,6 +101,7 @@ KINDS = (
         "faults",
         (
             Option("--loopback", "no namespaces, as without root", {"action": "store_true"}),
+            Option("--secure", "brokers know each other by TLS and a login", {"action": "store_true"}),
             Option("--fault", "these alone, in turn; a wrong name shows all", {"nargs": "+", "metavar": "NAME"}),
         ),
     ),

@@ -2,7 +2,7 @@
 
     certificates/        the authority and what it has signed (`penstock certificates --directory`)
     users.json           the credentials of the first users, for the store; no password follows from them
-    broker.properties    the password of the brokers' own user
+    broker.properties    the passwords of the brokers' own user: among each other, and at ZooKeeper
     client.properties    how the administrator connects: Kafka's client properties, `--command-config`
 
 Rules:
@@ -25,6 +25,7 @@ from penstock.client.java_settings import translate_client_settings
 from penstock.client.security import ClientSecurity, client_security
 from penstock.core.config.types import ConfigError
 from penstock.core.properties import format_properties, read_properties
+from penstock.securing.places import USERS_FILE
 from penstock.security.certificates.directory import CertificateDirectory, CertificatesError
 from penstock.security.certificates.signing import Wanted
 from penstock.security.private_files import write_private
@@ -36,6 +37,7 @@ LISTENER = "SASL_SSL"
 _MECHANISM = SHA_512.mechanism
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_DIGEST = "penstock.zookeeper.digest"
 _ITERATIONS = 8192  # twice Kafka's least; the passwords are random, so that more would protect nothing
 _SALT_BYTES = 24
 _PASSWORD_BYTES = 24
@@ -59,7 +61,7 @@ class SecureSetup:
         self.path = path.absolute()
         self.certificates_path = self.path / "certificates"
         self.client_file = self.path / "client.properties"
-        self._users_file = self.path / "users.json"
+        self._users_file = self.path / USERS_FILE
         self._broker_file = self.path / "broker.properties"
 
     @property
@@ -102,6 +104,13 @@ class SecureSetup:
             "penstock.first.users.file": str(self._users_file),
         }
 
+    def store_properties(self) -> dict[str, str]:
+        """Settings of brokers on ZooKeeper: what they write there, nobody else changes, and nobody else reads secrets.
+        Empty for a directory from before there was a password for it.
+        """
+        digest = read_properties(self._broker_file).get(_DIGEST)
+        return {} if digest is None else {_DIGEST: digest, "zookeeper.set.acl": "true"}
+
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties of the administrator."""
         return read_properties(self.client_file)
@@ -130,7 +139,11 @@ class SecureSetup:
 
     def _write_users(self) -> None:
         if not self._broker_file.exists():
-            write_private(self._broker_file, format_properties({"sasl.jaas.config": _new_login(BROKER)}).encode())
+            passwords = {
+                "sasl.jaas.config": _new_login(BROKER),
+                _DIGEST: f"{BROKER}:{secrets.token_urlsafe(_PASSWORD_BYTES)}",
+            }
+            write_private(self._broker_file, format_properties(passwords).encode())
         if self._users_file.exists():
             return
         logins = {ADMIN: self.client_file, BROKER: self._broker_file}

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.securing.places import first_data_directory, security_directory
 from penstock.securing.setup import LISTENER, BrokerAddress, SecureSetup, SecureSetupError
 from penstock.server.stores import ADOPTED_FILE, METADATA_FILE
 
@@ -16,22 +17,17 @@ _DEFAULT_LISTENER = ":9092"
 _ANY_PORT = "0"
 
 
-def security_directory(properties: Mapping[str, str]) -> Path:
-    """Beside the first data directory."""
-    data = _first_data_directory(properties)
-    return data.with_name(f"{data.name}.security")
-
-
-def _first_data_directory(properties: Mapping[str, str]) -> Path:
-    return Path((properties.get("log.dirs") or properties["log.dir"]).split(",")[0].strip())
-
-
 def secure_single(properties: Mapping[str, str]) -> tuple[SecureSetup, dict[str, str]]:
     """Makes what is missing, and returns it with the broker's settings. What `properties` say wins, but for the
     listener, which keeps its address alone. Raises SecureSetupError.
     """
-    setup = SecureSetup(security_directory(properties))
-    data = _first_data_directory(properties)
+    if properties.get("zookeeper.connect"):
+        raise SecureSetupError(
+            "a broker of a cluster is secured by settings of its own, as `Turn security on in a running cluster` in "
+            "docs/guides/security.md tells; --insecure starts it without"
+        )
+    setup = SecureSetup(Path(security_directory(properties)))
+    data = Path(first_data_directory(properties))
     if not setup.is_there and any((data / name).exists() for name in (METADATA_FILE, ADOPTED_FILE)):
         raise SecureSetupError(
             f"{data} is that of a broker that is not secure, so that nobody could log in: take another directory, or "

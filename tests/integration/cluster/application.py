@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, Self
 
 from confluent_kafka import Consumer, Producer
@@ -11,11 +12,18 @@ PATIENCE_S = 120.0
 
 
 class Application:
-    """Writes and reads, as a user's program does, with its client's defaults; notes whatever error reaches it."""
+    """Writes and reads, as a user's program does, with its client's defaults; notes whatever error reaches it.
 
-    def __init__(self, servers: str, topic: str) -> None:
-        self._servers = servers
+    `settings` say how it connects. Values begin with `name`, so that two programs on one topic can be told apart.
+    """
+
+    def __init__(
+        self, servers: str, topic: str, settings: Mapping[str, Any] | None = None, *, group: str = "", name: str = ""
+    ) -> None:
+        self._settings = {"bootstrap.servers": servers, "log_level": 0, **(settings or {})}
         self._topic = topic
+        self._group = group or "application"
+        self._name = name
         self._over = threading.Event()
         self.errors: list[str] = []
         self.sent: list[bytes] = []
@@ -23,7 +31,7 @@ class Application:
         self._threads = [threading.Thread(target=work) for work in (self._write, self._read)]
 
     def _write(self) -> None:
-        producer = Producer({"bootstrap.servers": self._servers, "enable.idempotence": True, "log_level": 0})
+        producer = Producer({**self._settings, "enable.idempotence": True})
 
         def report(error: Any, message: Any) -> None:
             if error is not None:
@@ -33,21 +41,15 @@ class Application:
 
         number = 0
         while not self._over.is_set():
-            producer.produce(self._topic, str(number).encode(), key=str(number % 7).encode(), on_delivery=report)
+            value = f"{self._name}{number}".encode()
+            producer.produce(self._topic, value, key=str(number % 7).encode(), on_delivery=report)
             number += 1
             producer.poll(0.01)
         if producer.flush(PATIENCE_S):
             self.errors.append("records are still on their way")
 
     def _read(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._servers,
-                "group.id": "application",
-                "auto.offset.reset": "earliest",
-                "log_level": 0,
-            }
-        )
+        consumer = Consumer({**self._settings, "group.id": self._group, "auto.offset.reset": "earliest"})
         consumer.subscribe([self._topic])
         try:
             while not self._is_all_read():
@@ -63,7 +65,7 @@ class Application:
 
     def _is_all_read(self) -> bool:
         is_writing = self._threads[0].is_alive()
-        return not is_writing and (bool(self.errors) or len(set(self.received)) >= len(self.sent))
+        return not is_writing and (bool(self.errors) or set(self.received) >= set(self.sent))
 
     def __enter__(self) -> Self:
         for thread in self._threads:

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
-from penstock.proof.cluster.rounds import NAMES, ClusterRounds
+from penstock.proof.cluster.rounds import NAMES, SECURED_NAMES, ClusterRounds
 from penstock.proof.frame import main
 from penstock.proof.kinds import KINDS
 from penstock.testing.history import Outcome
 from tests.servers import give_up_without
 
-# One of each family: a crash within a move, a process that hangs, a network, the store. The others are for the soak.
-SHORT_MIX = ("reassign-kill", "pause-long", "isolate", "zookeeper-cut")
+# One of each family: a process that hangs and the store; a crash within a move and a network for brokers that have to
+# log in to each other again. The others are for the soak.
+SHORT_MIX = ("pause-long", "zookeeper-cut")
+SHORT_SECURED_MIX = ("reassign-kill", "isolate")
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +30,10 @@ def java() -> None:
         give_up_without(str(error), "broker")
 
 
-def run_rounds(directory: Path, rounds: int, faults: Sequence[str]) -> None:
+def run_rounds(directory: Path, rounds: int, faults: Sequence[str], *, is_secured: bool = False) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"cluster rounds with seed {seed}")  # shown by pytest when the test fails
-    report = ClusterRounds(directory, rounds, seed, faults, say=print).run()
+    report = ClusterRounds(directory, rounds, seed, faults, say=print, is_secured=is_secured).run()
     print(report)
     assert report.is_sound, str(report)
     assert set(report.faults) == set(faults) - set(report.skipped)
@@ -43,6 +45,17 @@ def run_rounds(directory: Path, rounds: int, faults: Sequence[str]) -> None:
 
 def test_nothing_acknowledged_is_lost_when_a_cluster_meets_one_fault_after_another(tmp_path: Path) -> None:
     run_rounds(tmp_path, len(SHORT_MIX), SHORT_MIX)
+
+
+def test_nothing_acknowledged_is_lost_when_brokers_that_know_each_other_by_tls_and_scram_meet_faults(
+    tmp_path: Path,
+) -> None:
+    run_rounds(tmp_path, len(SHORT_SECURED_MIX), SHORT_SECURED_MIX, is_secured=True)
+
+
+@pytest.mark.soak
+def test_nothing_acknowledged_is_lost_when_a_secured_cluster_meets_each_fault_ten_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path, 10 * len(SECURED_NAMES), SECURED_NAMES, is_secured=True)
 
 
 @pytest.mark.soak

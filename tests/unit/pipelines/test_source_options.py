@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -184,3 +185,16 @@ def test_offsets_look_like_the_connectors_when_written_as_json() -> None:
     offsets = {TopicPartition("b", 10): 3, TopicPartition("b", 2): 1, TopicPartition("a", 0): 0}
     assert to_json(offsets) == {"a": {"0": 0}, "b": {"2": 1, "10": 3}}
     assert from_json(to_json(offsets)) == offsets
+
+
+def test_options_beat_the_client_file_when_both_are_given(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=far:9093\nsecurity.protocol=SSL\nssl.truststore.location=/a.pem\n")
+    parsed = parse_options({**SERVERS, "kafkaConfigFile": str(file), "subscribe": "a"}, Place.BATCH_READ)
+    assert parsed.kafka == {
+        "bootstrap.servers": "h:9092",
+        "security.protocol": "SSL",
+        "ssl.truststore.location": "/a.pem",
+    }
+    with pytest.raises(OptionError, match=r"kafkaConfigFile: .*nowhere"):
+        parse_options({**SERVERS, "kafkaConfigFile": str(tmp_path / "nowhere")}, Place.BATCH_WRITE)

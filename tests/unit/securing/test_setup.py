@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.securing.places import stays_secure
 from penstock.securing.setup import ADMIN, BROKER, BrokerAddress, SecureSetup, SecureSetupError
 from penstock.securing.single import secure_single
 from penstock.security.certificates.directory import CertificateDirectory
@@ -101,3 +102,27 @@ def test_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SecureSetupError, match="file"):
         prepared(tmp_path / "file" / "security")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, True),
+        ({"listeners": "PLAINTEXT://:9092"}, True),
+        ({"listeners": ":9092"}, True),
+        ({"listeners": "PLAINTEXT://:9092,SASL_SSL://:9093"}, False),
+        ({"listeners": "INSIDE://:9092", "listener.security.protocol.map": "INSIDE:SSL"}, False),
+    ],
+)
+def test_data_stays_secure_when_the_settings_have_no_security_of_their_own(
+    tmp_path: Path, settings: dict[str, str], expected: bool
+) -> None:
+    properties = {"log.dirs": f"{tmp_path}/data/, {tmp_path}/more", **settings}
+    assert not stays_secure(properties)
+    prepared(tmp_path / "data.security")
+    assert stays_secure(properties) is expected
+
+
+def test_secure_start_is_refused_when_the_broker_is_one_of_a_cluster(tmp_path: Path) -> None:
+    with pytest.raises(SecureSetupError, match="settings of its own"):
+        secure_single({"log.dirs": str(tmp_path / "data"), "zookeeper.connect": "127.0.0.1:2181"})

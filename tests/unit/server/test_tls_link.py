@@ -12,6 +12,7 @@ from penstock.broker.session import ANONYMOUS
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.server.net import limits
 from tests.certificates import new_directory
+from tests.unit.broker.auditing.test_auditing import Notes
 from tests.unit.server.tls_harness import HeldSteps, Port, TlsClient, context_of, frame, in_loop
 
 
@@ -39,6 +40,38 @@ async def test_principal_is_that_of_the_certificate_when_the_client_shows_one(di
     await client.shake_hands()
     await client.send(frame(b"x"))
     assert port.principals == ["User:CN=alice,O=Acme\\, Inc"]
+
+
+@in_loop
+async def test_handshakes_that_are_logins_are_told_of_when_there_is_a_trail(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required")
+    notes = port.listener.auditor = Notes()
+    await TlsClient(port.accept(), context_of(directory, "alice")).shake_hands()
+    stranger = TlsClient(port.accept(), context_of(directory))
+    await stranger.shake_hands()
+    port.accept().receive(b"GET / HTTP/1.1")
+    gone = port.accept()
+    gone.receive(bytes((0x16,)))
+    gone.lose()
+    assert [(each.what, each.is_allowed, each.principal, each.operation) for each in notes.events] == [
+        ("TlsHandshake", True, "User:CN=alice,O=Acme\\, Inc", "SSL"),
+        ("TlsHandshake", False, "", "SSL"),
+        ("TlsHandshake", False, "", "SSL"),
+    ]
+    rules = ["", "no TLS handshake: certificate", "no TLS handshake: plain text"]
+    assert [each.rule for each in notes.events] == rules
+    assert all(each.address for each in notes.events)
+
+
+@in_loop
+async def test_nobody_logs_in_by_a_certificate_when_the_trail_is_full(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required")
+    port.listener.auditor = Notes(refuses=True)
+    client = TlsClient(port.accept(), context_of(directory, "alice"))
+    await client.shake_hands()
+    await client.send(frame(b"x"))
+    assert client.transport.is_closing()
+    assert port.requests == []
 
 
 @in_loop

@@ -16,7 +16,8 @@ from penstock.broker.authorizer import (
 )
 from penstock.broker.broker import Broker
 from penstock.broker.features import FEATURES, Feature
-from penstock.broker.handlers.brokers.forwarding import serves_brokers
+from penstock.broker.handlers.brokers.forwarding import tells_brokers
+from penstock.broker.handlers.topics import create_used_topics
 from penstock.broker.reachability import PartitionView, Reachability
 from penstock.broker.served_versions import api_versions_response
 from penstock.broker.session import RequestContext, shorten
@@ -77,9 +78,9 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
     From version 3 on the client names its software; a name that Kafka refuses gets INVALID_REQUEST. Versions below 4
     are not told of features whose lowest level is 0 (KAFKA-17011). The epoch of the features is the number of the image
     that this broker has applied, as in Kafka; the controller sees by it how far a broker is. What brokers ask of each
-    other is told on their listener alone, and only where there may be others.
+    other is told on their listener and to those who may do it, and only where there may be others.
     """
-    is_for_brokers = serves_brokers(broker, context.listener)
+    is_for_brokers = tells_brokers(broker, context)
     response = api_versions_response(api for api in broker.served_versions if is_for_brokers or not api.is_for_brokers)
     if context.api_version >= _FIRST_VERSION_WITH_SOFTWARE_NAME:
         names = (request.client_software_name, request.client_software_version)
@@ -183,7 +184,7 @@ async def _metadata_of_many(broker: Broker, context: RequestContext, request: Me
         looked_at = collect(_name_missing(broker, context, topic, errors) for topic in topics)
         missing = [name for name in await slices.run(looked_at) if name]
     if missing:
-        errors |= await broker.topic_creation.create(missing)
+        errors |= await create_used_topics(broker, context, missing)
     return await slices.run(_metadata(broker, context, request, errors))
 
 
@@ -225,7 +226,7 @@ async def _create_and_answer(
     names: list[str],
     errors: dict[str, ErrorCode],
 ) -> MetadataResponse:
-    errors |= await broker.topic_creation.create(names)
+    errors |= await create_used_topics(broker, context, names)
     return await broker.slices.run(_metadata(broker, context, request, errors))
 
 

@@ -49,8 +49,8 @@ def start(
         bool | None,
         typer.Option(
             "--secure/--insecure",
-            help="Secure: clients need TLS and a login, certificates and an admin user are made at the first start. "
-            "Insecure: --metrics may be open to everybody on any address.",
+            help="Secure: clients need TLS and a login, certificates and an admin user are made at the first start; "
+            "later starts stay secure. Insecure: they do not, and --metrics may be open to everybody on any address.",
         ),
     ] = None,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.commands.pipeline_runs import app as runs_app
 from penstock.cli.commands.pipeline_runs import list_runs
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster, read_client_properties
 from penstock.runs.topics import RUNS_TOPIC
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, kafka.*, spark.*, or a parameter of the pipeline."),
 ]
+ClientFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config", metavar="FILE", help="Property file with client settings, as Kafka's tools take it."
+    ),
+]
 
 
 @app.command()
@@ -41,11 +48,12 @@ def run(
         str | None, typer.Option(metavar="URL", help="local[*], spark://HOST:PORT, yarn, k8s://...")
     ] = None,
     assignments: Assignments = None,
+    command_config: ClientFile = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is there now, then stop.")] = False,
 ) -> None:
     """Run a pipeline until it is interrupted (Ctrl-C, SIGTERM) or, with --once, until it has caught up."""
     _require_spark()
-    pipeline = _load(reference, assignments)
+    pipeline = _load(reference, assignments, command_config)
     from rich.console import Console
 
     from penstock.pipelines.progress.waiting import waiting
@@ -107,12 +115,12 @@ def _list_module(module: str, as_json: bool) -> None:
 
 
 @app.command()
-def describe(reference: Reference, assignments: Assignments = None) -> None:
+def describe(reference: Reference, assignments: Assignments = None, command_config: ClientFile = None) -> None:
     """Draw a pipeline: its sources, steps and sinks."""
     from penstock.pipelines.running.drawing import draw
     from penstock.pipelines.running.runner import checkpoint_of, groups_of
 
-    pipeline = _load(reference, assignments)
+    pipeline = _load(reference, assignments, command_config)
     with _pipeline_errors():
         groups = groups_of(pipeline)
     output.say(draw(pipeline))
@@ -129,12 +137,14 @@ def describe(reference: Reference, assignments: Assignments = None) -> None:
 
 
 @app.command()
-def reset(reference: Reference, assignments: Assignments = None, yes: Yes = False) -> None:
+def reset(
+    reference: Reference, assignments: Assignments = None, command_config: ClientFile = None, yes: Yes = False
+) -> None:
     """Forget how far a pipeline has come: its checkpoint and its consumer group. What it wrote stays."""
     from penstock.pipelines.running.reset import forget_progress
     from penstock.pipelines.running.runner import checkpoint_of, groups_of
 
-    pipeline = _load(reference, assignments)
+    pipeline = _load(reference, assignments, command_config)
     with _pipeline_errors():
         groups = ", ".join(groups_of(pipeline).values())
         confirm(
@@ -149,10 +159,15 @@ def reset(reference: Reference, assignments: Assignments = None, yes: Yes = Fals
 app.registered_commands.extend(runs_app.registered_commands)
 
 
-def _load(reference: str, assignments: list[str] | None) -> Pipeline:
+def _load(reference: str, assignments: list[str] | None, client_file: Path | None) -> Pipeline:
+    """--set beats the file."""
     from penstock.pipelines.running.loading import load_pipeline
 
-    given: dict[str, str] = {}
+    client = {} if client_file is None else read_client_properties(client_file)
+    servers = client.pop("bootstrap.servers", None)
+    given = {f"kafka.{key}": value for key, value in client.items()}
+    if servers is not None:
+        given["bootstrap_servers"] = servers
     for text in assignments or ():
         key, equals, value = text.partition("=")
         if not equals:

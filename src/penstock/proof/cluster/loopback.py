@@ -138,12 +138,14 @@ class LoopbackWiring(Wiring):
     def connect(self, member: str) -> str:
         return ",".join(f"{_HOST}:{self._loopback.ways[member, store].port}" for store in self.stores)
 
-    def listeners(self, member: str) -> Mapping[str, str]:
+    def listeners(self, member: str, *, is_secured: bool) -> Mapping[str, str]:
+        """Without TLS, because the switch reads who connects."""
+        peers = "SASL_PLAINTEXT" if is_secured else "PLAINTEXT"
         loopback = self._loopback
         client_port = loopback.ways[CLIENTS, member].port
         return {
             "listeners": f"CLIENTS://{_HOST}:{loopback.ports[member]},PEERS://{_HOST}:{loopback.peer_ports[member]}",
             "advertised.listeners": f"CLIENTS://{_HOST}:{client_port},PEERS://{_HOST}:{loopback.advertised[member]}",
-            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PEERS:PLAINTEXT",
+            "listener.security.protocol.map": f"CLIENTS:PLAINTEXT,PEERS:{peers}",
             "inter.broker.listener.name": "PEERS",
         }

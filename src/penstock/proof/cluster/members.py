@@ -22,6 +22,7 @@ from penstock.processes.server_process import ServerProcess
 from penstock.processes.zookeeper_process import Member, Place, ZooKeeperProcess
 from penstock.proof.cluster.disks import Disk
 from penstock.proof.cluster.network import Network
+from penstock.proof.cluster.securing import PEERS, secure_peers
 from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 from penstock.testing.history import Where
@@ -30,6 +31,7 @@ Response = TypeVar("Response", bound=Message)
 
 BROKERS = (1, 2, 3)
 BROKER_PORT, STORE_PORT, PEER_PORT, ELECTION_PORT = 9092, 2181, 2888, 3888
+_SECURE_PORT = 9093
 # A follower that is cut off leaves the in-sync set while the fault lasts, and segments end while the load runs. Nothing
 # is compacted: each broker does that when it likes, and its files then differ from the others'.
 _CONFIG = {
@@ -118,23 +120,40 @@ class Wiring:
         """`zookeeper.connect` of a broker."""
         return ",".join(f"{self.network.host(name)}:{self.port(name)}" for name in self.stores)
 
-    def listeners(self, _member: str) -> Mapping[str, str]:
-        """What a broker's properties say beside its usual listener."""
-        return {}
+    def listeners(self, member: str, *, is_secured: bool) -> Mapping[str, str]:
+        """What a broker's properties say beside its usual listener; `is_secured` where brokers know each other by TLS
+        and a login.
+        """
+        if not is_secured:
+            return {}
+        host = self.network.host(member)
+        return {
+            "listeners": f"PLAINTEXT://{host}:{BROKER_PORT},{PEERS}://{host}:{_SECURE_PORT}",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{PEERS}:SASL_SSL",
+            "inter.broker.listener.name": PEERS,
+        }
 
 
 class FaultCluster:
-    def __init__(self, directory: Path, wiring: Wiring, make_disk: Callable[[Path], Disk]) -> None:
+    def __init__(
+        self, directory: Path, wiring: Wiring, make_disk: Callable[[Path], Disk], *, is_secured: bool = False
+    ) -> None:
         self.network = wiring.network
         self.zookeeper = [self._make_store(directory, wiring, number) for number in range(1, len(wiring.stores) + 1)]
         shared = shared_properties(len(BROKERS), _CONFIG)
+        hosts = {node_id: self.network.host(broker_name(node_id)) for node_id in BROKERS}
+        security = secure_peers(directory, hosts) if is_secured else {}
         self.brokers: list[Broker] = []
         for node_id in BROKERS:
             name = broker_name(node_id)
             data_dir = directory / f"broker-{node_id}"
             place = BrokerPlace(node_id, self.network.host(name), wiring.port(name), data_dir)
             disk = make_disk(data_dir)
-            properties = {**broker_properties(place, shared, wiring.connect(name)), **wiring.listeners(name)}
+            properties = {
+                **broker_properties(place, shared, wiring.connect(name)),
+                **security.get(node_id, {}),
+                **wiring.listeners(name, is_secured=is_secured),
+            }
             self.brokers.append(Broker(place, properties, wiring.prefix(name), disk))
         for server in (*self.zookeeper, *self.brokers):
             server.start_timeout_s = _START_TIMEOUT_S

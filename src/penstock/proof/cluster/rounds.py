@@ -2,6 +2,7 @@
 
     python -m penstock.proof cluster --rounds 34 --seed 7
     python -m penstock.proof cluster --rounds 20 --fault kill-leader cut
+    python -m penstock.proof cluster --rounds 34 --secure
 
 The faults take turns in an order drawn from the seed, so that each comes as often as the others. After each fault all
 replicas must be in sync again within a bound, and all clients must get on. After some faults the clients are stopped,
@@ -44,6 +45,8 @@ _CALM_S = (0.3, 1.0)
 _EPISODE = 20
 UPGRADE = "upgrade"
 NAMES = (*FAULTS, UPGRADE)
+# The build before the upgrade knows no security.
+SECURED_NAMES = tuple(FAULTS)
 
 
 @dataclass
@@ -54,6 +57,7 @@ class ClusterRounds:
     faults: Sequence[str] = NAMES
     say: Say = say_nothing
     is_on_loopback: bool = field(default_factory=lambda: not can_make_namespaces())
+    is_secured: bool = False  # brokers log in to each other over TLS; there is no `upgrade` then
 
     def run(self) -> ClusterReport:
         report = ClusterReport(self.seed, (Loopback if self.is_on_loopback else Namespaces).name)
@@ -94,11 +98,12 @@ class ClusterRounds:
                 stack.callback(disk.close)
                 return disk
 
-            cluster = FaultCluster(directory, wiring, make_disk)
+            cluster = FaultCluster(directory, wiring, make_disk, is_secured=self.is_secured)
             for broker in cluster.brokers:
                 broker.environment = environment
             stack.enter_context(cluster)
-            self.say(f"three brokers and {stores} ZooKeeper on {wiring.network.name}")
+            kind = "brokers that log in to each other" if self.is_secured else "brokers"
+            self.say(f"three {kind} and {stores} ZooKeeper on {wiring.network.name}")
             yield cluster
 
     def _make_wiring(self, stores: int) -> Wiring:
@@ -214,15 +219,17 @@ def _raise_exit(number: int, _frame: FrameType | None) -> None:
 
 
 def run(task: Task) -> ClusterReport:
-    faults = task.options["fault"] or NAMES
-    unknown = [name for name in faults if name not in NAMES]
+    names = SECURED_NAMES if task.options["secure"] else NAMES
+    faults = task.options["fault"] or names
+    unknown = [name for name in faults if name not in names]
     if unknown:
-        sys.exit(f"no fault is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        sys.exit(f"no fault is called {', '.join(unknown)}; there are {', '.join(names)}")
     # So that a run which is told to end takes its namespaces with it.
     before = signal.signal(signal.SIGTERM, _raise_exit)
     try:
         rounds = ClusterRounds(task.scratch, task.rounds, task.seed, faults, task.say)
         rounds.is_on_loopback |= task.options["loopback"]
+        rounds.is_secured = task.options["secure"]
         return rounds.run()
     finally:
         signal.signal(signal.SIGTERM, before)

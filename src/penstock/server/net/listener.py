@@ -19,6 +19,7 @@ from penstock.server.net import limits
 from penstock.server.net.admission import Admission, Verdict
 from penstock.server.net.backlog import Backlog
 from penstock.server.net.connection import Connection
+from penstock.server.net.login_deadlines import LoginDeadlines
 
 logger = logging.getLogger("penstock.server.net.listener")
 
@@ -61,6 +62,7 @@ class TcpListener:
         self._bounds = bounds
         self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
         self.first_frame_size = 0  # the limit of a connection's frames until the handler sets another; 0: none
+        self.logins: LoginDeadlines | None = None  # None where nobody has to log in
         self.metrics = metrics
         self._connections: dict[Connection, str] = {}  # with their addresses, in the form that bounds are kept by
         self._accepted = 0
@@ -103,6 +105,15 @@ class TcpListener:
 
     def handle_with(self, handle: Handle) -> None:
         self.handle = handle
+
+    def limit_logins(self, timeout_ms: int, expired: Callable[[Session], None]) -> None:
+        """Clients log in within so long, or are cut off, of which `expired` is told."""
+        self.logins = LoginDeadlines(
+            timeout_ms,
+            expired,
+            self._clock.monotonic_ms,
+            lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call),
+        )
 
     async def start(self) -> None:
         assert self._server is not None
@@ -154,6 +165,8 @@ class TcpListener:
         self._accepted += 1
         if verdict.wait_ms:
             self._delay(connection, verdict, host)
+        if self.logins is not None:
+            self.logins.add(connection)
         first_frame_size = min(self.first_frame_size, self.max_frame_size)
         return Session(f"{host}:{port}-{self._accepted}", host, self.name, max_frame_size=first_frame_size)
 
@@ -180,6 +193,8 @@ class TcpListener:
         if address is None:
             return
         self.backlog.leave(connection)
+        if self.logins is not None:
+            self.logins.remove(connection)
         self.admission.leave(self.name, address)
         self.metrics.closed += 1
         if self._emptied is not None and not self._connections:

@@ -185,7 +185,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
                 self._raw.resume_reading()
                 self._port.handshakes.request_step(self)
         elif (refusal := self._port.identify(self._connection, cast("ssl.SSLObject", self._ssl))) is not None:
-            self._fail("principal", refusal)
+            self._fail(refusal.kind, refusal.reason)
         else:
             self._state = _State.OPEN
             self._port.handshakes.remove(self)

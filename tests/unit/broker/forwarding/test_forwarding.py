@@ -18,6 +18,7 @@ from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_configs as full_messages
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -225,6 +226,30 @@ class TestEnvelope:
             both.controller.session = Session("1", "10.0.0.1", "OUTSIDE")
             with pytest.raises(UnanswerableError):
                 await both.controller.ask(self.wrap(creation("t"), 7), 0)
+
+        with_pair(tmp_path, scene)
+
+    @pytest.mark.parametrize("is_broker", [True, False])
+    def test_right_decides_on_every_listener_when_there_is_an_authorizer(self, tmp_path: Path, is_broker: bool) -> None:
+        """Brokers whose `inter.broker.listener.name` differs have to understand each other: a rolling restart is under
+        way.
+        """
+
+        class Rules(AllowEverything):
+            has_rules = True
+
+            def is_allowed(self, context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
+                return is_broker or operation is not Operation.CLUSTER_ACTION
+
+            would_allow = is_allowed
+
+        async def scene(both: Pair) -> None:
+            both.controller.broker.authorizer = Rules()
+            both.controller.session = Session("1", "10.0.0.1", "OUTSIDE")
+            answer = await both.controller.ask(self.wrap(creation("t"), 7), 0)
+            assert answer.error_code == (ErrorCode.NONE if is_broker else ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            told = await both.controller.ask(ApiVersionsRequest(), 0)
+            assert (EnvelopeRequest.API_KEY in {api.api_key for api in told.api_keys}) is is_broker
 
         with_pair(tmp_path, scene)
 

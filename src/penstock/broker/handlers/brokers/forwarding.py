@@ -12,16 +12,31 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Answer, Handler
 from penstock.broker.forwarding.envelopes import decode_address, decode_principal
-from penstock.broker.session import RequestContext, Session, UnanswerableError
+from penstock.broker.session import Principal, RequestContext, Session, UnanswerableError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 Request = TypeVar("Request", bound=Message)
 
+_USER = "User"
+
 
 def serves_brokers(broker: Broker, listener: str) -> bool:
-    return broker.has_peers and listener == broker.config.inter_broker_listener
+    """Without an authorizer the listener of the brokers is all that tells brokers from clients. With one, their right
+    does, on every listener, as in Kafka: while `inter.broker.listener.name` changes by a rolling restart, brokers that
+    have the new one and brokers that have the old one ask each other on both.
+    """
+    return broker.has_peers and (listener == broker.config.inter_broker_listener or broker.authorizer.has_rules)
+
+
+def tells_brokers(broker: Broker, context: RequestContext) -> bool:
+    """Whether the APIs for brokers are among the versions that this client is told."""
+    if not serves_brokers(broker, context.listener):
+        return False
+    return context.listener == broker.config.inter_broker_listener or broker.authorizer.would_allow(
+        context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
 
 
 # How the client ids of brokers begin. No proof of anything: where clients and brokers share a listener without logins,
@@ -30,14 +45,18 @@ BROKER_CLIENT_ID = "broker-"
 
 
 def is_broker(broker: Broker, context: RequestContext) -> bool:
-    """Whether the request comes from a broker, as far as the listeners and their logins can tell."""
-    if not serves_brokers(broker, context.listener):
+    """Whether the request comes from a broker, as far as the listeners and their logins can tell. The rights of a
+    broker are not enough: a super user has them too. Where brokers log in by a name, it is this one.
+    """
+    if not serves_brokers(broker, context.listener) or not (context.client_id or "").startswith(BROKER_CLIENT_ID):
         return False
-    return broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if broker.own_user is not None and context.principal != Principal(_USER, broker.own_user):
+        return False
+    return broker.authorizer.would_allow(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def check_broker(broker: Broker, context: RequestContext) -> None:
-    """Raises unless the request comes from a broker: on the listener of the brokers, and with their permission."""
+    """Raises unless the request comes from a broker: on a listener for brokers, and with their permission."""
     if not serves_brokers(broker, context.listener):
         raise UnanswerableError("api key", "an API for brokers is not served here")
     if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):

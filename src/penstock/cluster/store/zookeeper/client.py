@@ -44,6 +44,7 @@ from penstock.cluster.store.interface import (
     Operation,
     SessionState,
 )
+from penstock.cluster.store.zookeeper.server_version import Server
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
 
 # kazoo tells of each connection it makes or loses; the store says what matters of that itself.
@@ -107,6 +108,7 @@ class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         self.patience_s = patience_s
         self.last_error: Exception | None = None
         self.connection: socket.socket | None = None  # the newest
+        self.server: Server | None = None  # where it leads to
         self._tls = tls
 
     def create_connection(
@@ -126,7 +128,7 @@ class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         except Exception as error:
             self.last_error = error
             raise
-        self.connection = connection
+        self.connection, self.server = connection, Server(address, hostname)
         return connection
 
 
@@ -213,6 +215,11 @@ class ZooKeeperClient:
         if connection is not None:
             with contextlib.suppress(OSError):  # it is closed already
                 connection.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def server(self) -> Server | None:
+        """The one that we are connected to."""
+        return self._threads.server
 
     @property
     def last_error(self) -> str:

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import ssl
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.cluster.store.interface import SessionListeners, SessionState, StoreError, StoreErrorKind
 from penstock.cluster.store.zookeeper.errors import translate
+from penstock.cluster.store.zookeeper.server_version import ask_version, is_too_old
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
 from penstock.core.metrics.cluster_counters import StoreMetrics
 
@@ -57,6 +59,7 @@ class Connection:
         self.timeout_s = settings.session_timeout_ms / 1000
         self._heartbeat: float | None = None  # when the one that waits for its answer was sent
         self._timer: asyncio.TimerHandle | None = None
+        self._checking: asyncio.Future[None] | None = None  # of the server's version
 
     @classmethod
     async def open(
@@ -94,7 +97,18 @@ class Connection:
                 connection._is_open = False
                 await connection.client.stop(0)
         connection._beat()
+        # Nobody waits for the answer.
+        connection._checking = asyncio.ensure_future(connection._check_version(tls))
         return connection
+
+    async def _check_version(self, tls: ssl.SSLContext | None) -> None:
+        server = self.client.server
+        version = None if server is None else await asyncio.to_thread(ask_version, server, tls)
+        if version is not None and is_too_old(version):
+            logger.warning(
+                "ZooKeeper %s has known holes through which strangers get in: use 3.9.2 or later",
+                ".".join(map(str, version)),
+            )
 
     @contextlib.contextmanager
     def call(self, path: str) -> Iterator[None]:
@@ -144,6 +158,8 @@ class Connection:
         self._is_open = False
         if self._timer is not None:
             self._timer.cancel()
+        if self._checking is not None:
+            self._checking.cancel()
         if self.state is SessionState.CONNECTED:
             try:
                 await asyncio.wait_for(self._idle.wait(), _CLOSING_S)

@@ -1,0 +1,59 @@
+"""Which version of ZooKeeper answers, and whether it has holes that strangers get through. Knows nothing of kazoo.
+
+ZooKeeper tells its version to everybody who sends `srvr`, unless its settings forbid that; then nothing is known, and
+nothing is said.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from typing import NamedTuple
+
+# CVE-2023-44981 (a server joins without a login) and CVE-2024-23944 (names of nodes are told to anybody) are mended
+# from these on: the second in the line before.
+_MENDED = ((3, 8, 4), (3, 9, 2))
+_NEXT_LINE = (3, 9, 0)
+_PATIENCE_S = 2.0
+_MOST_BYTES = 4096
+_VERSION = re.compile(rb"Zookeeper version: (\d+)\.(\d+)\.(\d+)")
+
+Version = tuple[int, int, int]
+
+
+class Server(NamedTuple):
+    """Where a connection leads to; the name is the one that the certificate must have."""
+
+    address: tuple[str, int]
+    host_name: str | None
+
+
+def ask_version(server: Server, tls: ssl.SSLContext | None) -> Version | None:
+    """For a thread. None where the server does not tell."""
+    try:
+        with socket.create_connection(server.address, _PATIENCE_S) as plain:
+            if tls is None:
+                return parse_version(_ask(plain))
+            with tls.wrap_socket(plain, server_hostname=server.host_name) as encrypted:
+                return parse_version(_ask(encrypted))
+    except OSError:
+        return None
+
+
+def _ask(connection: socket.socket) -> bytes:
+    connection.sendall(b"srvr")
+    answer = b""
+    while len(answer) < _MOST_BYTES and (chunk := connection.recv(_MOST_BYTES)):
+        answer += chunk
+    return answer
+
+
+def parse_version(answer: bytes) -> Version | None:
+    found = _VERSION.search(answer)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
+
+
+def is_too_old(version: Version) -> bool:
+    older, newer = _MENDED
+    return version < older or _NEXT_LINE <= version < newer
