@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-complete
 CODE := src tests tools bench examples
-COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
@@ -62,7 +62,7 @@ test: $(STAMP) java servers ## the tests; Spark's need Java 17, none needs a net
 	$(BIN)/python tools/run_tests.py test $(ARGS)
 
 .PHONY: interop
-interop: $(STAMP) jdk ## Kafka's tools and Java clients, Spark's connector, HDFS and YARN (fetches jars); AREA=tools alone
+interop: $(STAMP) jdk kerberos ## Kafka's tools and Java clients, Spark's connector, HDFS and YARN (fetches jars); AREA=tools alone
 	$(BIN)/python tools/run_tests.py interop $(if $(AREA),tests/interop/$(AREA)) $(ARGS)
 
 .PHONY: bench
@@ -81,6 +81,11 @@ demo: $(STAMP) java ## fraud in a live stream of access logs, on a broker and Sp
 servers:
 	@tools/ensure_servers broker databases
 
+.PHONY: kerberos
+kerberos: $(STAMP)
+	@tools/ensure_servers kerberos
+	@tools/ensure_gssapi $(BIN)
+
 .PHONY: java
 java:
 	@tools/ensure_java runtime
@@ -91,8 +96,10 @@ jdk:
 
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml's dependencies again into requirements/
-	$(COMPILE) --upgrade --extra dev --output-file requirements/dev.lock
-	$(COMPILE) --constraint requirements/dev.lock --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --upgrade --extra dev --output-file requirements/dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --extra gssapi --output-file requirements/gssapi.lock
+	$(COMPILE) --group gssapi-build --upgrade --output-file requirements/gssapi-build.lock
 
 .PHONY: clean
 clean: ## remove everything that is made, the environment included

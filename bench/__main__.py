@@ -23,6 +23,7 @@ from bench.lifecycle import LIFECYCLE
 from bench.loads import FULL, QUICK, Figures, Scale, create_topic
 from bench.report import print_table, write_document
 from bench.rows import Samples, compare
+from bench.secured.run import SECURED_NAMES, SecuredRun
 from bench.spark import FULL as SPARK_FULL
 from bench.spark import NAMES as SPARK_NAMES
 from bench.spark import QUICK as SPARK_QUICK
@@ -31,7 +32,7 @@ from bench.spark_report import print_result, write_result
 from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *CLUSTER_NAMES, *SPARK_NAMES)
+NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -141,6 +142,18 @@ def compare_clusters(names: list[str], options: argparse.Namespace, directory: P
     return run.stalls.found
 
 
+def compare_secured(names: list[str], options: argparse.Namespace, directory: Path) -> list[str]:
+    """What held the event loop."""
+    contenders = [contender for contender in CONTENDERS if options.contender in (None, contender.name)]
+    scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
+    run = SecuredRun(contenders, scale, rounds, directory)
+    run.measure(names)
+    run.show()
+    if options.write:
+        run.write()
+    return run.stalls.found
+
+
 def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:
     count, rounds = (QUICK_REQUESTS, 1) if options.quick else (REQUESTS, options.rounds or AGAINST_ROUNDS)
     for ratios in measure_against(options.against, rounds, count, directory):
@@ -165,6 +178,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print_table(comparisons)
                 if options.write:
                     write_document(comparisons, rounds)
+            if secured_names := [name for name in chosen if name in SECURED_NAMES]:
+                run.stalls.found += compare_secured(secured_names, options, Path(directory))
             if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:

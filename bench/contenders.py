@@ -29,9 +29,11 @@ class Served(Protocol):
 
 
 class Make(Protocol):
-    """A broker that is not yet started; `config` for a row that needs more than `SETTINGS`."""
+    """A broker that is not yet started; `config` for a row that needs more than `SETTINGS`, `port` where that names
+    listeners.
+    """
 
-    def __call__(self, directory: Path, config: Mapping[str, str] = {}) -> ServerProcess: ...
+    def __call__(self, directory: Path, config: Mapping[str, str] = {}, port: int | None = None) -> ServerProcess: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,15 @@ class Contender:
 SETTINGS = {"log.cleaner.backoff.ms": "1000", "log.segment.delete.delay.ms": "1000"}
 
 
-def _make_penstock(directory: Path, config: Mapping[str, str] = {}) -> ServerProcess:
+def _make_penstock(directory: Path, config: Mapping[str, str] = {}, port: int | None = None) -> ServerProcess:
     """With bytecode, as a package has it once it is installed; the first start writes it. Where the environment forbids
     to write bytecode, every start would compile the sources again, which takes longer than all the rest."""
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
-    return BrokerProcess(directory / "data", config={**SETTINGS, **config}, environment=bytecode)
+    return BrokerProcess(directory / "data", port=port, config={**SETTINGS, **config}, environment=bytecode)
 
 
-def _make_apache_kafka(directory: Path, config: Mapping[str, str] = {}) -> ServerProcess:
-    return ApacheKafkaNode(directory / "node", config={**SETTINGS, **config})
+def _make_apache_kafka(directory: Path, config: Mapping[str, str] = {}, port: int | None = None) -> ServerProcess:
+    return ApacheKafkaNode(directory / "node", config={**SETTINGS, **config}, port=port)
 
 
 PENSTOCK = Contender("Penstock", _make_penstock)

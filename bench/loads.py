@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -56,6 +56,8 @@ class Scale:
     transactions: int
     steady_seconds: int
     flooded_seconds: int
+    logins: int
+    handshakes_seconds: int  # of each half: without the flood of handshakes, and with it
     megabytes_of_segment: int  # of the topic that is flooded
     rebalances: int
     megabytes_compacted: int
@@ -72,6 +74,8 @@ FULL = Scale(
     transactions=2000,
     steady_seconds=15,
     flooded_seconds=30,
+    logins=1000,
+    handshakes_seconds=4,
     megabytes_of_segment=1000,
     rebalances=5,
     megabytes_compacted=1000,
@@ -87,6 +91,8 @@ QUICK = Scale(
     transactions=200,
     steady_seconds=3,
     flooded_seconds=5,
+    logins=200,
+    handshakes_seconds=1,
     megabytes_of_segment=200,
     rebalances=1,
     megabytes_compacted=100,
@@ -96,9 +102,9 @@ QUICK = Scale(
 )
 
 
-def client_settings(server: Served) -> dict[str, str | int | float | bool]:
+def client_settings(server: Served, security: Mapping[str, str] = {}) -> dict[str, str | int | float | bool]:
     # Silent: librdkafka would log every broker that is stopped on purpose.
-    return {"bootstrap.servers": server.bootstrap_servers, "log_level": 0}
+    return {"bootstrap.servers": server.bootstrap_servers, "log_level": 0, **security}
 
 
 def create_topic(server: ServerProcess, partitions: int = 1, config: dict[str, str] | None = None) -> str:
@@ -128,12 +134,19 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def produce(server: Served, topic: str, value_bytes: int, count: int, partitions: int = 1) -> float:
+def produce(
+    server: Served,
+    topic: str,
+    value_bytes: int,
+    count: int,
+    partitions: int = 1,
+    security: Mapping[str, str] = {},
+) -> float:
     """Seconds until `count` records are acknowledged by all replicas, through librdkafka. The partitions take turns."""
     failures: list[str] = []
     producer = confluent_kafka.Producer(
         {
-            **client_settings(server),
+            **client_settings(server, security),
             "acks": "all",
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
@@ -162,10 +175,10 @@ def produce(server: Served, topic: str, value_bytes: int, count: int, partitions
     return time.perf_counter() - started
 
 
-def consume(server: Served, topic: str, count: int, partitions: int = 1) -> float:
+def consume(server: Served, topic: str, count: int, partitions: int = 1, security: Mapping[str, str] = {}) -> float:
     """Seconds from the first to the last of `count` records, through librdkafka."""
     settings = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer({**client_settings(server), **settings, **UNBOUNDED_QUEUE})
+    consumer = confluent_kafka.Consumer({**client_settings(server, security), **settings, **UNBOUNDED_QUEUE})
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(partitions)])
     deadline = time.monotonic() + PATIENCE_S
     first = consumer.consume(1, PATIENCE_S)
@@ -239,14 +252,19 @@ def latency_figures(name: str, latencies: list[int], percents: Sequence[float], 
 
 def latencies_of_single_records(leader: ServerProcess, topic: str, count: int) -> list[int]:
     """Nanoseconds of each, in order, over one connection."""
-    latencies = []
     with RawConnection(leader.host, leader.port) as connection:
-        request = produce_request(topic, 0, record_batch(bytes(LATENCY_VALUE_BYTES), now_ms()))
-        for _ in range(count):
-            started = time.perf_counter_ns()
-            response = connection.exchange(request)
-            latencies.append(time.perf_counter_ns() - started)
-    _require_success(leader, response, topic)
+        return latencies_over(connection, topic, count)
+
+
+def latencies_over(connection: RawConnection, topic: str, count: int) -> list[int]:
+    latencies = []
+    request = produce_request(topic, 0, record_batch(bytes(LATENCY_VALUE_BYTES), now_ms()))
+    for _ in range(count):
+        started = time.perf_counter_ns()
+        response = connection.exchange(request)
+        latencies.append(time.perf_counter_ns() - started)
+    if error := produce_error(response, topic):
+        raise BenchError(f"a produce was answered with error {error}")
     return sorted(latencies)
 
 

@@ -6,6 +6,7 @@ So what is measured is the broker. Only what the benchmark sends is here, at the
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Self
@@ -81,9 +82,10 @@ def api_versions_request() -> bytes:
 class RawConnection:
     """One blocking socket; responses are counted by their frames and otherwise left alone."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=SOCKET_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        plain = socket.create_connection((host, port), timeout=SOCKET_TIMEOUT_S)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
         self._pending = b""
 
     def send(self, data: bytes) -> None:

@@ -17,6 +17,8 @@ PIPELINES = "tests/pipelines"
 # Where tests start brokers and wait for them; those with clusters wait longest.
 WITH_SERVERS = ("tests/clients", "tests/integration")
 WITH_CLUSTERS = "tests/integration/cluster"
+# Where hypothesis and the simulation compute: as long as all other tests of the code.
+MODELS = ("tests/properties", "tests/scenarios")
 # Where every test starts Spark anew. The others of the pipelines share one session.
 OWN_SPARK = (
     f"{PIPELINES}/test_cluster.py",
@@ -33,7 +35,8 @@ INTEROP_OPTIONS = (
 # The parts of a run, by name. The first one's output is seen as it comes, that of the others when they have ended.
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "test": {
-        "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_SERVERS)),
+        "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_SERVERS, *MODELS)),
+        "models and generated cases": MODELS,
         "brokers that run": (*WITH_SERVERS, f"--ignore={WITH_CLUSTERS}"),
         "clusters that run": (WITH_CLUSTERS,),
         "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in OWN_SPARK)),

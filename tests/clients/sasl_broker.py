@@ -1,9 +1,9 @@
-"""A broker process with two listeners: one without logins, for the tests' own administration, and one with SASL."""
+"""A broker process with three listeners: one without logins, for the tests' own administration, one with SASL, and one
+with SASL and TLS. Tokens are checked by keys from a file, and on the listener with TLS by keys from the issuer itself.
+"""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +17,11 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
 )
 from penstock.security.sasl.scram import MIN_ITERATIONS, SCRAM_HASHES
 from penstock.testing.processes import BrokerProcess, find_free_port
+from tests.certificates import broker_settings, new_directory
+from tests.clients.issuer import AUDIENCE, CLIENT_ID, ISSUER, Issuer
 
-USER, PASSWORD = "alice", "alice's, = secret"
+USER, PASSWORD = CLIENT_ID, "alice's, = secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-ISSUER, AUDIENCE = "https://issuer.test", "kafka"
 PLAIN_JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="b" '
     f'user_broker="b" user_{USER}="{PASSWORD}";'
@@ -30,22 +31,24 @@ PLAIN_JAAS = (
 class SaslBroker(NamedTuple):
     plain_address: tuple[str, int]
     sasl_address: tuple[str, int]
-    key: Any  # the issuer's
+    tls_address: tuple[str, int]
+    issuer: Issuer
     log_path: Path
+    authority: Path  # trusted certificates
 
     @property
     def bootstrap_servers(self) -> str:
-        return "{}:{}".format(*self.sasl_address)
+        return self.servers("SASL_PLAINTEXT")
+
+    def servers(self, protocol: str) -> str:
+        return "{}:{}".format(*(self.sasl_address if protocol == "SASL_PLAINTEXT" else self.tls_address))
+
+    @property
+    def key(self) -> Any:
+        return self.issuer.key
 
     def token(self, key: Any = None, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A signed token for the user, valid for an hour unless the claims say otherwise."""
-        from joserfc import jwt
-
-        now = int(time.time())
-        usual = {"sub": USER, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, "scope": "kafka"}
-        given = {name: value for name, value in {**usual, **claims}.items() if value is not None}
-        signing = key or self.key
-        return jwt.encode(header or {"alg": "RS256", "kid": signing.kid}, given, signing)
+        return self.issuer.token(key, header, **claims)
 
     def add_user(self, user: str, password: str, mechanisms: tuple[str, ...] = tuple(SCRAM_HASHES)) -> None:
         with VersionedClient.open(self.plain_address, client_id="tests", software="tests") as client:
@@ -67,28 +70,40 @@ class SaslBroker(NamedTuple):
 def run_sasl_broker(
     directory: Path, config: dict[str, str] | None = None, without: tuple[str, ...] = ()
 ) -> Iterator[SaslBroker]:
-    from joserfc.jwk import RSAKey
-
-    key = RSAKey.generate_key(2048, {"use": "sig"}, auto_kid=True)
+    issuer = Issuer()
     keys = directory / "jwks.json"
-    keys.write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
-    plain_port, sasl_port = find_free_port(), find_free_port()
-    settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain_port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_JAAS,
-        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
-        "penstock.sasl.oauthbearer.allowed.files": str(directory),
-        "sasl.oauthbearer.expected.issuer": ISSUER,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-        "delegation.token.secret.key": "the brokers' own",
-        "connection.failed.authentication.delay.ms": "10",
-        "group.initial.rebalance.delay.ms": "0",
-        **(config or {}),
-    }
-    for name in without:
-        del settings[name]
-    with BrokerProcess(directory / "data", port=plain_port, config=settings) as process:
-        broker = SaslBroker(("127.0.0.1", plain_port), ("127.0.0.1", sasl_port), key, process.log_path)
-        broker.add_user(USER, PASSWORD)
-        yield broker
+    keys.write_text(issuer.keys)
+    certificates = new_directory(directory / "certificates")
+    plain_port, sasl_port, tls_port = find_free_port(), find_free_port(), find_free_port()
+    with issuer.serving():
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{plain_port},SASL_PLAINTEXT://127.0.0.1:{sasl_port},"
+            f"SASL_SSL://localhost:{tls_port}",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_JAAS,
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": PLAIN_JAAS,
+            "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            "listener.name.sasl_ssl.sasl.oauthbearer.jwks.endpoint.url": issuer.keys_url,
+            "penstock.sasl.oauthbearer.allowed.files": str(directory),
+            "penstock.sasl.oauthbearer.allowed.urls": issuer.keys_url,
+            "sasl.oauthbearer.expected.issuer": ISSUER,
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "delegation.token.secret.key": "the brokers' own",
+            "connection.failed.authentication.delay.ms": "10",
+            "group.initial.rebalance.delay.ms": "0",
+            **broker_settings(certificates),
+            **(config or {}),
+        }
+        for name in without:
+            del settings[name]
+        with BrokerProcess(directory / "data", port=plain_port, config=settings) as process:
+            broker = SaslBroker(
+                ("127.0.0.1", plain_port),
+                ("127.0.0.1", sasl_port),
+                ("localhost", tls_port),
+                issuer,
+                process.log_path,
+                certificates.trusted,
+            )
+            broker.add_user(USER, PASSWORD)
+            yield broker

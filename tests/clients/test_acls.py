@@ -165,7 +165,7 @@ class TestCommands:
         assert denied.json["rule"] == "policy no-pii: deny Read on tag pii"
         assert denied.json["tags"] == ["pii", "region:eu"]
         assert cli.run("policies", "explain", "alice", "read", "-t", "people", "--host", "10.0.0.1").code == 0
-        cli.run("policies", "remove", "no-pii", "--yes")
+        assert cli.run("policies", "remove", "no-pii", "--yes", "--json").json == listed
         assert cli.run("policies", "list", "--json").json == []
         assert cli.try_run("policies", "remove", "no-pii", "--yes").code == 1
         assert cli.try_run("policies", "add", "x", "--tag", "pii", "--allow", "--deny").code == 2
@@ -175,6 +175,7 @@ class TestCommands:
         result = Cli(broker.bootstrap_servers).try_run("acls", "list")
         assert result.code == 1
         assert "no authorizer" in result.err
+        assert "authorizer.class.name" in result.err
 
 
 def test_rules_and_policies_are_there_when_the_broker_has_restarted(tmp_path: Path) -> None:

@@ -15,14 +15,16 @@ def cli(broker: RunningBroker) -> Cli:
 def test_quotas_are_listed_when_set_and_gone_when_removed(cli: Cli) -> None:
     user = new_name("user")
     cli.run("quotas", "set", "producer_byte_rate=100g", "request_percentage=5000", "--user", user)
-    cli.run("quotas", "set", "consumer_byte_rate=100g", "--user", user, "--default-client-id")
+    done = cli.run("quotas", "set", "consumer_byte_rate=100g", "--user", user, "--default-client-id", "--json").json
+    assert done == {"entity": {"user": user, "client-id": None}, "quotas": {"consumer_byte_rate": 107374182400.0}}
     listed = cli.run("quotas", "list", "--user", user, "--json").json
     assert listed == [
         {"entity": {"user": user}, "quotas": {"producer_byte_rate": 107374182400.0, "request_percentage": 5000.0}},
         {"entity": {"user": user, "client-id": None}, "quotas": {"consumer_byte_rate": 107374182400.0}},
     ]
     assert b"100.0 GiB/s" in cli.run("quotas", "list").out
-    cli.run("quotas", "remove", "request_percentage", "--user", user)
+    removed = cli.run("quotas", "remove", "request_percentage", "--user", user, "--json").json
+    assert removed == {"entity": {"user": user}, "quotas": {"request_percentage": None}}
     assert cli.run("quotas", "list", "--user", user, "--json").json[0]["quotas"].keys() == {"producer_byte_rate"}
     cli.run("quotas", "remove", "--user", user)
     cli.run("quotas", "remove", "--user", user, "--default-client-id")

@@ -32,11 +32,16 @@ def can_log_in(address: tuple[str, int], credentials: Credentials) -> bool:
 
 def test_user_logs_in_when_added_and_no_longer_when_removed(cli: Cli, sasl_broker: SaslBroker) -> None:
     name, address = "carol, = of Ünïx*", sasl_broker.sasl_address
-    cli.run("users", "add", name, "--password-file", "-", stdin=b"first\n")
+    added = cli.run("users", "add", name, "--password-file", "-", "--json", stdin=b"first\n")
+    assert added.json["user"] == name
+    assert "first" not in added.text
     assert can_log_in(address, ScramCredentials(SHA_256, name, "first"))
     assert can_log_in(address, ScramCredentials(SHA_512, name, "first"))
     assert cli.try_run("users", "add", name, "--password", "x").code == 1
-    cli.run("users", "password", name, "--password", "second", "-m", "SCRAM-SHA-256", "--iterations", "8192")
+    changed = cli.run(
+        "users", "password", name, "--password", "second", "-m", "SCRAM-SHA-256", "--iterations", "8192", "--json"
+    )
+    assert changed.json == {"user": name, "mechanisms": [{"name": "SCRAM-SHA-256", "iterations": 8192}]}
     assert can_log_in(address, ScramCredentials(SHA_256, name, "second"))
     assert not can_log_in(address, ScramCredentials(SHA_256, name, "first"))
     (listed,) = (each for each in cli.run("users", "list", "--json").json if each["user"] == name)
@@ -44,7 +49,8 @@ def test_user_logs_in_when_added_and_no_longer_when_removed(cli: Cli, sasl_broke
         {"name": "SCRAM-SHA-256", "iterations": 8192},
         {"name": "SCRAM-SHA-512", "iterations": 4096},
     ]
-    cli.run("users", "remove", name, "--yes", "-m", "SCRAM-SHA-512")
+    removed = cli.run("users", "remove", name, "--yes", "-m", "SCRAM-SHA-512", "--json").json
+    assert removed == {"user": name, "removed": ["SCRAM-SHA-512"]}
     assert can_log_in(address, ScramCredentials(SHA_256, name, "second"))
     cli.run("users", "remove", name, "--yes")
     assert not can_log_in(address, ScramCredentials(SHA_256, name, "second"))
@@ -86,7 +92,7 @@ def test_command_says_so_when_the_login_is_refused(sasl_broker: SaslBroker, tmp_
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\nsasl.password=geheim\n"
     )
     result = cli.try_run("users", "list", "--command-config", str(file))
-    assert result.code == 1
+    assert result.code == 3
     assert "Authentication failed" in result.err
     assert "geheim" not in result.err
 
@@ -131,10 +137,12 @@ def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBrok
     token = cli.run("tokens", "create", "--renewer", "User:bob", "--lifetime", "5h", "--json", *config).json
     credentials = ScramCredentials(SHA_256, token["token"], token["hmac"], is_token=True)
     assert can_log_in(sasl_broker.sasl_address, credentials)
-    cli.run("tokens", "renew", token["token"], "--period", "1h", *config)
+    renewed = cli.run("tokens", "renew", token["token"], "--period", "1h", "--json", *config).json
+    assert renewed["token"] == token["token"]
     (listed,) = (each for each in cli.run("tokens", "list", "--json", *config).json if each["token"] == token["token"])
     assert (listed["owner"], listed["renewers"]) == (f"User:{USER}", ["User:bob"])
     assert token["hmac"] not in cli.run("tokens", "list", *config).text
+    assert not cli.run("tokens", "expire", token["token"], "--period", "1h", "--json", *config).json["ended"]
     assert "has ended" in cli.run("tokens", "expire", token["token"], *config).err
     assert not can_log_in(sasl_broker.sasl_address, credentials)
     assert cli.try_run("tokens", "renew", token["token"], *config).code == 1

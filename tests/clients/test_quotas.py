@@ -7,9 +7,14 @@ from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 
+import penstock
+from penstock.client.connection import BlockingConnection
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.clients import confluent, kafka_python
 from tests.clients.conftest import RunningBroker
-from tests.clients.quotas import quotas
+from tests.clients.quotas import quotas, set_quotas
 from tests.clients.support import PATIENCE_S, eventually, new_name
 
 # A second more than the quota: enough to be told to wait, and no long test.
@@ -69,3 +74,29 @@ def test_kafka_python_is_told_to_wait_and_delivers_everything(broker: RunningBro
         assert [future.get(PATIENCE_S).offset for future in futures] == list(range(len(VALUES)))
         waits = [each["throttle-time-max"] for each in producer.metrics().values() if "throttle-time-max" in each]
         assert max(waits) > 0
+
+
+def test_topics_that_come_by_being_used_are_charged_to_their_client_by_whichever_broker_is_asked() -> None:
+    """One bucket at the controller, which is asked in the client's name."""
+    with penstock.Cluster(2, store="memory") as cluster:
+        servers = cluster.bootstrap_servers.split(",")
+        set_quotas(servers[0], {"client-id": "app"}, {"controller_mutation_rate": 0.01})  # one partition in 100 s
+        eventually(lambda: all(quotas_of(server) == {"app"} for server in servers), "the quota on both brokers")
+        assert use_topic(servers[0], "app", "first") == ErrorCode.NONE
+        for server in servers:
+            assert use_topic(server, "app", "second") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [use_topic(server, f"other-{server}", f"of-{server.rpartition(':')[2]}") for server in servers] == [0, 0]
+
+
+def use_topic(server: str, client_id: str, topic: str) -> int:
+    host, _, port = server.rpartition(":")
+    with BlockingConnection(host, int(port), client_id=client_id) as connection:
+        response: Any = connection.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9)
+    return int(response.topics[0].error_code)
+
+
+def quotas_of(server: str) -> set[str | None]:
+    host, _, port = server.rpartition(":")
+    with BlockingConnection(host, int(port)) as connection:
+        response: Any = connection.request(DescribeClientQuotasRequest(components=[]), 1)
+    return {each.entity_name for entry in response.entries or () for each in entry.entity}

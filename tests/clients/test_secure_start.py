@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,12 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.errors import CliError, ExitCode
 from penstock.testing.processes import BrokerProcess
 from penstock.testing.pytest_plugin import KafkaFixture
+from tests.certificates import new_directory
+from tests.clients.support import eventually
 
 
 def write_and_read(config: dict[str, Any], topic: str) -> bytes | None:
@@ -45,8 +50,7 @@ def test_client_is_refused_when_its_password_is_wrong_or_it_has_none(secure_kafk
     client = AdminClient({**wrong, "error_cb": lambda error: refused.append(error.name())})  # type: ignore[dict-item]
     with pytest.raises(KafkaException):
         client.list_topics(timeout=3)
-    client.poll(0.5)
-    assert "_AUTHENTICATION" in refused
+    eventually(lambda: client.poll(0.1) >= 0 and "_AUTHENTICATION" in refused, "the login is refused")
     plain = {"bootstrap.servers": config["bootstrap.servers"], "log_level": "0"}
     with pytest.raises(KafkaException):
         AdminClient(plain).list_topics(timeout=2)
@@ -124,3 +128,28 @@ def test_logins_are_in_the_audit_trail_whether_they_succeed_or_not(tmp_path: Pat
     logins = [event["data"] for event in events if "login" in event["type"]]
     assert {each["authorizationInfo"]["granted"] for each in logins} == {True, False}
     assert "guess" not in trail.read_text()
+
+
+WRONG_WAYS_IN = {
+    "a wrong password": ({"sasl.password": "guess"}, "Authentication failed"),
+    "no login": ({"security.protocol": "ssl"}, "wants another login"),
+    "no TLS": ({"security.protocol": "sasl_plaintext"}, "has its listener this security.protocol?"),
+    "neither": ({"security.protocol": "plaintext"}, "without TLS or a login"),
+    "another authority": ({"ssl.ca.location": ""}, "its certificate is refused"),
+}
+
+
+@pytest.mark.parametrize("way", WRONG_WAYS_IN)
+def test_command_says_at_once_what_is_wrong_when_the_broker_does_not_let_it_in(
+    way: str, secure_kafka: KafkaFixture, tmp_path: Path
+) -> None:
+    """librdkafka tried again for 30 s, and then the connection had failed, whatever the reason was."""
+    changed, told = WRONG_WAYS_IN[way]
+    if "ssl.ca.location" in changed:
+        changed = {"ssl.ca.location": str(new_directory(tmp_path / "another").trusted)}
+    settings = {name: str(value) for name, value in secure_kafka.client_config.items()} | changed
+    cluster = Cluster(settings.pop("bootstrap.servers"), settings)
+    with pytest.raises(CliError, match=re.escape(told)) as caught:
+        cluster.admin()
+    assert caught.value.exit_code is ExitCode.UNREACHABLE
+    assert "--command-config" in caught.value.hint or "security.protocol" in caught.value.message

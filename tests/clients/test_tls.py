@@ -244,7 +244,7 @@ def test_connection_is_closed_without_an_answer_when_plain_bytes_come(secured: S
 
 
 def test_new_certificate_is_served_when_its_file_changes(secured: Secured) -> None:
-    """Connections that are open stay; the revoked certificate of a client is refused from then on."""
+    """Connections that are open stay."""
     security = client_security(client_settings(secured.directory))
     before = _served_certificate(secured.tls_port, security)
     with BlockingConnection("localhost", secured.tls_port, security=security) as connection:

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.processes import BrokerProcess, find_free_port
+from tests.clients.cli_runner import Cli
 from tests.clients.support import eventually
 from tests.servers import give_up_without
 from tests.unit.http.talking import Papers, make_papers
 
-SECRETS = ("hunter2", "t0ken-of-the-scraper", "digest-s3cret")
+SECRETS = ("hunter2", "t0ken-of-the-scraper", "digest-s3cret", "dora's : password")
 
 
 class Guarded:
@@ -50,9 +51,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "penstock.metrics.users": f"alice:{SECRETS[0]}",
         "penstock.metrics.tokens": f"scraper:{SECRETS[1]}",
         "penstock.zookeeper.digest": f"user:{SECRETS[2]}",
+        "penstock.metrics.cluster.users": "true",
         "penstock.audit.file": "audit.jsonl",
     }
-    with BrokerProcess(directory / "data", config=config):
+    with BrokerProcess(directory / "data", config=config) as process:
+        Cli(process.bootstrap_servers).run("users", "add", "dora", "--password", SECRETS[3])
         running = Guarded(port, server, client)
         eventually(lambda: running.curl("/livez")[0] == 200, "the metrics")  # clients are served first
         yield running
@@ -67,12 +70,18 @@ def test_stranger_gets_401_when_there_is_no_authorization_header(guarded: Guarde
     assert status == 401, text
 
 
-@pytest.mark.parametrize("options", [("-u", "alice:wrong"), ("-u", "bob:hunter2"), ("-H", "authorization: Bearer x")])
+@pytest.mark.parametrize(
+    "options",
+    [("-u", "alice:wrong"), ("-u", "bob:hunter2"), ("-H", "authorization: Bearer x"), ("-u", "dora:hunter2")],
+)
 def test_stranger_gets_401_when_the_secret_is_wrong(guarded: Guarded, options: tuple[str, ...]) -> None:
     assert guarded.curl("/metrics", *options)[0] == 401
 
 
-@pytest.mark.parametrize("options", [("-u", "alice:hunter2"), ("-H", f"authorization: Bearer {SECRETS[1]}")])
+@pytest.mark.parametrize(
+    "options",
+    [("-u", "alice:hunter2"), ("-H", f"authorization: Bearer {SECRETS[1]}"), ("-u", f"dora:{SECRETS[3]}")],
+)
 def test_metrics_are_shown_without_secrets_when_the_login_is_right(guarded: Guarded, options: tuple[str, ...]) -> None:
     status, page = guarded.curl("/metrics", *options)
     assert status == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apache_kafka.jars import TOOL_OPTIONS, class_archive, java_command
@@ -18,6 +19,7 @@ COMMANDS = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
@@ -59,9 +61,11 @@ class ToolResult:
         return self.stdout + self.stderr
 
 
-def run_command(name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True) -> ToolResult:
+def run_command(
+    name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True, java_options: Sequence[str] = ()
+) -> ToolResult:
     finished = subprocess.run(
-        java_command(COMMANDS[name], *arguments, options=(*TOOL_OPTIONS, _archive_option())),
+        java_command(COMMANDS[name], *arguments, options=(*TOOL_OPTIONS, _archive_option(), *java_options)),
         input=standard_input,
         capture_output=True,
         text=True,

@@ -76,6 +76,7 @@ class Broker:
     check_settings: Callable[[BrokerConfig], Awaitable[None]] | None = None
     auditor: Auditor = NO_AUDIT  # told of logins, denials and changes
     logins: Logins | None = None  # None where no listener has SASL
+    own_user: str | None = None  # that brokers log in as among each other, where they do by a name
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

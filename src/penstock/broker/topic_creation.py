@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from penstock.broker.peers.asking import PeerUnavailableError
+from penstock.broker.session import UnanswerableError
 from penstock.cluster.decisions.decision import CreateTopicResult, NewTopic, TopicSelector
 from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
+from penstock.cluster.decisions.topics import Charge, charge_nothing
 from penstock.cluster.metadata import Metadata, answer_each
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -38,6 +41,9 @@ _CHANNEL = "topics"
 # Names for which the controller has been asked and has not answered. Clients choose them, and more are not remembered.
 _MOST_UNDER_WAY = 1_000
 
+# Passes a request on to the controller in a client's name; None where this broker has become the controller.
+Forward = Callable[[CreateTopicsRequest], Awaitable[Message | None]]
+
 
 class TopicCreation:
     def __init__(self, metadata: Metadata, controller: Controller | None = None) -> None:
@@ -53,20 +59,24 @@ class TopicCreation:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
-        """Errors by name; a topic that somebody else created meanwhile is no error."""
+    async def create(
+        self, names: Sequence[str], charge: Charge = charge_nothing, forward: Forward | None = None
+    ) -> dict[str, ErrorCode]:
+        """Errors by name; a topic that somebody else created meanwhile is no error. A client with a quota is charged
+        here, or with `forward` by the controller. Who wants a topic that is under way pays nothing.
+        """
         if self._controller is not None and not self._controller.is_here:
-            return await self._ask_in_turn(self._controller, names)
-        return await self._create_here(names)
+            return await self._ask_in_turn(self._controller, names, charge, forward)
+        return await self._create_here(names, charge)
 
     async def ensure(self, name: str) -> None:
         """Creates the topic if it is not there; whoever needs it looks for it afterwards."""
         if name not in self._metadata.image.topics:
             await self.create([name])
 
-    async def _create_here(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def _create_here(self, names: Sequence[str], charge: Charge) -> dict[str, ErrorCode]:
         results = await answer_each(
-            self._metadata.create_topics([self._plan(name) for name in names]),
+            self._metadata.create_topics([self._plan(name) for name in names], charge=charge),
             lambda code, message: (CreateTopicResult(name, code, message) for name in names),
         )
         return {result.name: _forgive(result.code) for result in results}
@@ -79,13 +89,15 @@ class TopicCreation:
 
     # ------------------------------------------------------------------------------------ by the controller
 
-    async def _ask_in_turn(self, controller: Controller, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def _ask_in_turn(
+        self, controller: Controller, names: Sequence[str], charge: Charge, forward: Forward | None
+    ) -> dict[str, ErrorCode]:
         tasks = {name: self._under_way[name] for name in names if name in self._under_way}
         fresh = [name for name in dict.fromkeys(names) if name not in tasks]
         fresh = fresh[: _MOST_UNDER_WAY - len(self._under_way)]
         if fresh:
             # Others wait for the same answer, so it comes also when this caller goes away.
-            task = asyncio.ensure_future(self._ask(controller, fresh))
+            task = asyncio.ensure_future(self._ask(controller, fresh, charge, forward))
             for name in fresh:
                 self._under_way[name] = tasks[name] = task
             task.add_done_callback(lambda _: self._end(fresh))
@@ -98,18 +110,23 @@ class TopicCreation:
         for name in names:
             del self._under_way[name]
 
-    async def _ask(self, controller: Controller, names: Sequence[str]) -> dict[str, ErrorCode]:
+    async def _ask(
+        self, controller: Controller, names: Sequence[str], charge: Charge, forward: Forward | None
+    ) -> dict[str, ErrorCode]:
         """Never raises: those who wait are told of a topic that is not there, and ask again."""
         request = CreateTopicsRequest(
             topics=[_creatable(self._plan(name)) for name in names], timeout_ms=int(_ASKING_TIMEOUT_S * 1000)
         )
         try:
-            answer = await controller.ask(request, _accept, timeout_s=_ASKING_TIMEOUT_S, channel=_CHANNEL)
-        except PeerUnavailableError as error:
+            if forward is None:
+                answer = await controller.ask(request, _accept, timeout_s=_ASKING_TIMEOUT_S, channel=_CHANNEL)
+            else:
+                answer = cast("CreateTopicsResponse | None", await forward(request))
+        except (PeerUnavailableError, UnanswerableError) as error:
             logger.warning("topics could not be created: %s", error)
             return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if answer is None:
-            return await self._create_here(names)
+            return await self._create_here(names, charge)
         errors = {topic.name: _forgive(ErrorCode(topic.error_code)) for topic in answer.topics}
         errors = {name: errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR) for name in names}
         await self._learn(controller, [name for name, code in errors.items() if code is ErrorCode.NONE])
@@ -122,8 +139,17 @@ class TopicCreation:
             await controller.next_image(deadline - loop.time())
 
 
+# What whoever uses a topic is told. A topic that has to wait, because its client has used its quota up or because the
+# controller did not answer in time, is not there yet, as in Kafka: clients ask again.
+_TOLD = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: ErrorCode.NONE,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+
 def _forgive(code: ErrorCode) -> ErrorCode:
-    return ErrorCode.NONE if code is ErrorCode.TOPIC_ALREADY_EXISTS else code
+    return _TOLD.get(code, code)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

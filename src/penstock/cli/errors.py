@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -90,7 +91,23 @@ EXPLANATIONS: dict[str, Explanation] = {
     "GROUP_AUTHORIZATION_FAILED": Explanation("", _ACL_HINT),
     "CLUSTER_AUTHORIZATION_FAILED": Explanation("", _ACL_HINT),
     "UNSUPPORTED_VERSION": Explanation("", "`penstock cluster api-versions` shows what the broker serves."),
+    "SECURITY_DISABLED": Explanation("", "Set authorizer.class.name on the brokers, or start them with --secure."),
+    "DELEGATION_TOKEN_AUTH_DISABLED": Explanation("", "Set delegation.token.secret.key, the same on every broker."),
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": Explanation(
+        "", "Log in by a password or a certificate: strangers, and who has logged in with a token, get no tokens."
+    ),
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": Explanation("", _ACL_HINT),
+    "DELEGATION_TOKEN_OWNER_MISMATCH": Explanation(
+        "", "Ask its owner, or one of its renewers: `penstock tokens list`."
+    ),
+    "DELEGATION_TOKEN_EXPIRED": Explanation("", "`penstock tokens create` makes another one."),
+    "INVALID_PRINCIPAL_TYPE": Explanation("", "Only users have tokens and renew them: write User:NAME."),
 }
+
+
+def hint_for(name: str) -> str:
+    """What to do about an error of this name; empty where its text says it all."""
+    return EXPLANATIONS.get(name, Explanation("")).hint
 
 
 def explain(name: str, text: str, subject: str = "") -> CliError:
@@ -113,6 +130,14 @@ def _strip_prefixes(text: str) -> str:
 def explain_exception(error: KafkaException, subject: str = "") -> CliError:
     cause = error.args[0]
     return explain(cause.name(), cause.str(), subject)
+
+
+def unreachable(reasons: Iterable[str]) -> CliError:
+    return CliError(
+        f"no broker answers at {', '.join(reasons)}",
+        "Name one with --bootstrap-server or PENSTOCK_BOOTSTRAP, or start one: penstock broker start --data DIR",
+        ExitCode.UNREACHABLE,
+    )
 
 
 def report(error: CliError) -> None:

@@ -133,6 +133,6 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Nobody is there to answer.", "Add --yes.")
-    if not typer.confirm(question):
+    if not typer.confirm(question, err=True):  # what a command prints may be read by a program
         sys.stderr.write("Nothing was changed.\n")
         raise typer.Exit(ExitCode.FAILURE)

@@ -129,6 +129,10 @@ class Connection:
         while True:
             try:
                 step = steps.send(answer)
+                if isinstance(step, Message):
+                    answer = await self._request(step, VERSIONS[type(step)], timeout_s)
+                else:
+                    answer = await asyncio.to_thread(step)
             except StopIteration as end:
                 lifetime_s: float = end.value
                 login.renew_at = asyncio.get_running_loop().time() + lifetime_s if lifetime_s else None
@@ -136,10 +140,6 @@ class Connection:
             except LoginRefusedError as error:
                 self._end(error)
                 raise
-            if isinstance(step, Message):
-                answer = await self._request(step, VERSIONS[type(step)], timeout_s)
-            else:
-                answer = await asyncio.to_thread(step)
 
     async def __aenter__(self) -> Self:
         return self
@@ -273,6 +273,10 @@ class BlockingConnection:
         while True:
             try:
                 step = steps.send(answer)
+                if isinstance(step, Message):
+                    answer = self.receive(self._send(step, VERSIONS[type(step)]), timeout_s=timeout_s)
+                else:
+                    answer = step()
             except StopIteration as end:
                 lifetime_s: float = end.value
                 self._renew_at = time.monotonic() + lifetime_s if lifetime_s else None
@@ -280,10 +284,6 @@ class BlockingConnection:
             except LoginRefusedError:
                 self.close()
                 raise
-            if isinstance(step, Message):
-                answer = self.receive(self._send(step, VERSIONS[type(step)]), timeout_s=timeout_s)
-            else:
-                answer = step()
 
     def send_bytes(self, data: bytes) -> None:
         """Bytes as they are, for requests that no codec would write."""

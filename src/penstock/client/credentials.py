@@ -88,7 +88,7 @@ def _read_token(path: Path) -> str:
 
 
 def _ask_token(url: str, client_id: str, secret: str, scope: str | None) -> str:
-    from penstock.security.sasl.jwks import read_url
+    from penstock.security.sasl.asking_issuers import read_url
 
     fields = {"grant_type": "client_credentials"} | ({} if scope is None else {"scope": scope})
     basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()

@@ -38,7 +38,7 @@ def log_in(credentials: Credentials, host: str) -> LoginSteps:
     try:
         return (yield from _log_in(credentials, host))
     except LoginError as error:
-        raise LoginRefusedError(f"the login failed: {error}") from None
+        raise _failed(error) from None
 
 
 def _log_in(credentials: Credentials, host: str) -> LoginSteps:
@@ -54,7 +54,7 @@ def _log_in(credentials: Credentials, host: str) -> LoginSteps:
     for _ in range(_MOST_ROUNDS):
         if step is None:
             break
-        token = step if isinstance(step, bytes) else (yield step)
+        token = step if isinstance(step, bytes) else (yield _refusing(step))
         answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token)
         if answer.error_code:
             raise LoginRefusedError(answer.error_message or describe(ErrorCode(answer.error_code)))
@@ -63,3 +63,19 @@ def _log_in(credentials: Credentials, host: str) -> LoginSteps:
     if not exchange.is_complete:
         raise LoginRefusedError("the broker did not come to an end with the login")
     return lifetime_ms * _RENEWED_AT / 1000
+
+
+def _refusing(step: Slow) -> Slow:
+    """The connection runs the step, and knows one error of logins."""
+
+    def run() -> bytes:
+        try:
+            return step()
+        except LoginError as error:
+            raise _failed(error) from None
+
+    return run
+
+
+def _failed(error: LoginError) -> LoginRefusedError:
+    return LoginRefusedError(f"the login failed: {error}")

@@ -21,7 +21,7 @@ from starlette.routing import Router
 
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import HttpMetrics
-from penstock.http.authentication import Authenticator, Credentials
+from penstock.http.authentication import Authenticator, Credentials, NotEntitledError
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
 from penstock.security.audit.events import AuditEvent, Auditor, Kind
@@ -101,42 +101,52 @@ class Guard:
         if authenticator is None:
             return None
         values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
-        credentials = Credentials.of(values, scope["state"].get("peer_certificate"))
+        credentials = Credentials.of(values, scope["state"].get("peer_certificate"), _address(scope))
         is_public = scope["path"] in self._public
-        if self._auditor.refuses and not is_public:
+        if self._auditor.refuses and Kind.LOGIN in self._auditor.kinds and not is_public:
             raise RefusedError(503, "audit", "the audit trail is full, so nothing is done that it must keep")
         try:
             principal = await authenticator.authenticate(credentials)
+        except NotEntitledError as error:
+            if not is_public:
+                self._report(credentials, error.principal, is_denied=True)
+                raise RefusedError(403, "rights", "Forbidden") from None
+            return None
         except Exception as error:  # noqa: BLE001  # whatever failed, nobody is let in by it
             fields = {"listener": self._name}
             self._limited_log.once_per("login", logging.ERROR, "an HTTP login could not be checked", fields, error)
             principal = None
         is_asked = bool(values) or principal is not None
         if is_asked or not is_public:
-            self._report(scope, credentials, principal)
+            self._report(credentials, principal)
         if principal is None and not is_public:
             await asyncio.sleep(self._limits.refusal_delay_s)
             challenges = [(b"www-authenticate", each.encode()) for each in authenticator.challenges]
             raise RefusedError(401, "login", "Unauthorized", challenges)
         return principal
 
-    def _report(self, scope: Scope, credentials: Credentials, principal: str | None) -> None:
-        if Kind.LOGIN not in self._auditor.kinds:
+    def _report(self, credentials: Credentials, principal: str | None, *, is_denied: bool = False) -> None:
+        kind = Kind.DENIAL if is_denied else Kind.LOGIN
+        if kind not in self._auditor.kinds:
             return
-        client = scope.get("client")
         self._auditor.record(
             AuditEvent(
-                Kind.LOGIN,
+                kind,
                 "HttpRequest",
-                is_allowed=principal is not None,
+                is_allowed=principal is not None and not is_denied,
                 principal=principal or "",
-                address=client[0] if client else "",
+                address=credentials.address,
                 resource=f"Http:{self._name}",
                 # The scheme of a stranger is a word of the stranger's.
                 operation=credentials.scheme if credentials.scheme in ("basic", "bearer") else "",
                 rule="" if credentials.authorization or principal else "no credentials",
             )
         )
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _loop_ms() -> int:

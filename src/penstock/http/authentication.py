@@ -29,14 +29,26 @@ class Credentials(NamedTuple):
     peer_certificate: bytes | None = None  # DER; the handshake has verified it
     scheme: str = ""
     value: str = ""
+    address: str = ""  # of the client
+
+    def __repr__(self) -> str:  # never the secret
+        return f"Credentials({self.scheme})"
 
     @classmethod
-    def of(cls, headers: Sequence[str], peer_certificate: bytes | None) -> Credentials:
+    def of(cls, headers: Sequence[str], peer_certificate: bytes | None, address: str = "") -> Credentials:
         """`headers` are the values of all Authorization headers. More than one is none: which would count?"""
         if len(headers) != 1 or len(headers[0]) > _MOST_CHARACTERS:
-            return cls(None, peer_certificate)
+            return cls(None, peer_certificate, address=address)
         scheme, _, value = headers[0].strip().partition(" ")
-        return cls(headers[0], peer_certificate, scheme.lower(), value.strip())
+        return cls(headers[0], peer_certificate, scheme.lower(), value.strip(), address)
+
+
+class NotEntitledError(Exception):
+    """It is known who asks, and that is nobody who may."""
+
+    def __init__(self, principal: str) -> None:
+        super().__init__(principal)
+        self.principal = principal
 
 
 class Authenticator(Protocol):
@@ -46,7 +58,9 @@ class Authenticator(Protocol):
         ...
 
     async def authenticate(self, credentials: Credentials) -> str | None:
-        """The principal, as `User:alice`; None where these credentials are missing, wrong or for another scheme."""
+        """The principal, as `User:alice`; None where these credentials are missing, wrong or for another scheme. Raises
+        NotEntitledError.
+        """
         ...
 
 
@@ -92,12 +106,27 @@ class CertificateAuthenticator:
         return None if certificate is None else self._name(certificate)
 
 
+class Entitled:
+    """Those whom another authenticator knows, as far as they `may`: a principal, from an address."""
+
+    def __init__(self, authenticator: Authenticator, may: Callable[[str, str], bool]) -> None:
+        self._authenticator = authenticator
+        self._may = may
+        self.challenges = authenticator.challenges
+
+    async def authenticate(self, credentials: Credentials) -> str | None:
+        principal = await self._authenticator.authenticate(credentials)
+        if principal is not None and not self._may(principal, credentials.address):
+            raise NotEntitledError(principal)
+        return principal
+
+
 class AnyOf:
     """The first that knows the credentials."""
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
-        self.challenges = tuple(each for one in self._authenticators for each in one.challenges)
+        self.challenges = tuple(dict.fromkeys(each for one in self._authenticators for each in one.challenges))
 
     async def authenticate(self, credentials: Credentials) -> str | None:
         for each in self._authenticators:

@@ -34,11 +34,17 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def check_exposure(name: str, address: str, *, is_authenticated: bool, is_insecure_allowed: bool) -> None:
+def check_exposure(
+    name: str, address: str, *, is_authenticated: bool, is_insecure_allowed: bool, is_encrypted: bool = False
+) -> None:
     """Raises ExposedError. `address` is what the host's name stands for."""
-    if is_authenticated or is_loopback(address):
+    if is_loopback(address):
         return
     shown = address or "every address"
+    if is_authenticated:
+        if not is_encrypted:
+            logger.warning("%s takes passwords and tokens in plain text on %s: give it TLS", name, shown)
+        return
     if not is_insecure_allowed:
         raise ExposedError(
             f"{name} would be open to everybody who reaches {shown}: give it authentication, listen on 127.0.0.1, "

@@ -92,6 +92,7 @@ class HttpServer:
             address,
             is_authenticated=security.authenticator is not None,
             is_insecure_allowed=security.is_insecure_allowed,
+            is_encrypted=security.tls is not None,
         )
 
     async def stop(self) -> None:

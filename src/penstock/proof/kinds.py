@@ -58,6 +58,14 @@ KINDS = (
         is_in_memory=True,
     ),
     Kind(
+        "logins",
+        "penstock.proof.logins.rounds",
+        "mutated logins against a broker: nobody gets in, and nothing breaks",
+        200_000,
+        "frames",
+        is_in_memory=True,
+    ),
+    Kind(
         "hostile",
         "penstock.proof.hostile.rounds",
         "hostile connections against a broker that a good client uses",

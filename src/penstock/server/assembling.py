@@ -24,6 +24,7 @@ from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.compaction_pacing import REAL_TIME, Stopwatch
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.metadata import Metadata
+from penstock.cluster.store.interface import Store
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
@@ -129,16 +130,22 @@ def _fetch_sessions(config: BrokerConfig, metrics: BrokerMetrics, chance: random
     return FetchSessions(slots, _FETCH_SESSION_EVICTION_MS, metrics.purgatory, chance)
 
 
-def make_logins(metadata: Metadata, metrics: BrokerMetrics, surroundings: Surroundings) -> Logins | None:
-    """None where no listener has SASL. Raises ConfigError."""
+async def make_logins(
+    metadata: Metadata, store: Store, metrics: BrokerMetrics, surroundings: Surroundings
+) -> Logins | None:
+    """None where no listener has SASL. Raises ConfigError or StoreError."""
     config = metadata.config
     if not any(endpoint.has_login for endpoint in config.endpoints):
         return None
     from penstock.broker.login.logins import Logins
+    from penstock.broker.login.mechanisms import Sources
     from penstock.broker.login.users import StoredUsers
+    from penstock.cluster.login_secret import read_login_secret
 
     users = StoredUsers(lambda: metadata.image.security, config)
-    return Logins(config, users.as_scram_users(), surroundings.clock, surroundings.chance, metrics.logins)
+    random_bytes = surroundings.chance.randbytes
+    sources = Sources(users.as_scram_users(), random_bytes, await read_login_secret(store, random_bytes))
+    return Logins(config, sources, surroundings.clock, metrics.logins)
 
 
 def _pace_of_moves(metadata: Metadata, clock: Clock) -> Pace:
@@ -155,7 +162,10 @@ def _transaction_coordinator(metadata: Metadata, producer_ids: ProducerIds) -> T
 
 
 def introduce(broker: Broker, neighbours: Neighbours) -> None:
-    """Makes the broker one of several."""
+    """Makes the broker one of several. Raises ConfigError."""
+    from penstock.broker.login.own import own_user
+
+    broker.own_user = own_user(broker.config)
     broker.has_peers = True
     broker.duties = broker.metadata.duties
     broker.shutdowns = neighbours.shutdowns

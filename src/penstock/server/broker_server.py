@@ -117,7 +117,7 @@ class BrokerServer:
             await _abandon(listeners, store)
             raise
         server.encryption = encryption
-        encryption.start(lambda: server.broker.config, metrics, surroundings.clock)
+        encryption.start(lambda: server.broker.config, metrics, surroundings.clock, server.broker.auditor)
         server.broker.check_settings = encryption.check
         for listener in listeners:
             await listener.start()
@@ -141,7 +141,7 @@ class BrokerServer:
         metadata = await Metadata.load(
             store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
         )
-        logins = make_logins(metadata, metrics, surroundings)
+        logins = await make_logins(metadata, store, metrics, surroundings)
         # Opening the logs takes the marks away.
         closed_at = read_clean_epoch(config.log_directories, surroundings.files)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
@@ -215,6 +215,9 @@ class BrokerServer:
                 max_receive_size = broker.config.listener_value(listener.name, "sasl.server.max.receive.size")
                 assert isinstance(max_receive_size, int)
                 listener.first_frame_size = max_receive_size
+                timeout_ms = broker.config.get("penstock.sasl.login.timeout.ms")
+                assert isinstance(timeout_ms, int)
+                listener.limit_logins(timeout_ms, broker.logins.expire)
         return gates
 
     def _follow_config(self, config: BrokerConfig) -> None:

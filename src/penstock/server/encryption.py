@@ -12,6 +12,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.metrics.samples import Labels, Number
+from penstock.security.audit.events import NO_AUDIT, Auditor
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 
 if TYPE_CHECKING:  # a broker that speaks no TLS does without
@@ -46,8 +47,12 @@ class Encryption:
         if served is None:
             return TcpListener(endpoint.name, bounds, metrics.sockets, clock)
         from penstock.server.net.tls_listener import TlsListener
+        from penstock.server.net.tls_steps import StepThread
 
-        listener = TlsListener(endpoint.name, bounds, metrics.sockets, clock, served.tls, has_login=endpoint.has_login)
+        has_login, steps = endpoint.has_login, StepThread()
+        listener = TlsListener(
+            endpoint.name, bounds, metrics.sockets, clock, served.tls, has_login=has_login, steps=steps
+        )
         self._listeners[endpoint.name] = listener
         return listener
 
@@ -58,10 +63,14 @@ class Encryption:
                 return ClientSecurity(tls=served.client)
         return PLAINTEXT
 
-    def start(self, config: Callable[[], BrokerConfig], metrics: BrokerMetrics, clock: Clock) -> None:
+    def start(
+        self, config: Callable[[], BrokerConfig], metrics: BrokerMetrics, clock: Clock, auditor: Auditor = NO_AUDIT
+    ) -> None:
         """From here on changes are followed. `config` is the configuration in effect."""
         if not self._served:
             return
+        for listener in self._listeners.values():
+            listener.auditor = auditor
         from penstock.server.net.tls_reloading import TlsReloading
 
         for name, read in self._gauges(clock).items():
@@ -83,7 +92,7 @@ class Encryption:
             await self.reloading.close()
 
     def _use(self, served: ServedTls) -> None:
-        self._listeners[served.listener].tls = served.tls
+        self._listeners[served.listener].serve(served.tls)
 
     def _gauges(self, clock: Clock) -> dict[str, Callable[[], list[tuple[Labels, Number]]]]:
         return {

@@ -106,14 +106,16 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     from importlib.metadata import version
 
     from penstock.server.monitoring.endpoints import MonitoringServer
-    from penstock.server.monitoring.security import read_security
+    from penstock.server.monitoring.security import cluster_users, read_security
 
     host, _, port = config.process.penstock_metrics_listen.rpartition(":")
     if int(port) > _MAX_PORT:  # the event loop would take the remainder
         raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
     exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
     broker = server.broker
-    security = await read_security(lambda: broker.metadata.config, broker.metrics.sockets, broker.clock)
+    security = await read_security(
+        lambda: broker.metadata.config, broker.metrics.sockets, broker.clock, cluster_users(broker)
+    )
     monitoring = MonitoringServer(
         exposition.render_metrics, server.health, security, broker.metrics.http, broker.auditor
     )

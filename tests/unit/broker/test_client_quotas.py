@@ -358,6 +358,29 @@ class TestChanges:
 
         in_scene(tmp_path, scenario)
 
+    def test_topic_that_comes_by_being_used_is_charged_and_waits_when_the_bucket_is_empty(self, tmp_path: Path) -> None:
+        """As Kafka does: the client is told of a topic that is not there yet, and is not held back for asking."""
+
+        async def scenario(scene: Scene) -> None:
+            await scene.limit({"user": "alice"}, controller_mutation_rate=0.5)  # 5.5 partitions at once
+            client = scene.client()
+            assert (await client.ask(self.create("a", partitions=6), 7)).response.topics[0].error_code == 0
+            for count in (1, 600):  # the usual request, and one whose topics are looked for in slices
+                asked = [MetadataRequestTopic(name=f"used-{count}-{number}") for number in range(count)]
+                answer = await client.ask(MetadataRequest(topics=asked), 9)
+                assert {each.error_code for each in answer.response.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+                assert answer.muted_ms == 0
+            named = MetadataRequest(topics=[MetadataRequestTopic(name="used")])
+            assert (await scene.client("bob").ask(named, 9)).response.topics[0].error_code == 0
+            assert (await client.ask(named, 9)).response.topics[0].error_code == 0  # it is there, which costs nothing
+            scene.clock.advance(1_000)
+            (made,) = (await client.ask(MetadataRequest(topics=asked[:1]), 9)).response.topics
+            assert (made.error_code, len(made.partitions)) == (0, 1)
+            refused = await client.ask(self.create("b", partitions=1), 7)
+            assert refused.response.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+        in_scene(tmp_path, scenario)
+
     def test_nothing_is_charged_when_the_topic_is_refused(self, tmp_path: Path) -> None:
         async def scenario(scene: Scene) -> None:
             await scene.limit({"user": "alice"}, controller_mutation_rate=0.5)

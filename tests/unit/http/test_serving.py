@@ -155,8 +155,11 @@ def test_open_listener_warns_when_its_owner_means_it(caplog: pytest.LogCaptureFi
     assert "open to everybody" in caplog.text
 
 
-def test_any_address_is_fine_when_there_are_logins() -> None:
-    check_exposure("x", "10.0.0.1", is_authenticated=True, is_insecure_allowed=False)
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_any_address_is_fine_when_there_are_logins(caplog: pytest.LogCaptureFixture, is_encrypted: bool) -> None:
+    caplog.set_level(logging.WARNING)
+    check_exposure("x", "10.0.0.1", is_authenticated=True, is_insecure_allowed=False, is_encrypted=is_encrypted)
+    assert ("plain text" in caplog.text) is not is_encrypted
 
 
 def test_start_fails_at_once_when_the_port_is_taken() -> None:

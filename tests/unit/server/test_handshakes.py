@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.server.net import limits
-from penstock.server.net.handshakes import Handshakes
+from penstock.server.net.handshakes import Done, Handshakes, Outcome, Work
 
 
 class Client:
@@ -22,7 +22,10 @@ class Client:
     def start_handshake(self) -> None:
         self.is_started = True
 
-    def step_handshake(self) -> None:
+    def begin_step(self) -> Work:
+        return lambda: False
+
+    def end_step(self, outcome: Outcome) -> None:
         self.steps += 1
 
     def expire_handshake(self) -> None:
@@ -36,9 +39,25 @@ class Stage:
         self.now_ms = 0
         self.soon: deque[Callable[[], None]] = deque()
         self.later: list[Callable[[], None]] = []
+        self.steps: deque[tuple[Work, Done]] = deque()
         self.handshakes = Handshakes(
-            lambda: self.now_ms, self.soon.append, lambda _, call: self.later.append(call), most, most_per_address
+            lambda: self.now_ms,
+            self.soon.append,
+            lambda _, call: self.later.append(call),
+            lambda work, done: self.steps.append((work, done)),
+            most,
+            most_per_address,
         )
+
+    def turn(self) -> None:
+        """What was called for now; what that calls for comes with the next turn."""
+        for _ in range(len(self.soon)):
+            self.soon.popleft()()
+
+    def make_step(self) -> None:
+        """The one that is under way."""
+        work, done = self.steps.popleft()
+        done(work())
 
     def arrive(self, address: str) -> Client:
         client = Client(address)
@@ -82,15 +101,21 @@ def test_addresses_take_turns_when_one_has_many_clients() -> None:
     assert sum(client.is_started for client in crowd) == 1
 
 
-def test_one_step_is_made_in_a_turn_when_many_are_due() -> None:
+def test_one_step_is_under_way_when_many_are_due() -> None:
     stage = Stage()
     clients = [stage.arrive(address) for address in "ab"]
     for client in clients:
         stage.handshakes.request_step(client)
-    assert len(stage.soon) == 1
-    stage.soon.popleft()()
+    stage.turn()
+    assert not stage.steps, "a client that hangs up is noticed before"
+    stage.turn()
+    assert len(stage.steps) == 1
+    stage.make_step()
     assert [client.steps for client in clients] == [1, 0]
-    stage.soon.popleft()()
+    assert not stage.steps
+    stage.turn()
+    stage.turn()
+    stage.make_step()
     assert [client.steps for client in clients] == [1, 1]
     assert not stage.soon
 
@@ -99,9 +124,17 @@ def test_no_step_is_made_when_the_client_has_gone() -> None:
     stage = Stage()
     client = stage.arrive("a")
     stage.handshakes.request_step(client)
+    stage.turn()
     stage.handshakes.remove(client)
-    stage.soon.popleft()()
+    stage.turn()
+    assert not stage.steps
+    stage.handshakes.request_step(other := stage.arrive("b"))
+    stage.turn()
+    stage.turn()
+    stage.handshakes.remove(other)
+    stage.make_step()
     assert not client.steps
+    assert not other.steps
 
 
 def test_client_expires_when_it_takes_too_long() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from penstock.broker.session import Outcome, Settling, Throttled
 from penstock.server.net import limits
 from penstock.server.net.backlog import Backlog
@@ -145,13 +147,14 @@ class TestRoom:
 
         in_loop(scenario)
 
-    def test_large_request_counts_until_it_is_answered(self, wire: Wire) -> None:
+    @pytest.mark.parametrize("size", [len(LARGE), limits.LARGE_REQUEST + 1, limits.RECEIVE_BUFFER_SIZE - 4])
+    def test_large_request_counts_until_it_is_answered(self, wire: Wire, size: int) -> None:
         async def scenario() -> None:
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             listener = FakeListener(lambda _: answer)
             transport = wire(listener)
-            transport.receive(frame(LARGE))
-            assert (listener.backlog.size, listener.backlog.count) == (len(LARGE), 1)
+            transport.receive(frame(bytes(size)))
+            assert (listener.backlog.size, listener.backlog.count) == (size, 1)
             answer.set_result(None)
             await turns()
             assert (listener.backlog.size, listener.backlog.count) == (0, 0)

@@ -12,7 +12,8 @@ from penstock.broker.session import ANONYMOUS
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.server.net import limits
 from tests.certificates import new_directory
-from tests.unit.server.tls_harness import Port, TlsClient, context_of, frame, in_loop
+from tests.unit.broker.auditing.test_auditing import Notes
+from tests.unit.server.tls_harness import HeldSteps, Port, TlsClient, context_of, frame, in_loop
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,38 @@ async def test_principal_is_that_of_the_certificate_when_the_client_shows_one(di
     await client.shake_hands()
     await client.send(frame(b"x"))
     assert port.principals == ["User:CN=alice,O=Acme\\, Inc"]
+
+
+@in_loop
+async def test_handshakes_that_are_logins_are_told_of_when_there_is_a_trail(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required")
+    notes = port.listener.auditor = Notes()
+    await TlsClient(port.accept(), context_of(directory, "alice")).shake_hands()
+    stranger = TlsClient(port.accept(), context_of(directory))
+    await stranger.shake_hands()
+    port.accept().receive(b"GET / HTTP/1.1")
+    gone = port.accept()
+    gone.receive(bytes((0x16,)))
+    gone.lose()
+    assert [(each.what, each.is_allowed, each.principal, each.operation) for each in notes.events] == [
+        ("TlsHandshake", True, "User:CN=alice,O=Acme\\, Inc", "SSL"),
+        ("TlsHandshake", False, "", "SSL"),
+        ("TlsHandshake", False, "", "SSL"),
+    ]
+    rules = ["", "no TLS handshake: certificate", "no TLS handshake: plain text"]
+    assert [each.rule for each in notes.events] == rules
+    assert all(each.address for each in notes.events)
+
+
+@in_loop
+async def test_nobody_logs_in_by_a_certificate_when_the_trail_is_full(directory: CertificateDirectory) -> None:
+    port = Port(directory, client_auth="required")
+    port.listener.auditor = Notes(refuses=True)
+    client = TlsClient(port.accept(), context_of(directory, "alice"))
+    await client.shake_hands()
+    await client.send(frame(b"x"))
+    assert client.transport.is_closing()
+    assert port.requests == []
 
 
 @in_loop
@@ -231,3 +264,52 @@ async def test_clients_wait_unread_when_all_places_are_taken(directory: Certific
         transport.lose()
     assert (port.listener.handshakes.under_way, port.listener.handshakes.waiting) == (0, 0)
     assert port.listener.connection_count == 0
+
+
+# ---------------------------------------------------------------------------------- steps in another thread
+
+
+@in_loop
+async def test_request_is_answered_when_it_comes_while_the_last_step_is_made(directory: CertificateDirectory) -> None:
+    steps = HeldSteps()
+    port = Port(directory, steps)
+    client = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    await client.exchange()
+    steps.make()
+    await client.exchange()
+    client.tls.do_handshake()
+    await client.exchange()
+    wanted = [bytes([number]) * 4096 for number in range(40)]  # more than may come before the handshake is over
+    client.tls.write(b"".join(map(frame, wanted)))
+    data = client.outgoing.read()
+    position = client.transport.receive(data)
+    assert 0 < position < len(data)
+    assert len(steps.waiting) == 1
+    assert not port.requests
+    steps.make()
+    for _ in range(10):
+        position += client.transport.receive(data[position:])
+        await asyncio.sleep(0)
+    assert port.requests == wanted
+    client.transport.lose()
+
+
+@in_loop
+async def test_nothing_breaks_when_a_client_goes_while_its_step_is_made(directory: CertificateDirectory) -> None:
+    steps = HeldSteps()
+    port = Port(directory, steps)
+    gone = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        gone.tls.do_handshake()
+    await gone.exchange()
+    gone.transport.lose()
+    steps.make()
+    assert port.listener.handshakes.under_way == 0
+    client = TlsClient(port.accept(), context_of(directory))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    await client.exchange()
+    assert len(steps.waiting) == 1, "the next one gets its step"
+    client.transport.lose()

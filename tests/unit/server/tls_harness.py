@@ -15,6 +15,7 @@ from penstock.protocol.message import Buffer
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.security.tls.contexts import load_client, load_server
 from penstock.security.tls.settings import TlsSettings
+from penstock.server.net.handshakes import Done, Steps, Work
 from penstock.server.net.listener import ConnectionLimits
 from penstock.server.net.tls_link import TlsLink
 from penstock.server.net.tls_listener import TlsListener
@@ -29,15 +30,32 @@ def frame(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
+class HeldSteps:
+    """Steps of handshakes that are made when the test says so, as in a thread that takes its time."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Work, Done]] = []
+
+    def run(self, work: Work, done: Done) -> None:
+        self.waiting.append((work, done))
+
+    def make(self) -> None:
+        work, done = self.waiting.pop(0)
+        done(work())
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
 class Port:
     """A listener that answers each request with its bytes, and a client on the other side of a fake transport."""
 
-    def __init__(self, directory: CertificateDirectory, **more: str) -> None:
+    def __init__(self, directory: CertificateDirectory, steps: Steps | None = None, **more: str) -> None:
         properties = broker_settings(directory, **more)
         tls = load_server(TlsSettings.of_properties(properties))
         self.clock = ManualClock()
         self.metrics = SocketMetrics()
-        self.listener = TlsListener("SSL", BOUNDS, self.metrics, self.clock, tls, has_login=False)
+        self.listener = TlsListener("SSL", BOUNDS, self.metrics, self.clock, tls, has_login=False, steps=steps)
         self.requests: list[bytes] = []
         self.principals: list[str] = []
         self.listener.handle_with(self._handle)

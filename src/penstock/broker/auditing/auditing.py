@@ -8,7 +8,8 @@ it with the rule that decided. While the trail refuses, what would be audited is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from types import CoroutineType
 from typing import Any
 
@@ -75,7 +76,8 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
             return handler(broker, context, request)
         if broker.auditor.refuses:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "the audit trail is full, so nothing is done that it must keep")
-        answer = handler(broker, context, request)
+        with _refusal_told(broker, context, name, kind):
+            answer = handler(broker, context, request)
         if answer is None or isinstance(answer, Message):
             for change in describe(broker, request, answer):
                 _tell(broker, context, name, kind, change)
@@ -99,17 +101,24 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
     async def tell(
         broker: Broker, context: RequestContext, request: Message, waiting: Awaitable[Message | None]
     ) -> Message | None:
-        try:
+        with _refusal_told(broker, context, name, kind):
             response = await waiting
-        except ApiError as error:
-            _tell(broker, context, name, kind, Change("", "", error.code))
-            raise
         async for change in broker.slices.each(describe(broker, request, response)):
             _tell(broker, context, name, kind, change)
         return response
 
     under_way: set[asyncio.Task[Message | None]] = set()
     return api._replace(handler=handle)
+
+
+@contextmanager
+def _refusal_told(broker: Broker, context: RequestContext, name: str, kind: Kind) -> Iterator[None]:
+    """A request that is refused as a whole has no answer to read off."""
+    try:
+        yield
+    except ApiError as error:
+        _tell(broker, context, name, kind, Change("", "", error.code))
+        raise
 
 
 def _audit_creation(api: Api[Message]) -> Api[Message]:

@@ -31,6 +31,8 @@ class FileSink:
         self._kept_files = kept_files
         self._fd = -1
         self._size = 0
+        self._is_torn = False  # behind `_size` there may be part of a batch that could not be written
+        self._last_number = 0
         self._chain = NO_CHAIN
 
     def open(self) -> int:
@@ -44,6 +46,7 @@ class FileSink:
         if last is None:
             return 0
         self._chain = last.chain
+        self._last_number = last.number
         return last.number
 
     def _open(self) -> None:
@@ -53,14 +56,23 @@ class FileSink:
         if whole < self._size:
             os.ftruncate(self._fd, whole)
             self._size = whole
+        self._is_torn = False
 
     async def write(self, events: Sequence[Numbered]) -> None:
         await asyncio.to_thread(self.append, events)
 
     def append(self, events: Sequence[Numbered]) -> None:
-        """All of them, on the disk, or OSError and none of them: what was written of them is cut off again."""
+        """All of them, on the disk, or OSError and none of them: what was written of them is cut off again, before the
+        next attempt at the latest. A full file is closed before the next batch, since whatever fails after a batch was
+        written would have it written again.
+        """
         if self._fd < 0:
             self._open()
+        if self._is_torn:
+            os.ftruncate(self._fd, self._size)
+            self._is_torn = False
+        if self._size >= self._max_bytes:
+            self._rotate()
         lines = []
         chain = self._chain
         for numbered in events:
@@ -71,16 +83,17 @@ class FileSink:
             _write_all(self._fd, data)
             os.fsync(self._fd)
         except OSError:
+            self._is_torn = True
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._size)
+                self._is_torn = False
             raise
         self._chain = chain
         self._size += len(data)
-        if self._size >= self._max_bytes:
-            self._rotate(events[-1].number)
+        self._last_number = events[-1].number
 
-    def _rotate(self, last_number: int) -> None:
-        os.rename(self._path, f"{self._path}.{last_number:0{_SEQUENCE_DIGITS}d}")
+    def _rotate(self) -> None:
+        os.rename(self._path, f"{self._path}.{self._last_number:0{_SEQUENCE_DIGITS}d}")
         self.close()
         self._open()
         if self._kept_files >= 0:

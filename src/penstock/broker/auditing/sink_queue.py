@@ -32,6 +32,10 @@ class Sink(Protocol):
         """All of them or an exception. Waits for disks and brokers somewhere else than on the loop."""
         ...
 
+    def close(self) -> None:
+        """Nothing is written any more."""
+        ...
+
 
 class SinkQueue:
     def __init__(self, sink: Sink, most: int, metrics: AuditMetrics, reserve: Callable[[int], Awaitable[None]]) -> None:
@@ -71,7 +75,9 @@ class SinkQueue:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         left = len(self._events)
-        if left:
+        if not left:  # else a thread may still be writing
+            self._sink.close()
+        else:
             self._metrics.count_dropped(self._sink.name, left)
             logger.error(
                 "audit events are lost: the sink did not take them", extra={"sink": self._sink.name, "events": left}

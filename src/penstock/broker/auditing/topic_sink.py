@@ -48,6 +48,9 @@ class TopicSink:
             self._last = int(piece[-1].key or 0)
             self._chain = chain
 
+    def close(self) -> None:
+        """The broker closes what it has opened."""
+
     def _encode(self, events: Sequence[Numbered]) -> list[tuple[list[Record], str]]:
         return list(_split(self._records(events)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from penstock.broker.auditing.numbering import Numbering
@@ -11,9 +12,11 @@ from penstock.core.clock import Clock
 from penstock.core.config.sections import AuditSection
 from penstock.core.metrics.counters import AuditMetrics
 from penstock.security.audit.checking import STARTED, STOPPED
-from penstock.security.audit.cloud_events import Numbered
+from penstock.security.audit.cloud_events import Numbered, bounded
 from penstock.security.audit.events import AuditEvent, Detail, Kind
 from penstock.security.audit.merging import WINDOW_MS, Merging
+
+logger = logging.getLogger(__name__)
 
 # A broker that stops waits this long for its sinks.
 _STOP_PATIENCE_S = 5.0
@@ -54,7 +57,7 @@ class AuditTrail:
         self._metrics.count(kind)
         if self._merging.is_full:
             self._tell_repeats()
-        told = self._merging.add(event, self._clock.now_ms())
+        told = self._merging.add(bounded(event), self._clock.now_ms())
         if told is not None:
             self._tell(told)
 
@@ -62,6 +65,8 @@ class AuditTrail:
         if self._numbering is None:
             if len(self._early) < self._most:
                 self._early.append(event)
+            else:
+                self._metrics.count_dropped("early")
             return
         numbered = Numbered(self._numbering.take(), self._clock.now_ms(), event)
         for queue in self._queues:
@@ -114,7 +119,10 @@ class AuditTrail:
         written = await asyncio.gather(*(queue.stop(_STOP_PATIENCE_S) for queue in self._queues))
         if all(written):
             assert self._numbering is not None
-            await asyncio.to_thread(self._numbering.end)
+            try:
+                await asyncio.to_thread(self._numbering.end)
+            except OSError as error:  # the next start leaves a gap, as after a kill; the broker has more to close
+                logger.error("the end of the audit trail cannot be written down", extra={"reason": str(error)})
 
     def _tell_about_itself(self, what: str, details: dict[str, Detail]) -> None:
         kinds = ",".join(sorted(self._kinds))

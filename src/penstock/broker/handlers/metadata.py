@@ -17,6 +17,7 @@ from penstock.broker.authorizer import (
 from penstock.broker.broker import Broker
 from penstock.broker.features import FEATURES, Feature
 from penstock.broker.handlers.brokers.forwarding import tells_brokers
+from penstock.broker.handlers.topics import create_used_topics
 from penstock.broker.reachability import PartitionView, Reachability
 from penstock.broker.served_versions import api_versions_response
 from penstock.broker.session import RequestContext, shorten
@@ -183,7 +184,7 @@ async def _metadata_of_many(broker: Broker, context: RequestContext, request: Me
         looked_at = collect(_name_missing(broker, context, topic, errors) for topic in topics)
         missing = [name for name in await slices.run(looked_at) if name]
     if missing:
-        errors |= await broker.topic_creation.create(missing)
+        errors |= await create_used_topics(broker, context, missing)
     return await slices.run(_metadata(broker, context, request, errors))
 
 
@@ -225,7 +226,7 @@ async def _create_and_answer(
     names: list[str],
     errors: dict[str, ErrorCode],
 ) -> MetadataResponse:
-    errors |= await broker.topic_creation.create(names)
+    errors |= await create_used_topics(broker, context, names)
     return await broker.slices.run(_metadata(broker, context, request, errors))
 
 

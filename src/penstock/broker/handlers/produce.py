@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterator
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.handlers.brokers.forwarding import BROKER_CLIENT_ID, is_broker
+from penstock.broker.handlers.brokers.forwarding import is_broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import RequestContext, Settling, UnanswerableError
@@ -40,6 +40,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from penstock.replication.in_sync import ALL_REPLICAS
+from penstock.security.audit.events import AuditEvent, Kind
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ZSTD = 7
@@ -289,8 +290,7 @@ def _refuse_topic(
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, None
     if name in WRITTEN_BY_BROKERS_ALONE:
-        is_allowed = is_broker(broker, context) and (context.client_id or "").startswith(BROKER_CLIENT_ID)
-        return None if is_allowed else (ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"only brokers write to {name}")
+        return None if is_broker(broker, context) else _refuse_forgery(broker, context, name)
     if not broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     if acks not in _VALID_ACKS:
@@ -298,6 +298,15 @@ def _refuse_topic(
     if name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot append to the internal topic {name}"
     return None
+
+
+def _refuse_forgery(broker: Broker, context: RequestContext, name: str) -> tuple[ErrorCode, str]:
+    """Whatever rights the client has, so the authorizer does not know of it."""
+    rule = f"only brokers write to {name}"
+    who, where = str(context.principal), context.client_host
+    denial = AuditEvent(Kind.DENIAL, "Produce", False, who, where, context.client_id, f"Topic:{name}", "Write", rule)
+    broker.auditor.record(denial)
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED, rule
 
 
 def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
+from penstock.broker.quotas.client_quotas import FREE_OF_CHARGE
 from penstock.broker.session import RequestContext
 from penstock.cluster.decisions.decision import (
     CreatePartitionsResult,
@@ -17,6 +20,7 @@ from penstock.cluster.metadata import answer_each
 from penstock.core.config.describe import describe_topic
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode, describe
+from penstock.protocol.message import Message
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -43,6 +47,8 @@ _TAGS_NEED_MORE = f"{TAGS_KEY} needs AlterConfigs on the cluster"
 _STRICT_CREATE_TOPICS = 6
 _STRICT_CREATE_PARTITIONS = 3
 _STRICT_DELETE_TOPICS = 5
+# In which a broker asks the controller for a topic that a client uses.
+_CREATE_TOPICS_VERSION = 7
 
 
 # ---------------------------------------------------------------------------------------------------- CreateTopics
@@ -87,6 +93,27 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
         CreatableTopicResult(name=name, error_code=code, error_message=message) for name in dict.fromkeys(tagged)
     ]
     return response
+
+
+async def create_used_topics(broker: Broker, context: RequestContext, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """Creates topics that a client asks for and that are not there. Returns errors by name.
+
+    As in Kafka the client is charged as if it had sent CreateTopics itself, and the controller is asked in its name. A
+    topic for which the client's quota has no room is not there yet: the client asks again.
+    """
+    creating = context._replace(api_key=CreateTopicsRequest.API_KEY, api_version=_CREATE_TOPICS_VERSION)
+    charge = broker.quotas.charge(creating, _STRICT_CREATE_TOPICS)
+    if charge is FREE_OF_CHARGE:
+        return await broker.topic_creation.create(names)
+    forwarding = broker.forwarding
+
+    async def forward(request: CreateTopicsRequest) -> Message | None:
+        assert forwarding is not None
+        return await forwarding.forward(creating, request)
+
+    errors = await broker.topic_creation.create(names, charge, None if forwarding is None else forward)
+    charge.settle()
+    return errors
 
 
 def _may_tag(broker: Broker, context: RequestContext, topic: CreatableTopic) -> bool:

@@ -17,7 +17,7 @@ from penstock.broker.runtimes.marker_delivery import SETTLE_TIMEOUT_MS
 from penstock.broker.runtimes.transaction_markers import Marker
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
-from penstock.core.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
+from penstock.core.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, WRITTEN_BY_BROKERS_ALONE
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import describe_transactions as described
@@ -279,7 +279,9 @@ def _write_marker(
     written = []
     for index in topic.partition_indexes:
         code, appended = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
-        if allowed:
+        if topic.name in WRITTEN_BY_BROKERS_ALONE:  # no transaction has a part in them
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif allowed:
             try:
                 appended = broker.transactions.markers.append(TopicPartition(topic.name, index), marker)
                 code = ErrorCode.NONE

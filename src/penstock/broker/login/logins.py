@@ -7,11 +7,9 @@ takes long runs in threads of its own: an issuer that does not answer must not t
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from random import Random
 from typing import NamedTuple
 
 from penstock.broker.login.mechanisms import Sources, make_mechanisms
@@ -24,13 +22,11 @@ from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
 from penstock.security.audit.logins import SASL, login_refused, login_succeeded
 from penstock.security.sasl.exchange import LoginError, ServerMechanism, Slow
 from penstock.security.sasl.login_state import LoginState, session_lifetime_ms
-from penstock.security.sasl.scram_server import ScramUsers
 
 logger = logging.getLogger(__name__)
 
 # Issuers and keytabs are asked by so many logins at once. The others wait, and nobody else does.
 _THREADS = 4
-_SECRET_BYTES = 32
 
 
 class Outcome(NamedTuple):
@@ -42,21 +38,21 @@ class Outcome(NamedTuple):
 
 
 class Logins:
-    def __init__(
-        self, config: BrokerConfig, users: ScramUsers, clock: Clock, chance: Random, metrics: LoginMetrics
-    ) -> None:
+    def __init__(self, config: BrokerConfig, sources: Sources, clock: Clock, metrics: LoginMetrics) -> None:
         """Raises ConfigError where a listener cannot be served as configured."""
         self._config = config
         self._clock = clock
         self._metrics = metrics
         self.auditor: Auditor = NO_AUDIT
-        self._sources = Sources(users, chance.randbytes, _salt_secret(config, chance))
+        self._sources = sources
         self._mechanisms: dict[str, Mapping[str, ServerMechanism]] = {}
         self._threads: ThreadPoolExecutor | None = None
-        self._make(config)
+        self._make(config, clock.now_ms())
 
-    def _make(self, config: BrokerConfig) -> None:
-        now_ms = self._clock.now_ms()
+    def _make(self, config: BrokerConfig, now_ms: int | None = None) -> None:
+        """`now_ms` at the start, where keys in files are read at once, so that bad ones end it. Later the first login
+        that needs them reads them, in a thread.
+        """
         self._mechanisms = {
             endpoint.name: make_mechanisms(config, endpoint.name, self._sources, now_ms)
             for endpoint in config.endpoints
@@ -129,7 +125,7 @@ class Logins:
             return Outcome(token)
         if state.login is not None and state.login.name != login.name:
             return self._refuse(session, state, "another user than at the first login")
-        if self.auditor.refuses:
+        if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
             return self._refuse(session, state, "the audit trail cannot be written")
         max_reauth_ms = self._config.listener_value(session.listener, "connections.max.reauth.ms", state.mechanism)
         assert isinstance(max_reauth_ms, int)
@@ -159,6 +155,12 @@ class Logins:
         await asyncio.sleep(delay_ms / 1000)
         return Outcome(is_refused=True)
 
+    def expire(self, session: Session) -> None:
+        """The client's connection ends, because its login took too long."""
+        self._metrics.timed_out += 1
+        mechanism = "" if session.login is None else session.login.mechanism
+        self._report(login_refused(SASL, mechanism, session.client_host, "the login took too long"))
+
     def _report(self, event: AuditEvent) -> None:
         if Kind.LOGIN in self.auditor.kinds:
             self.auditor.record(event)
@@ -178,14 +180,3 @@ class Logins:
 def _known_as(session: Session) -> str:
     """Who had logged in on the connection before; nobody's claim."""
     return "" if session.principal is ANONYMOUS else str(session.principal)
-
-
-def _salt_secret(config: BrokerConfig, chance: Random) -> bytes:
-    """Brokers of a cluster make up the same salts for users that do not exist, also after a restart, if they share a
-    secret in their configuration. Else a salt is the same as long as the broker runs.
-    """
-    for name in ("delegation.token.secret.key", "sasl.jaas.config"):
-        value = config.get(name)
-        if isinstance(value, str):
-            return hashlib.sha256(f"made-up salts {value}".encode()).digest()
-    return chance.randbytes(_SECRET_BYTES)

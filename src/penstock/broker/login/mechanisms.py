@@ -21,13 +21,13 @@ class Sources(NamedTuple):
 
     users: ScramUsers
     random_bytes: Callable[[int], bytes]
-    salt_secret: bytes
+    salt_secret: bytes  # the same for all brokers of a cluster, also after a restart
 
 
 def make_mechanisms(
-    config: BrokerConfig, listener: str, sources: Sources, now_ms: int
+    config: BrokerConfig, listener: str, sources: Sources, now_ms: int | None
 ) -> Mapping[str, ServerMechanism]:
-    """By name. Raises ConfigError."""
+    """By name. With `now_ms` keys that are in files are read at once. Raises ConfigError."""
     enabled = config.listener_value(listener, "sasl.enabled.mechanisms")
     assert isinstance(enabled, tuple)
     if not enabled:
@@ -35,7 +35,7 @@ def make_mechanisms(
     return {name: _make(config, listener, name, sources, now_ms) for name in enabled}
 
 
-def _make(config: BrokerConfig, listener: str, name: str, sources: Sources, now_ms: int) -> ServerMechanism:
+def _make(config: BrokerConfig, listener: str, name: str, sources: Sources, now_ms: int | None) -> ServerMechanism:
     if name in SCRAM_HASHES:
         return ScramServer(SCRAM_HASHES[name], sources.users, sources.random_bytes, sources.salt_secret)
     if name == PLAIN:
@@ -65,7 +65,7 @@ def require_module(config: BrokerConfig, listener: str, mechanism: str) -> Login
     return module
 
 
-def _make_oauthbearer(config: BrokerConfig, listener: str, now_ms: int) -> ServerMechanism:
+def _make_oauthbearer(config: BrokerConfig, listener: str, now_ms: int | None) -> ServerMechanism:
     from penstock.security.sasl.jwks import open_key_source
     from penstock.security.sasl.jwt import JwtJudge, JwtRules
     from penstock.security.sasl.oauthbearer import OAuthBearerServer
@@ -86,7 +86,7 @@ def _make_oauthbearer(config: BrokerConfig, listener: str, now_ms: int) -> Serve
     assert isinstance(allowed_urls, tuple)
     assert isinstance(allowed_files, tuple)
     keys = open_key_source(None if url is None else str(url), allowed_urls, allowed_files, refresh_ms)
-    if str(url).startswith("file:"):
+    if now_ms is not None and str(url).startswith("file:"):
         try:
             keys.load(now_ms)
         except (OSError, ValueError) as error:

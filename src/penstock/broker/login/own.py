@@ -13,6 +13,15 @@ from penstock.security.sasl.scram_client import ScramCredentials
 MECHANISM_KEY = "sasl.mechanism.inter.broker.protocol"
 
 
+def own_user(config: BrokerConfig) -> str | None:
+    """The user that brokers log in as among each other; None where they log in with tickets, or not at all."""
+    listener = config.inter_broker_listener
+    if not any(each.name == listener and each.has_login for each in config.endpoints):
+        return None
+    mechanism = str(config.listener_value(listener, MECHANISM_KEY))
+    return None if mechanism == GSSAPI else require_module(config, listener, mechanism).options.get("username")
+
+
 def own_credentials(config: BrokerConfig) -> Credentials | None:
     """None where brokers need none among themselves. Raises ConfigError."""
     listener = config.inter_broker_listener

@@ -6,13 +6,14 @@ Nothing here imports a client library before it is needed: `--help` and `broker 
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception
+from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception, unreachable
 from penstock.client import addresses
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 
@@ -29,6 +30,10 @@ Key = TypeVar("Key")
 REQUEST_TIMEOUT_SECONDS = 30.0
 # A TCP connection that takes longer than this on a working network is not going to come.
 CONNECT_TIMEOUT_SECONDS = 5.0
+# Metadata version 1 of no topic, without a client id: every broker answers, and needs no right for it. A listener with
+# TLS or logins does not. An answer begins with its size, which is below 16 MiB; an alert of TLS does not begin so.
+_PROBE = struct.pack(">ihhihi", 14, 3, 1, 0, -1, 0)
+_BEGINS_AN_ANSWER = b"\x00"
 # A topic made by auto-creation, or the first lookup of a group, takes a moment to be seen by every request.
 SETTLE_SECONDS = 5.0
 _SETTLING_POLICY = RetryPolicy(SETTLE_SECONDS, 0.1, 0.1)
@@ -81,17 +86,36 @@ class Cluster:
         self.errors.append(error.str())
 
     def check_reachable(self) -> None:
-        """Fails at once, with the reason, where the client library would retry until its time is up."""
+        """Fails at once, with the reason, where the client library would try again until its time is up: nobody
+        listens, the certificate is not trusted, the login is refused, the listener wants TLS and got plain text.
+        """
+        servers = parse_servers(self.bootstrap_servers)
+        if self.settings.get("security.protocol", "plaintext").lower() != "plaintext":
+            from penstock.cli.access.opening import try_login
+
+            return try_login(servers, self.settings, CONNECT_TIMEOUT_SECONDS)
         reasons = []
-        for host, port in parse_servers(self.bootstrap_servers):
+        for host, port in servers:
             try:
-                socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
-                return
+                return _try_plain(host, port)
             except OSError as error:
                 reasons.append(f"{host}:{port} ({error.strerror or error})")
+        raise unreachable(reasons)
+
+
+def _try_plain(host: str, port: int) -> None:
+    with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS) as probe:
+        try:
+            probe.sendall(_PROBE)
+            begun = probe.recv(1)
+        except TimeoutError:
+            return  # a busy broker: the client library has more patience
+        except ConnectionError:
+            begun = b""
+    if begun != _BEGINS_AN_ANSWER:
         raise CliError(
-            f"no broker answers at {', '.join(reasons)}",
-            "Name one with --bootstrap-server or PENSTOCK_BOOTSTRAP, or start one: penstock broker start --data DIR",
+            f"{host}:{port} does not answer a client without TLS or a login",
+            "If the listener wants them, give security.protocol, ssl.* and sasl.* in a file with --command-config.",
             ExitCode.UNREACHABLE,
         )
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from penstock.cli.access.cluster_client import CONNECT_TIMEOUT_SECONDS, Cluster, parse_servers
-from penstock.cli.errors import CliError, ExitCode, UsageError
+from penstock.cli.access.opening import CLIENT_ID, open_first, security_of
+from penstock.cli.errors import CliError, ExitCode, hint_for
 from penstock.client.addresses import Address
-from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
-from penstock.client.credentials import CredentialsError
-from penstock.client.security import ClientSecurity, client_security, kafka_properties
+from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError
 from penstock.client.versioned import UnservedApiError, VersionedClient
-from penstock.core.config.types import ConfigError
-from penstock.protocol.errors import ApiError, ErrorCode, describe
+from penstock.protocol.errors import ErrorCode, describe
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP_KEY = 0
-_CLIENT_ID = "penstock-cli"
-_LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
 _VERSIONS_HINT = "`penstock cluster api-versions` shows what the broker serves."
 
 
@@ -34,7 +30,7 @@ def open_broker(
     candidates = parse_servers(cluster.bootstrap_servers) if address is None else [address]
     if len(candidates) > 1:
         patience_s = min(patience_s, CONNECT_TIMEOUT_SECONDS)
-    with _open_first(candidates, security_of(cluster), patience_s) as client:
+    with open_first(candidates, cluster.settings, patience_s) as client:
         host, port = client.address
         try:
             yield client
@@ -44,31 +40,15 @@ def open_broker(
             raise CliError(f"{host}:{port}: {error.message}", _VERSIONS_HINT) from error
 
 
-def _open_first(candidates: Sequence[Address], security: ClientSecurity, patience_s: float) -> VersionedClient:
-    failures = []
-    for host, port in candidates:
-        try:
-            return VersionedClient.open(
-                (host, port), client_id=_CLIENT_ID, software=_CLIENT_ID, security=security, answer_timeout_s=patience_s
-            )
-        except LoginRefusedError as error:
-            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT) from error
-        except OSError as error:
-            failures.append(f"{host}:{port} ({error.strerror or error})")
-        except ApiError as error:
-            raise CliError(f"{host}:{port} does not tell its versions: {error.message}") from error
-    raise CliError(f"no broker answers at {', '.join(failures)}", "Check --bootstrap-server.", ExitCode.UNREACHABLE)
-
-
 def make_connect(cluster: Cluster) -> Callable[[Address, float], VersionedClient]:
     """How `health` opens the brokers of the cluster: the time is that for the connection and for each answer."""
-    security = security_of(cluster)
+    security = security_of(cluster.settings)
 
     def connect(address: Address, timeout_s: float) -> VersionedClient:
         return VersionedClient.open(
             address,
-            client_id=_CLIENT_ID,
-            software=_CLIENT_ID,
+            client_id=CLIENT_ID,
+            software=CLIENT_ID,
             security=security,
             timeout_s=timeout_s,
             answer_timeout_s=timeout_s,
@@ -92,13 +72,5 @@ def find_coordinator(cluster: Cluster, key_type: int, key: str) -> Address:
 
 def check_error(code: int, subject: str, message: str | None = None) -> None:
     if code != ErrorCode.NONE:
-        raise CliError(f"{subject}: {message or describe(ErrorCode(code))}")
-
-
-def security_of(cluster: Cluster) -> ClientSecurity:
-    try:
-        return client_security(kafka_properties(cluster.settings))
-    except ConfigError as error:
-        raise UsageError(error.message, "Check security.protocol and ssl.* in --command-config or -X.") from error
-    except CredentialsError as error:
-        raise UsageError(str(error), _LOGIN_HINT) from error
+        error = ErrorCode(code)
+        raise CliError(f"{subject}: {message or describe(error)}", hint_for(error.name), name=error.name)

@@ -109,8 +109,11 @@ def _shown(key: str, value: float) -> str:
 
 
 def quota_documents(quotas: Iterable[SetQuotas]) -> list[dict[str, Any]]:
-    """A name of null is the default."""
     return [
-        {"entity": {each: entity[each] for each in _ORDER if each in entity}, "quotas": values}
-        for entity, values in sorted(quotas, key=lambda each: show_entity(each.entity))
+        change_document(entity, values) for entity, values in sorted(quotas, key=lambda each: show_entity(each.entity))
     ]
+
+
+def change_document(entity: Entity, values: Mapping[str, float | None]) -> dict[str, Any]:
+    """A name of null is the default; a value of null is a quota that is there no more."""
+    return {"entity": {each: entity[each] for each in _ORDER if each in entity}, "quotas": dict(values)}

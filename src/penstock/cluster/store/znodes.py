@@ -38,6 +38,8 @@ LOG = "/penstock/log"
 BROKERS = "/penstock/brokers"
 # The cluster was restored from a snapshot.
 RESTORATION = "/penstock/restoration"
+# What the salts of users that do not exist are computed from. Made by the first broker that has logins.
+LOGIN_SECRET = "/penstock/login_secret"  # noqa: S105  # a path
 # In the store of a single node alone: it is on its way into a cluster.
 ADOPTION = "/penstock/adoption"
 

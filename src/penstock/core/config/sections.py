@@ -223,6 +223,7 @@ class MonitoringSection(NamedTuple):
     penstock_metrics_security_protocol: str
     penstock_metrics_users: str
     penstock_metrics_tokens: str
+    penstock_metrics_cluster_users: bool
     penstock_metrics_insecure: bool
 
 

@@ -210,6 +210,7 @@ class SocketMetrics(CounterSet):
         "malformed",
         "refused",
         "requests",
+        "revoked",
         "throttled",
     )
 
@@ -229,6 +230,7 @@ class SocketMetrics(CounterSet):
         self.handshakes = 0
         self.certificate_reloads = 0
         self.certificate_refusals = 0
+        self.revoked = 0
         self.handshake_failures: dict[str, int] = {}
 
     def count_handshake_failure(self, reason: str) -> None:
@@ -252,10 +254,11 @@ class QuotaMetrics(CounterSet):
 class LoginMetrics(CounterSet):
     """Logins on listeners with SASL. A login on a connection that is open already is counted apart (KIP-368)."""
 
-    __slots__ = ("again", "expired", "failed", "failed_again", "succeeded")
+    __slots__ = ("again", "expired", "failed", "failed_again", "succeeded", "timed_out")
 
     def __init__(self) -> None:
         self.succeeded = 0
+        self.timed_out = 0
         self.failed = 0
         self.again = 0
         self.failed_again = 0

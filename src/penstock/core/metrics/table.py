@@ -292,6 +292,13 @@ METRICS: tuple[Metric, ...] = (
             "Connections closed because their login had expired and the client did not log in again.",
         ),
         (
+            "unfinished_logins_total",
+            _C,
+            "connections",
+            "logins.timed_out",
+            "Connections closed because the client did not log in within `penstock.sasl.login.timeout.ms`.",
+        ),
+        (
             "malformed_requests_total{reason}",
             _C,
             "requests",
@@ -321,6 +328,13 @@ METRICS: tuple[Metric, ...] = (
             "handshakes",
             "sockets.handshake_failures",
             "Connections to a TLS listener that were closed before they were served.",
+        ),
+        (
+            "tls_revoked_connections_total",
+            _C,
+            "connections",
+            "sockets.revoked",
+            "Open connections that were closed because the client's certificate was revoked.",
         ),
         (
             "tls_handshakes_under_way{listener}",

@@ -191,7 +191,9 @@ def _set_number(dice: random.Random, data: bytearray) -> None:
     width, layout = dice.choice(((2, ">H"), (4, ">I")))
     edge = 1 << (8 * width - 1)
     place = _place(dice, data)
-    data[place : place + width] = struct.pack(layout, dice.choice((0, 1, edge - 1, edge, 2 * edge - 1, len(data))))
+    data[place : place + width] = struct.pack(
+        layout, dice.choice((0, 1, edge - 1, edge, 2 * edge - 1, len(data) % edge))
+    )
 
 
 def _set_varint(dice: random.Random, data: bytearray) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, Detail, Kind
 from penstock.security.audit.redaction import show_detail
 
 TYPE_PREFIX: Final = "io.penstock.audit."
@@ -59,6 +60,30 @@ def source_of(cluster_id: str, node_id: int) -> str:
     return f"penstock://{cluster_id}/brokers/{node_id}"
 
 
+def bounded(event: AuditEvent) -> AuditEvent:
+    """The event with no more of its texts than `encode` writes down. What waits to be merged or written is kept so:
+    clients choose names of 32,767 characters and values of megabytes, and 10,000 events may wait.
+    """
+    size = len(event.principal) + len(event.resource) + len(event.rule) + len(event.client_id or "")
+    if size <= _MOST_CHARACTERS and _are_short(event.details):
+        return event
+    return replace(
+        event,
+        principal=_shorten(event.principal),
+        client_id=None if event.client_id is None else _shorten(event.client_id),
+        resource=_shorten(event.resource),
+        rule=_shorten(event.rule),
+        details=_visible(event.details),
+    )
+
+
+def _are_short(details: Mapping[str, Detail]) -> bool:
+    return len(details) <= _MOST_DETAILS and all(
+        len(name) <= _MOST_CHARACTERS and (not isinstance(value, str) or len(value) <= _MOST_CHARACTERS)
+        for name, value in details.items()
+    )
+
+
 def encode(numbered: Numbered, source: str, previous_chain: str) -> tuple[bytes, str]:
     """The event as one line without its end, and its chain."""
     event = numbered.event
@@ -92,12 +117,16 @@ def _data(event: AuditEvent) -> dict[str, Any]:
         "request": {"clientId": None if event.client_id is None else _shorten(event.client_id)},
     }
     if event.details:
-        shown = {}
-        for name, value in list(event.details.items())[:_MOST_DETAILS]:
-            visible = show_detail(name, value)
-            shown[_shorten(name)] = _shorten(visible) if isinstance(visible, str) else visible
-        data["details"] = shown
+        data["details"] = _visible(event.details)
     return data
+
+
+def _visible(details: Mapping[str, Detail]) -> dict[str, Detail]:
+    shown: dict[str, Detail] = {}
+    for name, value in islice(details.items(), _MOST_DETAILS):
+        visible = show_detail(name, value)
+        shown[_shorten(name)] = _shorten(visible) if isinstance(visible, str) else visible
+    return shown
 
 
 def _shorten(text: str) -> str:

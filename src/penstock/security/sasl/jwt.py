@@ -5,6 +5,7 @@ Rules:
   algorithms with one shared secret, are refused: the public key is known to everybody (CVE-2021-22160).
 - `exp`, `iat` and the subject are there. Times may differ by the allowed clock skew.
 - Where an issuer or audiences are expected, the token names them. A token may be for several audiences.
+- A token needs no scopes, as in Kafka's BrokerJwtValidator; scopes that are there are texts, none empty, none twice.
 - No text of a refusal has a part of the token in it.
 """
 
@@ -20,6 +21,7 @@ from penstock.security.sasl.jwks import KeyNotFoundError, KeySource
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 # Tokens of large identity providers have some 3 KB. Longer ones are refused before anything is computed.
 _MAX_LENGTH = 32 * 1024
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
 class JwtRules(NamedTuple):
@@ -38,6 +40,9 @@ class JwtJudge:
     def needs_keys(self, token: str, now_ms: int) -> bool:
         return self._keys.needs_reading(_key_id(token), now_ms)
 
+    def read_keys(self, token: str, now_ms: int) -> None:
+        self._keys.read(_key_id(token), now_ms)
+
     def judge(self, token: str, now_ms: int) -> Login:
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -45,7 +50,7 @@ class JwtJudge:
         key = self._find_key(token, now_ms)
         try:
             claims = jwt.decode(token, key, algorithms=list(ALGORITHMS)).claims
-        except (JoseError, ValueError, TypeError, KeyError) as error:
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise LoginError(f"the token's signature is not believed ({type(error).__name__})") from None
         return check_claims(claims, self._rules, now_ms)
 
@@ -65,7 +70,7 @@ def _key_id(token: str) -> str | None:
         raise LoginError("the token is too long")
     try:
         header = extract_compact(token.encode()).protected
-    except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):  # thousands of brackets
         raise LoginError("the token is no signed JWT") from None
     key_id = header.get("kid")
     if key_id is not None and not isinstance(key_id, str):
@@ -84,14 +89,26 @@ def check_claims(claims: Mapping[str, Any], rules: JwtRules, now_ms: int) -> Log
     if "nbf" in claims and _time_ms(claims, "nbf") > now_ms + rules.skew_ms:
         raise LoginError("the token is not valid yet")
     subject = claims.get(rules.subject_claim)
-    if not isinstance(subject, str) or not subject.strip():
+    if not isinstance(subject, str) or not _trim(subject):
         raise LoginError(f"the token has no claim {rules.subject_claim}")
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
         raise LoginError("the token is another issuer's")
     if rules.audiences and not set(_texts(claims.get("aud"), "aud")) & set(rules.audiences):
         raise LoginError("the token is for another audience")
-    _texts(claims.get(rules.scope_claim), rules.scope_claim)
-    return Login(subject, expires_ms)
+    _check_scopes(claims.get(rules.scope_claim), rules.scope_claim)
+    return Login(_trim(subject), expires_ms)
+
+
+def _check_scopes(value: object, name: str) -> None:
+    """One text is one scope, spaces included. What is neither a text nor a list is no scope, as in Kafka."""
+    scopes = [_trim(scope) for scope in _texts(value, name)] if isinstance(value, str | list) else []
+    if not all(scopes) or len(set(scopes)) != len(scopes):
+        raise LoginError(f"the token's claim {name} has an empty text, or one twice")
+
+
+def _trim(text: str) -> str:
+    """As Java does: blanks and control characters at both ends."""
+    return text.strip(_JAVA_BLANKS)
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int:

@@ -88,6 +88,9 @@ def _parse(text: str) -> Rule:
         replaced = None if found["from"] is None else re.compile(found["from"])
     except re.error as error:
         raise ConfigError.of_value(RULES_KEY, text, f"the expression is none: {error}") from None
+    highest = max((int(number) for number in _NUMBERED.findall(found["to"] or "")), default=0)
+    if replaced is not None and highest > replaced.groups:
+        raise ConfigError.of_value(RULES_KEY, text, f"the expression has no group ${highest}")
     replacement = _NUMBERED.sub(r"\\g<\1>", (found["to"] or "").replace("\\", "\\\\"))
     return Rule(
         int(found["count"]), found["format"], match, replaced, replacement, found["all"] is not None, found["case"]

@@ -20,10 +20,12 @@ _SCHEME = "bearer "
 
 class TokenJudge(Protocol):
     """Decides about a token. `judge` returns who the token is for, or raises LoginError. Where keys have to be read
-    before, `needs_keys` says so, and `judge` is called in a thread.
+    before, `needs_keys` says so, and `read_keys` is called in a thread.
     """
 
     def needs_keys(self, token: str, now_ms: int) -> bool: ...
+
+    def read_keys(self, token: str, now_ms: int) -> None: ...
 
     def judge(self, token: str, now_ms: int) -> Login: ...
 
@@ -42,22 +44,26 @@ class OAuthBearerServerExchange:
     def __init__(self, judge: TokenJudge, now_ms: int) -> None:
         self._judge = judge
         self._now_ms = now_ms
-        self._refusal: LoginError | None = None
+        self._refusal: str | None = None  # not the error, which would hold the token until the client answers
         self.login: Login | None = None
 
     def respond(self, token: bytes) -> Step:
         if self._refusal is not None:
-            raise self._refusal
+            raise LoginError(self._refusal)
         if self.login is not None:
             raise LoginError("a token after the end of the login")
         authorization_id, bearer = parse_client_first(token)
         try:
             needs_keys = self._judge.needs_keys(bearer, self._now_ms)
         except LoginError as error:
-            self._refusal = error
+            self._refusal = str(error)
             return _REFUSAL
         if needs_keys:
-            return lambda: self._decide(authorization_id, bearer)
+            return lambda: self._read_and_decide(authorization_id, bearer)
+        return self._decide(authorization_id, bearer)
+
+    def _read_and_decide(self, authorization_id: str, bearer: str) -> bytes:
+        self._judge.read_keys(bearer, self._now_ms)
         return self._decide(authorization_id, bearer)
 
     def _decide(self, authorization_id: str, bearer: str) -> bytes:
@@ -66,7 +72,7 @@ class OAuthBearerServerExchange:
             if authorization_id not in ("", login.name):
                 raise LoginError("the authorisation id is not the one of the token")
         except LoginError as error:
-            self._refusal = error
+            self._refusal = str(error)
             return _REFUSAL
         self.login = login
         return b""

@@ -102,7 +102,8 @@ class ScramServerExchange:
 
     def _challenge(self, first: ClientFirst, credential: ScramCredential | None) -> bytes:
         self._is_known = credential is not None
-        self._credential = credential or self._server.fake(first.user)
+        made_up = self._server.fake(first.user)  # also where it is not needed: the time would tell
+        self._credential = credential or made_up
         own_nonce = self._server.random_bytes(_NONCE_BYTES).hex()
         self._server_first = scram.ServerFirst(
             first.nonce + own_nonce, self._credential.salt, self._credential.iterations

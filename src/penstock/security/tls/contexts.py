@@ -22,6 +22,7 @@ from penstock.core.config.types import ConfigError
 from penstock.security.tls.ciphers import choose_suites
 from penstock.security.tls.der import CertificateFacts, DerError, read_certificate
 from penstock.security.tls.principal_rules import BadRuleError, Rule, parse_rules
+from penstock.security.tls.revocation import CertificateId, read_revoked
 from penstock.security.tls.settings import CRL_LOCATION, Store, TlsSettings
 from penstock.security.tls.stores import KeyMaterial, load_key_material, load_trusted, read_file
 
@@ -36,6 +37,7 @@ class ServerTls(NamedTuple):
     context: ssl.SSLContext
     rules: tuple[Rule, ...]
     certificate: CertificateFacts
+    revoked: frozenset[CertificateId] = frozenset()  # of clients
 
 
 def load_server(settings: TlsSettings) -> ServerTls:
@@ -57,6 +59,7 @@ def load_server(settings: TlsSettings) -> ServerTls:
     material = load_key_material(settings.keystore)
     _load_key(context, settings.keystore, material)
     context.verify_mode = _AUTH_MODES[settings.client_auth]
+    revoked: frozenset[CertificateId] = frozenset()
     if settings.client_auth != "none":
         if not settings.truststore.is_given:
             key = "ssl.truststore.location"
@@ -64,8 +67,8 @@ def load_server(settings: TlsSettings) -> ServerTls:
                 f"{key} is missing: ssl.client.auth={settings.client_auth} needs to know whose certificates to trust"
             )
             raise ConfigError(reason, key=key)
-        _load_trust(context, settings)
-    return ServerTls(context, rules, _read_leaf(material))
+        revoked = _load_trust(context, settings)
+    return ServerTls(context, rules, _read_leaf(material), revoked)
 
 
 def load_client(settings: TlsSettings) -> ssl.SSLContext:
@@ -148,7 +151,8 @@ def _load_key(context: ssl.SSLContext, store: Store, material: KeyMaterial) -> N
         raise ConfigError(f"{key}: {text}", key=key) from None  # the cause could carry what was read
 
 
-def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[CertificateId]:
+    """Returns what the revocation lists name."""
     store = settings.truststore
     key = "ssl.truststore.certificates" if store.certificates else "ssl.truststore.location"
     try:
@@ -156,14 +160,17 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     except ssl.SSLError as error:
         raise ConfigError(f"{key}: a certificate in it cannot be read ({error.reason})", key=key) from error
     if settings.crl_location is None:
-        return
+        return frozenset()
+    lists = read_file(CRL_LOCATION, settings.crl_location)
     try:
-        with _file_of(read_file(CRL_LOCATION, settings.crl_location)) as path:
+        with _file_of(lists) as path:
             context.load_verify_locations(cafile=path)
-    except ssl.SSLError as error:
-        reason = f"The file has no revocation list as PEM ({error.reason})"
+        revoked = read_revoked(lists)
+    except (ssl.SSLError, DerError) as error:
+        reason = f"The file has no revocation list as PEM ({getattr(error, 'reason', None) or error})"
         raise ConfigError.of_value(CRL_LOCATION, settings.crl_location, reason) from error
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return revoked
 
 
 def _read_leaf(material: KeyMaterial) -> CertificateFacts:

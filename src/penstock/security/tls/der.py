@@ -11,7 +11,8 @@ import datetime
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_SEQUENCE, _SET, _OBJECT_ID, _OCTETS = 0x30, 0x31, 0x06, 0x04
+SEQUENCE, INTEGER = 0x30, 0x02
+_SET, _OBJECT_ID, _OCTETS = 0x31, 0x06, 0x04
 _VERSION_TAG, _EXTENSIONS_TAG = 0xA0, 0xA3
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 _ALTERNATIVE_NAME = "2.5.29.17"
@@ -45,18 +46,19 @@ class CertificateFacts(NamedTuple):
     valid_from: datetime.datetime
     valid_until: datetime.datetime
     alternative_names: frozenset[bytes]  # the DER of each GeneralName
+    serial: bytes = b""  # the bytes of its INTEGER
 
     @property
     def is_self_issued(self) -> bool:
         return self.issuer_der == self.subject_der
 
 
-def read_elements(data: bytes) -> Iterator[Element]:
+def read_elements(data: bytes, most: int = _MAX_ELEMENTS) -> Iterator[Element]:
     position = count = 0
     while position < len(data):
         element, position = _read_element(data, position)
         count += 1
-        if count > _MAX_ELEMENTS:
+        if count > most:
             raise DerError("too many elements")
         yield element
 
@@ -80,41 +82,42 @@ def _read_element(data: bytes, start: int) -> tuple[Element, int]:
 def read_certificate(der: bytes) -> CertificateFacts:
     """Raises DerError."""
     (certificate,) = _expect(read_elements(der), 1)
-    to_be_signed = next(read_elements(_content(certificate, _SEQUENCE)), None)
+    to_be_signed = next(read_elements(content(certificate, SEQUENCE)), None)
     if to_be_signed is None:
         raise DerError("an empty certificate")
-    fields = list(read_elements(_content(to_be_signed, _SEQUENCE)))
+    fields = list(read_elements(content(to_be_signed, SEQUENCE)))
     if fields and fields[0].tag == _VERSION_TAG:
         del fields[0]
     if len(fields) < 6:
         raise DerError("a certificate lacks fields")
-    _, _, issuer, validity, subject, _, *rest = fields  # serial number, algorithm, ..., public key
-    valid_from, valid_until = _expect(read_elements(_content(validity, _SEQUENCE)), 2)
+    serial, _, issuer, validity, subject, _, *rest = fields  # ..., algorithm, ..., public key
+    valid_from, valid_until = _expect(read_elements(content(validity, SEQUENCE)), 2)
     return CertificateFacts(
-        tuple(_read_relative_name(each) for each in read_elements(_content(subject, _SEQUENCE))),
+        tuple(_read_relative_name(each) for each in read_elements(content(subject, SEQUENCE))),
         issuer.whole,
         subject.whole,
         _read_time(valid_from),
         _read_time(valid_until),
         _read_alternative_names(rest),
+        content(serial, INTEGER),
     )
 
 
 def _read_relative_name(element: Element) -> RelativeName:
     attributes = []
-    for pair in read_elements(_content(element, _SET)):
-        object_id, value = _expect(read_elements(_content(pair, _SEQUENCE)), 2)
+    for pair in read_elements(content(element, _SET)):
+        object_id, value = _expect(read_elements(content(pair, SEQUENCE)), 2)
         attributes.append(Attribute(_read_object_id(object_id), value))
     return tuple(attributes)
 
 
 def _read_object_id(element: Element) -> str:
-    content = _content(element, _OBJECT_ID)
-    if not content:
+    octets = content(element, _OBJECT_ID)
+    if not octets:
         raise DerError("an empty object identifier")
-    first = min(content[0] // 40, 2)
-    numbers, number = [first, content[0] - 40 * first], 0
-    for byte in content[1:]:
+    first = min(octets[0] // 40, 2)
+    numbers, number = [first, octets[0] - 40 * first], 0
+    for byte in octets[1:]:
         number = number << 7 | byte & 0x7F
         if not byte & 0x80:
             numbers.append(number)
@@ -141,15 +144,15 @@ def _read_alternative_names(fields: list[Element]) -> frozenset[bytes]:
         if field.tag != _EXTENSIONS_TAG:
             continue
         (extensions,) = _expect(read_elements(field.content), 1)
-        for extension in read_elements(_content(extensions, _SEQUENCE)):
-            object_id, *_, value = read_elements(_content(extension, _SEQUENCE))
+        for extension in read_elements(content(extensions, SEQUENCE)):
+            object_id, *_, value = read_elements(content(extension, SEQUENCE))
             if _read_object_id(object_id) == _ALTERNATIVE_NAME:
-                (names,) = _expect(read_elements(_content(value, _OCTETS)), 1)
-                return frozenset(name.whole for name in read_elements(_content(names, _SEQUENCE)))
+                (names,) = _expect(read_elements(content(value, _OCTETS)), 1)
+                return frozenset(name.whole for name in read_elements(content(names, SEQUENCE)))
     return frozenset()
 
 
-def _content(element: Element, tag: int) -> bytes:
+def content(element: Element, tag: int) -> bytes:
     if element.tag != tag:
         raise DerError(f"tag {element.tag:#x} where {tag:#x} is expected")
     return element.content

@@ -221,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
             self.mute(reply.throttle_ms)
             self._send(reply.reply or [])
         elif reply is not None:
-            self.pending.add(reply, self._on_reply)
+            listener.backlog.serve(len(frame), self.pending.add(reply, self._on_reply))
 
     def mute(self, throttle_ms: int) -> None:
         """Serves and reads nothing more for so long. Replies go out as ever."""
@@ -264,6 +264,8 @@ class Connection(asyncio.BufferedProtocol):
         """Stops reading while much is waiting, and so pushes back on a client that does not take its replies. The
         backlog calls it when there is room for others' requests again.
         """
+        if self.is_reading_paused and self._yielded and self.unmuting is None:
+            return  # Between two turns nothing is read: the stream's end must not overtake what came before it.
         assembler = self._assembler
         is_waiting = bool(assembler.whole or assembler.assembled_size)
         is_held_back = self.is_reading_paused or self._yielded or self._holds or self.session.is_refused
@@ -281,10 +283,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _is_crowded(self, size: int) -> bool:
-        """Whether too much waits, in number or in bytes. Between two turns nothing is read, so that the end of the
-        stream is not seen before what came ahead of it.
-
-        A frame under assembly counts only while the frame would have to wait: otherwise it could never be completed.
+        """Whether too much waits, in number or in bytes. A frame under assembly counts only while it would have to
+        wait: otherwise it could never be completed.
         """
         assembler = self._assembler
         if len(assembler.whole) >= limits.QUEUED_REQUESTS or self.session.is_refused:

@@ -12,17 +12,44 @@ A client passes these states, and may be refused or leave in each of them:
 Each state has a time limit. That for shaking is shorter while others wait: whoever holds places and sends nothing can
 delay others for two seconds, and no longer.
 
-Steps of handshakes take up to a millisecond each. So they are queued, and one step is made in a turn of the loop:
-however many clients come at once, those that are served wait for one step, not for all.
+Steps of handshakes take up to a millisecond each. So they are queued, and one step is under way at a time, beside the
+event loop where there is a thread for them (`StepThread`): however many clients come at once, those that are served
+wait for one step at most, not for all. Each step begins a turn later than it was asked for: a client that sends its
+first message and hangs up is gone by then.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol
 
 from penstock.server.net import limits
+
+# Whether the handshake is over, or why it failed.
+Outcome = bool | Exception
+# A step, which touches nothing but OpenSSL and may run in any thread; and who is told of its outcome.
+Work = Callable[[], Outcome]
+Done = Callable[[Outcome], None]
+
+
+class Steps(Protocol):
+    """Where steps are made."""
+
+    def run(self, work: Work, done: Done) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class StepsHere:
+    """On the loop, at once."""
+
+    def run(self, work: Work, done: Done) -> None:
+        done(work())
+
+    def close(self) -> None:
+        """Nothing is left."""
 
 
 class Shaking(Protocol):
@@ -33,25 +60,29 @@ class Shaking(Protocol):
 
     def start_handshake(self) -> None: ...
 
-    def step_handshake(self) -> None: ...
+    def begin_step(self) -> Work: ...
+
+    def end_step(self, outcome: Outcome) -> None: ...
 
     def expire_handshake(self) -> None: ...
 
 
 class Handshakes:
-    """`call_soon` and `call_later(seconds, call)` are the loop's."""
+    """`call_soon` and `call_later(seconds, call)` are the loop's; `run` makes steps."""
 
     def __init__(
         self,
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], object],
+        run: Callable[[Work, Done], None],
         most: int = limits.HANDSHAKES,
         most_per_address: int = limits.HANDSHAKES_PER_ADDRESS,
     ) -> None:
         self._now_ms = now_ms
         self._call_soon = call_soon
         self._call_later = call_later
+        self._run = run
         self._most = most
         self._most_per_address = most_per_address
         # All states share one time limit, and a new state puts a client to the end: so the first expires first.
@@ -60,7 +91,7 @@ class Handshakes:
         self._turns: deque[str] = deque()  # addresses with clients that wait
         self._shaking: OrderedDict[Shaking, int] = OrderedDict()  # since when, the oldest first
         self._by_address: Counter[str] = Counter()
-        self._steps: deque[Shaking] = deque()
+        self._steps: OrderedDict[Shaking, None] = OrderedDict()  # those who wait for one
         self._is_stepping = False
         self._is_sweeping = False
 
@@ -93,10 +124,11 @@ class Handshakes:
         return True
 
     def request_step(self, client: Shaking) -> None:
-        self._steps.append(client)
+        """May be called again before the step."""
+        self._steps[client] = None
         if not self._is_stepping:
             self._is_stepping = True
-            self._call_soon(self._step)
+            self._call_soon(self._step_soon)
 
     def remove(self, client: Shaking) -> None:
         """The handshake is over, or the client is gone. May be called again."""
@@ -145,12 +177,23 @@ class Handshakes:
 
     # -------------------------------------------------------------------------------------------- time
 
+    def _step_soon(self) -> None:
+        """What is called in this turn comes before the loop looks at its sockets."""
+        self._call_soon(self._step)
+
     def _step(self) -> None:
-        client = self._steps.popleft()
-        if client in self._shaking:
-            client.step_handshake()
+        while self._steps:
+            client, _ = self._steps.popitem(last=False)
+            if client in self._shaking:
+                self._run(client.begin_step(), functools.partial(self._stepped, client))
+                return
+        self._is_stepping = False
+
+    def _stepped(self, client: Shaking, outcome: Outcome) -> None:
+        if client in self._shaking:  # otherwise it has gone meanwhile
+            client.end_step(outcome)
         if self._steps:
-            self._call_soon(self._step)
+            self._call_soon(self._step_soon)
         else:
             self._is_stepping = False
 

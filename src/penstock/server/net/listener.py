@@ -19,6 +19,7 @@ from penstock.server.net import limits
 from penstock.server.net.admission import Admission, Verdict
 from penstock.server.net.backlog import Backlog
 from penstock.server.net.connection import Connection
+from penstock.server.net.login_deadlines import LoginDeadlines
 
 logger = logging.getLogger("penstock.server.net.listener")
 
@@ -26,7 +27,7 @@ Handle = Callable[[Session, Buffer], Outcome | Awaitable[Outcome]]
 
 # A connection is closed after this many rounds without a byte; more rounds only make the moment more exact.
 _IDLE_ROUNDS = 10
-_BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
+BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
 
 KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
 
@@ -61,8 +62,9 @@ class TcpListener:
         self._bounds = bounds
         self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
         self.first_frame_size = 0  # the limit of a connection's frames until the handler sets another; 0: none
+        self.logins: LoginDeadlines | None = None  # None where nobody has to log in
         self.metrics = metrics
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, str] = {}  # with their addresses, in the form that bounds are kept by
         self._accepted = 0
         self._is_closing = False
         self._server: asyncio.Server | None = None
@@ -83,7 +85,7 @@ class TcpListener:
         """Takes the port, so that its number is known, without accepting anybody yet."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            self.new_protocol, host or None, port, backlog=_BACKLOG, start_serving=False, reuse_address=True
+            self.new_protocol, host or None, port, backlog=BACKLOG, start_serving=False, reuse_address=True
         )
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
@@ -104,11 +106,23 @@ class TcpListener:
     def handle_with(self, handle: Handle) -> None:
         self.handle = handle
 
+    def limit_logins(self, timeout_ms: int, expired: Callable[[Session], None]) -> None:
+        """Clients log in within so long, or are cut off, of which `expired` is told."""
+        self.logins = LoginDeadlines(
+            timeout_ms,
+            expired,
+            self._clock.monotonic_ms,
+            lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call),
+        )
+
     async def start(self) -> None:
         assert self._server is not None
         assert self.handle is not _handle_nothing
-        await self._server.start_serving()
+        await self.accept_from(self._server)
         self._schedule_sweep()
+
+    async def accept_from(self, server: asyncio.Server) -> None:
+        await server.start_serving()
 
     def stop_accepting(self) -> None:
         self._is_closing = True
@@ -145,11 +159,13 @@ class TcpListener:
             return None
         with contextlib.suppress(OSError):  # gone again already, which not every system allows to be set up
             self._set_options(transport.get_extra_info("socket"))
-        self._connections.add(connection)
+        self._connections[connection] = address
         self.metrics.created += 1
         self._accepted += 1
         if verdict.wait_ms:
             self._delay(connection, verdict, host)
+        if self.logins is not None:
+            self.logins.add(connection)
         first_frame_size = min(self.first_frame_size, self.max_frame_size)
         return Session(f"{host}:{port}-{self._accepted}", host, self.name, max_frame_size=first_frame_size)
 
@@ -172,13 +188,13 @@ class TcpListener:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._bounds.receive_buffer_size)
 
     def closed(self, connection: Connection) -> None:
-        if connection not in self._connections:
+        address = self._connections.pop(connection, None)
+        if address is None:
             return
-        self._connections.discard(connection)
         self.backlog.leave(connection)
-        assert connection.session is not None
-        host = connection.session.client_host
-        self.admission.leave(self.name, parse_address(host) or host)
+        if self.logins is not None:
+            self.logins.remove(connection)
+        self.admission.leave(self.name, address)
         self.metrics.closed += 1
         if self._emptied is not None and not self._connections:
             self._emptied.set()

@@ -26,11 +26,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import functools
 import ssl
 from typing import Any, cast
 
 from penstock.server.net import limits
 from penstock.server.net.connection import Connection
+from penstock.server.net.handshakes import Outcome, Work
 from penstock.server.net.tls_port import TlsPort, failure_kind
 
 _HANDSHAKE_RECORD = 0x16
@@ -45,6 +47,17 @@ class _State(enum.Enum):
     OVER = enum.auto()
 
 
+def _step(established: ssl.SSLObject) -> Outcome:
+    """OpenSSL lets other threads run meanwhile."""
+    try:
+        established.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    except (OSError, ValueError) as error:  # all of OpenSSL's are of the first kind
+        return error
+    return True
+
+
 class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
     __slots__ = (
         "_connection",
@@ -52,7 +65,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         "_has_ended",
         "_incoming",
         "_is_paused",
-        "_is_step_due",
+        "_is_stepping",
         "_outgoing",
         "_port",
         "_raw",
@@ -72,10 +85,10 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._outgoing: ssl.MemoryBIO | None = None
         self._state = _State.SILENT
         self._handshake_bytes = 0
-        self._is_step_due = False
+        self._is_stepping = False  # OpenSSL is at work in a thread, and its buffers must be left alone
         self._is_paused = False
         self._has_ended = False  # the client has said that nothing more comes
-        self._undecrypted = b""  # arrived while the connection did not read
+        self._undecrypted = b""  # arrived while the connection did not read, or a step was under way
         self.address = ""
 
     # ------------------------------------------------------------------------------- protocol of the socket
@@ -110,7 +123,15 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         if self._state is _State.OPEN:
             self._decrypt(self._port.encrypted_buffer[:nbytes])
         elif self._state is _State.SILENT:
-            self._take_first_byte(self._port.encrypted_buffer[0])
+            assert self._raw is not None
+            if self._port.encrypted_buffer[0] != _HANDSHAKE_RECORD:
+                self._fail("plain text", "the client does not speak TLS")
+                return
+            self._state = _State.WAITING
+            if self._port.handshakes.request_place(self):
+                self.start_handshake()
+            else:
+                self._raw.pause_reading()
         elif self._state is _State.SHAKING:
             assert self._incoming is not None
             self._connection.idle_rounds = 0
@@ -118,10 +139,13 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
             if self._handshake_bytes > limits.HANDSHAKE_BYTES:
                 self._fail("size", f"more than {limits.HANDSHAKE_BYTES} bytes")
                 return
+            if self._is_stepping:
+                self._undecrypted += self._port.encrypted_buffer[:nbytes]
+                assert self._raw is not None
+                self._raw.pause_reading()  # what follows may be requests, and is not for these small reads
+                return
             self._incoming.write(self._port.encrypted_buffer[:nbytes])
-            if not self._is_step_due:
-                self._is_step_due = True
-                self._port.handshakes.request_step(self)
+            self._port.handshakes.request_step(self)
 
     def pause_writing(self) -> None:
         self._connection.pause_writing()
@@ -130,17 +154,6 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._connection.resume_writing()
 
     # -------------------------------------------------------------------------------------------- handshake
-
-    def _take_first_byte(self, byte: int) -> None:
-        assert self._raw is not None
-        if byte != _HANDSHAKE_RECORD:
-            self._fail("plain text", "the client does not speak TLS")
-            return
-        self._state = _State.WAITING
-        if self._port.handshakes.request_place(self):
-            self.start_handshake()
-        else:
-            self._raw.pause_reading()
 
     def start_handshake(self) -> None:
         assert self._raw is not None
@@ -151,28 +164,32 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._handshake_bytes = 1
         self._state = _State.SHAKING
 
-    def step_handshake(self) -> None:
+    def begin_step(self) -> Work:
         """Costs 0.2 ms in all for a client without a certificate, 0.8 ms for a client with one."""
-        self._is_step_due = False
+        self._is_stepping = True
         assert self._ssl is not None
-        try:
-            self._ssl.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-            return
-        except ssl.SSLError as error:
-            self._flush()  # the alert that tells the client
-            self._fail(failure_kind(error), error.reason or str(error))
-            return
-        self._flush()
-        refusal = self._port.identify(self._connection, self._ssl)
-        if refusal is not None:
-            self._fail("principal", refusal)
-            return
-        self._state = _State.OPEN
-        self._port.handshakes.remove(self)
-        self._port.metrics.handshakes += 1
-        self._decrypt(memoryview(b""))  # a client sends its first request with the end of the handshake
+        return functools.partial(_step, self._ssl)
+
+    def end_step(self, outcome: Outcome) -> None:
+        self._is_stepping = False
+        self._flush()  # where the handshake failed this is the alert that tells the client
+        if isinstance(outcome, Exception):
+            self._fail(failure_kind(outcome), getattr(outcome, "reason", None) or str(outcome))
+        elif not outcome:
+            if self._undecrypted:  # came during the step
+                assert self._raw is not None
+                assert self._incoming is not None
+                self._incoming.write(self._undecrypted)
+                self._undecrypted = b""
+                self._raw.resume_reading()
+                self._port.handshakes.request_step(self)
+        elif (refusal := self._port.identify(self._connection, cast("ssl.SSLObject", self._ssl))) is not None:
+            self._fail(refusal.kind, refusal.reason)
+        else:
+            self._state = _State.OPEN
+            self._port.handshakes.remove(self)
+            self._port.metrics.handshakes += 1
+            self._go_on()  # a client sends its first request with the end of the handshake
 
     def expire_handshake(self) -> None:
         if self._state is not _State.OVER:

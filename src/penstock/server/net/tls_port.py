@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.broker.session import Principal
 from penstock.security.tls.contexts import ServerTls
-from penstock.security.tls.der import DerError, read_certificate
+from penstock.security.tls.der import CertificateFacts, DerError, read_certificate
 from penstock.security.tls.distinguished_names import format_name
 from penstock.security.tls.principal_rules import map_name
 from penstock.server.net.connection import Connection, Listener
@@ -24,6 +24,13 @@ _KINDS = (
 )
 
 
+class Refusal(NamedTuple):
+    """Of a client whose handshake is over. `kind` is one of a few words of ours, for the metric's label."""
+
+    kind: str
+    reason: str
+
+
 class TlsPort(Listener, Protocol):
     """`tls` may be replaced at any time; a handshake keeps the one that it began with."""
 
@@ -35,13 +42,13 @@ class TlsPort(Listener, Protocol):
     @property
     def handshakes(self) -> Handshakes: ...
 
-    def identify(self, connection: Connection, established: ssl.SSLObject) -> str | None: ...
+    def identify(self, connection: Connection, established: ssl.SSLObject) -> Refusal | None: ...
 
     def handshake_failed(self, connection: Connection, kind: str, reason: str) -> None: ...
 
 
-def failure_kind(error: ssl.SSLError) -> str:
-    reason = error.reason or ""
+def failure_kind(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or ""
     for kind, words in _KINDS:
         if any(word in reason for word in words):
             return kind
@@ -52,16 +59,24 @@ class NoPrincipalError(Exception):
     """The client's certificate is in order, and names nobody."""
 
 
-def principal_of(established: ssl.SSLObject, tls: ServerTls) -> Principal | None:
-    """Who the client's certificate says that the client is; None without a certificate. Raises NoPrincipalError."""
+def certificate_of(established: ssl.SSLObject) -> CertificateFacts | None:
+    """The certificate that the client has shown; None where it has shown none. Raises NoPrincipalError."""
     der = established.getpeercert(binary_form=True)
     if der is None:
         return None
     try:
-        name = format_name(read_certificate(der).subject)
+        return read_certificate(der)
     except DerError as error:
         raise NoPrincipalError(f"the client's certificate cannot be read: {error}") from error
-    user = map_name(tls.rules, name)
+
+
+def is_revoked(certificate: CertificateFacts, tls: ServerTls) -> bool:
+    return (certificate.issuer_der, certificate.serial) in tls.revoked
+
+
+def principal_of(certificate: CertificateFacts, tls: ServerTls) -> Principal:
+    """Who the certificate says that the client is. Raises NoPrincipalError."""
+    user = map_name(tls.rules, format_name(certificate.subject))
     if user is None:
         raise NoPrincipalError("no rule of ssl.principal.mapping.rules matches the name in the client's certificate")
     return Principal(USER, user)

@@ -1,7 +1,8 @@
 """Certificates that change while the broker runs: by a setting of the broker, or as files.
 
 Rules:
-- New connections get what is new; connections that are open go on as they are.
+- New connections get what is new. Connections that are open go on as they are, unless a revocation list now names the
+  certificate that their client has shown: then they end.
 - Files are looked at every few seconds, in a thread: a disk or a network file system may take its time. They are read
   again when one of them has changed in time, size or identity.
 - The log warns 30 days and 7 days before a certificate in use ends, and when it has ended: once each.

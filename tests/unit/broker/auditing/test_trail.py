@@ -49,6 +49,7 @@ class Shelf:
         self.is_open = asyncio.Event()
         self.is_open.set()
         self.failures = 0
+        self.is_closed = False
         self._has_taken = asyncio.Event()
 
     async def taken(self) -> None:
@@ -63,6 +64,9 @@ class Shelf:
             raise OSError("the shelf is broken")
         self.events += events
         self._has_taken.set()
+
+    def close(self) -> None:
+        self.is_closed = True
 
     @property
     def numbers(self) -> list[int]:
@@ -89,8 +93,30 @@ def test_events_are_numbered_in_order_when_the_trail_runs(tmp_path: Path) -> Non
         await trail.stop()
         assert shelf.words == [STARTED, "Topic:a", "Topic:b", STOPPED]
         assert shelf.numbers == [1, 2, 3, 4]
+        assert shelf.is_closed
 
     asyncio.run(run())
+
+
+def test_broker_goes_on_closing_when_the_end_of_the_trail_cannot_be_written_down(tmp_path: Path) -> None:
+    async def run() -> None:
+        shelf = Shelf()
+        (tmp_path / "gone").mkdir()
+        trail, _ = await opened(tmp_path / "gone", shelf)
+        (tmp_path / "gone" / "sequence").unlink()
+        (tmp_path / "gone").rmdir()
+        await trail.stop()
+        assert shelf.words == [STARTED, STOPPED]
+
+    asyncio.run(run())
+
+
+def test_early_events_are_counted_when_there_are_more_than_may_wait(tmp_path: Path) -> None:
+    metrics = AuditMetrics()
+    trail = AuditTrail(settings(queue_max_events="2"), ManualClock(), metrics)
+    for name in "abc":
+        trail.record(change(name))
+    assert metrics.dropped == {"early": 1}
 
 
 def test_numbers_go_on_without_a_gap_when_the_broker_stopped_cleanly(tmp_path: Path) -> None:
@@ -263,8 +289,9 @@ def test_number_is_found_in_the_closed_file_when_the_new_one_is_empty(tmp_path: 
     first = sink(path, max_bytes=100)
     first.open()
     first.append(batch(1))
+    path.rename(f"{path}.{1:020d}")  # a broker that was killed between the two steps of it
+    path.touch()
     first.close()
-    assert path.read_bytes() == b""
     second = sink(path)
     assert second.open() == 1
     second.append(batch(2))
@@ -284,6 +311,23 @@ def test_nothing_of_a_batch_stays_when_the_disk_refuses_it(tmp_path: Path) -> No
         failing.append(batch(2))
     failing.close()
     assert path.read_bytes() == before
+
+
+def test_batch_is_written_once_when_the_full_file_cannot_be_closed_at_first(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    full = sink(path, max_bytes=100)
+    full.open()
+    full.append(batch(1))
+    obstacle = Path(f"{path}.{1:020d}")
+    obstacle.mkdir()
+    for _ in range(2):
+        with pytest.raises(OSError):
+            full.append(batch(2))
+    obstacle.rmdir()
+    full.append(batch(2))
+    full.close()
+    assert [decode(line).number for line in lines_of(path)] == [1, 2]
+    assert findings(path) == []
 
 
 # ------------------------------------------------------------------------------------------------- numbers

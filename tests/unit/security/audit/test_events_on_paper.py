@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.security.audit.checking import STARTED, Check
-from penstock.security.audit.cloud_events import NO_CHAIN, Numbered, decode, encode, flatten, source_of
+from penstock.security.audit.cloud_events import NO_CHAIN, Numbered, bounded, decode, encode, flatten, source_of
 from penstock.security.audit.events import AuditEvent, Kind
 from penstock.security.audit.logins import SASL, login_refused, login_succeeded
 from penstock.security.audit.redaction import HIDDEN, describe_settings, show_detail, show_setting
@@ -107,6 +108,28 @@ def test_detail_is_hidden_when_its_name_or_its_value_gives_a_secret_away() -> No
     assert show_detail("password", "x") == HIDDEN
     assert show_detail("reason", "token: eyJhbGciOi.eyJzdWIi.x") == HIDDEN
     assert show_detail("acl", "Allow User:alice Read from *") == "Allow User:alice Read from *"
+
+
+@pytest.mark.parametrize("part", ["pass", "-eyJ", "://a:", "token ", "salt'", "eyJ-", "password" + " " * 9])
+def test_value_is_judged_soon_when_it_is_made_to_take_long(part: str) -> None:
+    """A search that goes back for each part would take hours."""
+    assert show_setting("retention.ms", part * 1_000_000) in (HIDDEN, part * 1_000_000)
+
+
+@pytest.mark.parametrize("before", [0, 985, 990, 999])
+def test_secret_is_hidden_when_it_lies_where_the_value_is_cut(before: int) -> None:
+    value = "x" * before + " https://admin:s3cret-and-more@host"
+    line, _ = encode(Numbered(1, 0, bounded(event(details={"reason": value}))), SOURCE, NO_CHAIN)
+    assert b"s3cret" not in line
+
+
+def test_event_that_waits_is_as_long_as_its_line_when_a_client_chose_its_names() -> None:
+    long = replace(event(details={"n" * 5_000: "v" * 5_000_000, "bytes": 7}), client_id="c" * 32_767)
+    waiting = bounded(long)
+    assert len(waiting.client_id or "") < 1_100
+    assert [len(name) + len(str(value)) < 2_200 for name, value in waiting.details.items()] == [True, True]
+    assert encode(Numbered(1, 0, waiting), SOURCE, NO_CHAIN) == encode(Numbered(1, 0, long), SOURCE, NO_CHAIN)
+    assert bounded(event()) == event()
 
 
 def test_secret_is_not_in_the_line_when_an_event_carries_one() -> None:

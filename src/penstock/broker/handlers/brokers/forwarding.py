@@ -12,12 +12,14 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Answer, Handler
 from penstock.broker.forwarding.envelopes import decode_address, decode_principal
-from penstock.broker.session import RequestContext, Session, UnanswerableError
+from penstock.broker.session import Principal, RequestContext, Session, UnanswerableError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 Request = TypeVar("Request", bound=Message)
+
+_USER = "User"
 
 
 def serves_brokers(broker: Broker, listener: str) -> bool:
@@ -43,10 +45,14 @@ BROKER_CLIENT_ID = "broker-"
 
 
 def is_broker(broker: Broker, context: RequestContext) -> bool:
-    """Whether the request comes from a broker, as far as the listeners and their logins can tell."""
-    if not serves_brokers(broker, context.listener):
+    """Whether the request comes from a broker, as far as the listeners and their logins can tell. The rights of a
+    broker are not enough: a super user has them too. Where brokers log in by a name, it is this one.
+    """
+    if not serves_brokers(broker, context.listener) or not (context.client_id or "").startswith(BROKER_CLIENT_ID):
         return False
-    return broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if broker.own_user is not None and context.principal != Principal(_USER, broker.own_user):
+        return False
+    return broker.authorizer.would_allow(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def check_broker(broker: Broker, context: RequestContext) -> None:

@@ -215,9 +215,9 @@ def _may_see(broker: Broker, context: RequestContext, token: DelegationToken, ow
     if token.is_for(str(context.principal)):
         return True
     authorizer = broker.authorizer
-    return authorizer.is_allowed(
+    return authorizer.would_allow(
         context, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id
-    ) or authorizer.is_allowed(context, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
+    ) or authorizer.would_allow(context, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
 
 
 def _describe(token: DelegationToken, secret: bytes) -> DescribedDelegationToken:

@@ -96,13 +96,17 @@ def add(cluster: Cluster, name: PolicyName, what: PolicyOptions, as_json: AsJson
 
 @app.command()
 @on_cluster
-def remove(cluster: Cluster, name: PolicyName, yes: Yes = False) -> None:
+def remove(cluster: Cluster, name: PolicyName, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a policy."""
-    if name not in read_policies(cluster):
+    policies = read_policies(cluster)
+    if name not in policies:
         raise CliError(f"there is no policy {name}", "See: penstock policies list")
     confirm(f"Remove the policy {name}?", yes)
     remove_policy(cluster, name)
-    output.note(f"Removed the policy {name}.")
+    if as_json:
+        output.print_json(policy_documents({name: policies[name]})[0])
+    else:
+        output.note(f"Removed the policy {name}.")
 
 
 @app.command("list")

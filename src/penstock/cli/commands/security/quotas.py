@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import plural
 from penstock.cli.views.quotas import (
     Entity,
+    change_document,
     choose_entity,
     filter_for,
     parse_keys,
@@ -67,6 +69,7 @@ def set_quotas(
     ],
     whose: EntityOptions,
     validate_only: ValidateOnly = False,
+    as_json: AsJson = False,
 ) -> None:
     """Set quotas; those not named stay as they are.
 
@@ -77,7 +80,7 @@ def set_quotas(
     values = parse_quotas(quotas)
     alter_quotas(cluster, entity, values, validate_only=validate_only)
     done = "Would set" if validate_only else "Set"
-    output.note(f"{done} {plural(len(values), 'quota')} of {show_entity(entity)}.")
+    _tell(f"{done} {plural(len(values), 'quota')} of {show_entity(entity)}.", entity, values, as_json)
 
 
 @app.command()
@@ -87,6 +90,7 @@ def remove(
     whose: EntityOptions,
     keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY...]", help="All of them by default.")] = None,
     validate_only: ValidateOnly = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove quotas of an entity."""
     entity = require_entity(whose.entity)
@@ -94,11 +98,20 @@ def remove(
     found = [quotas for quotas in read_quotas(cluster, filter_for(entity), strict=True) if quotas.entity == entity]
     present = [key for quotas in found for key in quotas.values if not wanted or key in wanted]
     if not present:
-        output.note(f"{show_entity(entity)} has no such quota.".capitalize())
+        _tell(f"{show_entity(entity)} has no such quota.".capitalize(), entity, {}, as_json)
         return
     alter_quotas(cluster, entity, dict.fromkeys(present), validate_only=validate_only)
     done = "Would remove" if validate_only else "Removed"
-    output.note(f"{done} {plural(len(present), 'quota')} of {show_entity(entity)}.")
+    text = f"{done} {plural(len(present), 'quota')} of {show_entity(entity)}."
+    _tell(text, entity, dict.fromkeys(present), as_json)
+
+
+def _tell(text: str, entity: Entity, changed: Mapping[str, float | None], as_json: bool) -> None:
+    """What has changed. In JSON a quota that was removed is null."""
+    if as_json:
+        output.print_json(change_document(entity, changed))
+    else:
+        output.note(text)
 
 
 @app.command("list")

@@ -60,9 +60,14 @@ def renew(
     period: Annotated[
         str | None, typer.Option(metavar="DURATION", help="For how long, as 12h. [default: what the brokers allow]")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Let a token live longer."""
-    output.note(f"Token {token} expires at {format_time(renew_token(cluster, token, _to_ms(period)))}.")
+    expires = format_time(renew_token(cluster, token, _to_ms(period)))
+    if as_json:
+        output.print_json({"token": token, "expires": expires})
+    else:
+        output.note(f"Token {token} expires at {expires}.")
 
 
 @app.command()
@@ -73,10 +78,15 @@ def expire(
     period: Annotated[
         str | None, typer.Option(metavar="DURATION", help="After this time, as 1h. [default: now]")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """End a token, now or sooner than it would."""
     expiry_ms = expire_token(cluster, token, _to_ms(period))
-    output.note(f"Token {token} {'has ended' if expiry_ms < 0 else f'expires at {format_time(expiry_ms)}'}.")
+    expires = None if expiry_ms < 0 else format_time(expiry_ms)
+    if as_json:
+        output.print_json({"token": token, "ended": expires is None, "expires": expires})
+    else:
+        output.note(f"Token {token} {'has ended' if expires is None else f'expires at {expires}'}.")
 
 
 @app.command("list")

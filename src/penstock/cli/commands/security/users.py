@@ -68,6 +68,9 @@ class PasswordOptions:
     def mechanisms(self) -> list[str]:
         return [each.value for each in self.mechanism or list(Mechanism)]
 
+    def user(self, name: str) -> User:
+        return User(name, tuple((mechanism, self.iterations) for mechanism in self.mechanisms))
+
     def read_password(self) -> str:
         if self.password is not None and self.password_file is not None:
             raise UsageError("--password and --password-file cannot go together")
@@ -105,6 +108,7 @@ def add(
         Path | None,
         typer.Option(metavar="FILE", help="Into the file that a new cluster begins with: penstock.first.users.file."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Add a user with a password."""
     if data_dir is not None and first_users_file is not None:
@@ -119,22 +123,30 @@ def add(
         write_first_user(first_users_file, user, passwords)
     else:
         set_password(cluster, user, passwords)
-    output.note(f"User {user} can log in with {' and '.join(chosen.mechanisms)}.")
+    if as_json:
+        output.print_json(_document(chosen.user(user)))
+    else:
+        output.note(f"User {user} can log in with {' and '.join(chosen.mechanisms)}.")
 
 
 @app.command()
 @on_cluster
-def password(cluster: Cluster, user: Name, chosen: PasswordOptions) -> None:
+def password(cluster: Cluster, user: Name, chosen: PasswordOptions, as_json: AsJson = False) -> None:
     """Set another password for a user."""
     if not list_users(cluster, [user]):
         raise CliError(f"there is no user {user}", f"`penstock users add {user}` adds one.")
     set_password(cluster, user, salt_passwords(chosen.read_password(), chosen.mechanisms, chosen.iterations))
-    output.note(f"User {user} has another password for {' and '.join(chosen.mechanisms)}.")
+    if as_json:
+        output.print_json(_document(chosen.user(user)))
+    else:
+        output.note(f"User {user} has another password for {' and '.join(chosen.mechanisms)}.")
 
 
 @app.command()
 @on_cluster
-def remove(cluster: Cluster, user: Name, mechanism: Mechanisms = None, yes: Yes = False) -> None:
+def remove(
+    cluster: Cluster, user: Name, mechanism: Mechanisms = None, yes: Yes = False, as_json: AsJson = False
+) -> None:
     """Take a user's passwords away; connections that are open stay open."""
     found = list_users(cluster, [user])
     if not found:
@@ -143,7 +155,10 @@ def remove(cluster: Cluster, user: Name, mechanism: Mechanisms = None, yes: Yes 
     removed = [each.value for each in mechanism] if mechanism else known
     confirm(f"Remove the password of {user} for {' and '.join(removed)}?", yes)
     remove_password(cluster, user, removed)
-    output.note(f"User {user} can no longer log in with {' and '.join(removed)}.")
+    if as_json:
+        output.print_json({"user": user, "removed": removed})
+    else:
+        output.note(f"User {user} can no longer log in with {' and '.join(removed)}.")
 
 
 @app.command("list")

@@ -32,6 +32,14 @@ MONITORING_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
     ),
     ConfigKey(
+        "penstock.metrics.cluster.users",
+        ConfigKind.BOOLEAN,
+        False,
+        "Whether users of the cluster (SCRAM, as `penstock users add` makes them) may look at the metrics by their "
+        "passwords (HTTP Basic). Where there is an authorizer they need the right to describe the cluster.",
+        importance=_LOW,
+    ),
+    ConfigKey(
         "penstock.metrics.insecure",
         ConfigKind.BOOLEAN,
         False,

@@ -47,6 +47,15 @@ SASL_KEYS: tuple[ConfigKey, ...] = (
         "The largest request before a client has logged in. A larger one closes the connection.",
     ),
     ConfigKey(
+        "penstock.sasl.login.timeout.ms",
+        ConfigKind.INT,
+        30_000,
+        "How long a client may take from its connection to the end of its login, the TLS handshake included; then the "
+        "connection is closed. Clients give up after 30 s or less by themselves.",
+        rule=Range(1_000),
+        importance=_LOW,
+    ),
+    ConfigKey(
         "connections.max.reauth.ms",
         ConfigKind.LONG,
         0,
@@ -134,7 +143,7 @@ SASL_KEYS: tuple[ConfigKey, ...] = (
         "sasl.oauthbearer.scope.claim.name",
         ConfigKind.STRING,
         "scope",
-        "The claim with the scopes of a token.",
+        "The claim with the scopes of a token. A token needs none; nothing is decided by them.",
         importance=_LOW,
     ),
     ConfigKey(

@@ -1,0 +1,1 @@
+"""What security costs, us and Apache Kafka: TLS, logins, ACLs, and a flood of handshakes beside a client."""

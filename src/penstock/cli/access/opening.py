@@ -1,0 +1,73 @@
+"""The way into a cluster: TLS and a login, by our own connection, which says at once why there is none."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+
+from penstock.cli.errors import CliError, ExitCode, UsageError, unreachable
+from penstock.client.addresses import Address
+from penstock.client.connection import ConnectionClosedError, LoginRefusedError
+from penstock.client.credentials import CredentialsError
+from penstock.client.security import ClientSecurity, client_security, kafka_properties, why_not_ours
+from penstock.client.versioned import VersionedClient
+from penstock.core.config.types import ConfigError
+from penstock.protocol.errors import ApiError
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+CLIENT_ID = "penstock-cli"
+_LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
+_TLS_HINT = "Check security.protocol and ssl.* in the file given to --command-config, and the host's name."
+
+
+def open_first(candidates: Sequence[Address], settings: Mapping[str, str], patience_s: float) -> VersionedClient:
+    """The first that answers, logged in. Raises CliError with what is wrong."""
+    security = security_of(settings)
+    failures = []
+    for host, port in candidates:
+        try:
+            return VersionedClient.open(
+                (host, port), client_id=CLIENT_ID, software=CLIENT_ID, security=security, answer_timeout_s=patience_s
+            )
+        except LoginRefusedError as error:
+            raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
+        except ssl.SSLError as error:
+            raise CliError(f"{host}:{port}: {_tls_failure(error)}", _TLS_HINT, ExitCode.UNREACHABLE) from error
+        except ConnectionClosedError as error:
+            failures.append(f"{host}:{port} ({error}; has its listener this security.protocol?)")
+        except OSError as error:
+            failures.append(f"{host}:{port} ({error.strerror or error})")
+        except ApiError as error:
+            raise CliError(f"{host}:{port} does not tell its versions: {error.message}") from error
+    raise unreachable(failures)
+
+
+def _tls_failure(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
+
+
+def try_login(candidates: Sequence[Address], settings: Mapping[str, str], patience_s: float) -> None:
+    """Raises CliError where the cluster does not let us in. Settings that the client library alone understands are left
+    for it to try.
+    """
+    if why_not_ours(settings):
+        return
+    with open_first(candidates, settings, patience_s) as broker:
+        try:  # versions are told before the login: a broker that wants one ends the connection at the next request
+            broker.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=patience_s)
+        except TimeoutError:
+            return  # a busy broker: the client library has more patience
+        except ConnectionClosedError as error:
+            host, port = broker.address
+            raise CliError(f"{host}:{port} wants another login: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
+
+
+def security_of(settings: Mapping[str, str]) -> ClientSecurity:
+    try:
+        return client_security(kafka_properties(settings))
+    except ConfigError as error:
+        raise UsageError(error.message, "Check security.protocol and ssl.* in --command-config or -X.") from error
+    except CredentialsError as error:
+        raise UsageError(str(error), _LOGIN_HINT) from error

@@ -1,0 +1,1 @@
+"""Clients before their login: mutated, half finished, and over at last."""

@@ -1,0 +1,95 @@
+"""One question to an issuer over HTTP or HTTPS. Blocks: it is for a thread.
+
+Rules:
+- The answer is bounded in size, and the whole question in time: an issuer that sends a byte now and then is cut off as
+  one that sends none.
+- No redirect is followed, and no proxy is asked: what is asked is what was allowed.
+- The certificate of the other side is verified before anything is sent.
+- A broker does not ask a link-local address, also where a name stands for it: that is where a cloud tells a machine its
+  credentials (CVE-2025-27817).
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import SplitResult, urlsplit
+
+# A key set has a few keys of some 500 bytes each.
+MAX_BYTES = 512 * 1024
+_TIMEOUT_S = 10.0
+_HTTPS = "https"
+
+
+def read_url(
+    url: str,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+    *,
+    refuses_link_local: bool = False,
+    timeout_s: float = _TIMEOUT_S,
+) -> bytes:
+    """Raises OSError or ValueError, without a part of the answer in it."""
+    parts = urlsplit(url)
+    try:
+        with _connected(parts, timeout_s) as sock:
+            if refuses_link_local and is_unasked(sock.getpeername()[0]):
+                raise OSError("a link-local address is not asked")
+            return _ask(sock, parts, body, headers or {"Accept": "application/json"})
+    except http.client.HTTPException as error:
+        raise OSError(f"the answer is no HTTP ({type(error).__name__})") from None
+
+
+def is_unasked(host: str) -> bool:
+    """Whether it is an address that a broker does not ask. A name is none."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = address if mapped is None else mapped
+    return address.is_link_local or address.is_multicast or address.is_unspecified
+
+
+@contextmanager
+def _connected(parts: SplitResult, timeout_s: float) -> Iterator[socket.socket]:
+    """Shut down when the time is over, whatever is going on then; the handshake of TLS is still to come."""
+    port = parts.port or (443 if parts.scheme == _HTTPS else 80)
+    context = ssl.create_default_context() if parts.scheme == _HTTPS else None
+    sock = socket.create_connection((parts.hostname or "", port), timeout_s)
+    if context is not None:
+        sock = context.wrap_socket(sock, server_hostname=parts.hostname, do_handshake_on_connect=False)
+    with sock:
+        # Not the method of an SSLSocket, which would have the rest read in plain text.
+        end = threading.Timer(timeout_s, socket.socket.shutdown, (sock, socket.SHUT_RDWR))
+        end.daemon = True
+        end.start()
+        try:
+            yield sock
+        finally:
+            end.cancel()
+            end.join()  # it must not meet another socket with the same number
+
+
+def _ask(sock: socket.socket, parts: SplitResult, body: bytes | None, headers: dict[str, str]) -> bytes:
+    if isinstance(sock, ssl.SSLSocket):
+        sock.do_handshake()
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+    connection.sock = sock
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    connection.request("GET" if body is None else "POST", path, body, headers)
+    answer = connection.getresponse()
+    if answer.status != http.HTTPStatus.OK:
+        raise OSError(f"the answer has status {answer.status}")
+    return bounded(answer.read(MAX_BYTES + 1))
+
+
+def bounded(data: bytes) -> bytes:
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES} bytes")
+    return data

@@ -1,0 +1,290 @@
+"""Logins by Kerberos (GSSAPI) against a real KDC: Java, kafka-python, aiokafka, our own client and commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import pytest
+
+from apache_kafka.commands import run_command
+from penstock.client.connection import BlockingConnection
+from penstock.client.versioned import VersionedClient
+from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from penstock.security.certificates.directory import CertificateDirectory
+from penstock.testing.processes import BrokerProcess, find_free_port
+from tests.certificates import broker_settings, new_directory
+from tests.clients.support import eventually
+from tests.interop.security.kerberos import BROKER, REALM, SERVICE, Realm, jaas, run_realm
+
+REPOSITORY = Path(__file__).parents[3]
+PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+REFUSED = str(int(ErrorCode.SASL_AUTHENTICATION_FAILED))
+# The name of a host's application without its host; everybody else of the realm keeps the name.
+RULES = rf"RULE:[2:$1@$0](app@{REALM})s/.*/Application/L,DEFAULT"
+TIMEOUT_S = 150
+
+
+class Kerberized(NamedTuple):
+    """A broker with a listener for each protocol, one whose keytab is out of date, and one without logins."""
+
+    realm: Realm
+    directory: CertificateDirectory
+    ports: dict[str, int]
+    folder: Path
+    audit: Path
+
+    def bootstrap(self, listener: str) -> str:
+        return f"localhost:{self.ports[listener]}"
+
+    def authority(self, protocol: str) -> list[str]:
+        return [str(self.directory.trusted)] if protocol == "SASL_SSL" else []
+
+    def properties(self, protocol: str, client: str, keytab: Path | None = None) -> str:
+        """The path of a property file, as Kafka's tools and ours take it."""
+        settings = {
+            "security.protocol": protocol,
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": SERVICE,
+            "sasl.jaas.config": jaas(keytab or self.realm.keytab(client), client),
+        }
+        if protocol == "SASL_SSL":
+            settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.directory.trusted)}
+        path = self.folder / f"{client.replace('/', '-')}-{protocol}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        return str(path)
+
+    def tool(self, name: str, protocol: str, client: str, *arguments: str, **options: Any) -> list[str]:
+        """One of Kafka's tools, logged in as `client`."""
+        where = ("--bootstrap-server", self.bootstrap(protocol), "--command-config", self.properties(protocol, client))
+        java = (f"-Djava.security.krb5.conf={self.realm.config}",)
+        return run_command(name, *where, *arguments, java_options=java, **options).lines
+
+    def run(self, task: str, listener: str, subject: str, client: str = "alice") -> str:
+        """A task of `kerberos_client`, with the tickets of `client`."""
+        arguments = (task, self.bootstrap(listener), subject, *self.authority(listener))
+        return self.module("kerberos_client", *arguments, client=client)
+
+    def module(self, name: str, *arguments: str, client: str = "nobody") -> str:
+        ended = self._python(client, "-m", f"tests.interop.security.{name}", *arguments)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.strip()
+
+    def penstock(self, properties: str, protocol: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        where = ("--bootstrap-server", self.bootstrap(protocol), "--command-config", properties)
+        return self._python("nobody", "-m", "penstock", *arguments, *where)
+
+    def _python(self, client: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        tickets = self.realm.environment if client == "nobody" else self.realm.environment_of(client)
+        paths = os.pathsep.join((str(REPOSITORY), str(REPOSITORY / "src")))
+        return subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, **tickets, "PYTHONPATH": paths},
+        )
+
+    def logins(self) -> list[dict[str, Any]]:
+        """What the audit trail tells of them so far."""
+        events = [json.loads(line)["data"] for line in self.audit.read_text().splitlines()]
+        return [event for event in events if event.get("methodName") == "SaslAuthenticate"]
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
+    with run_realm(tmp_path_factory.mktemp("realm")) as realm:
+        yield realm
+
+
+@pytest.fixture(scope="module")
+def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberized]:
+    directory = new_directory(tmp_path_factory.mktemp("certificates"))
+    folder = tmp_path_factory.mktemp("kerberized")
+    ports = {name: find_free_port() for name in ("PLAINTEXT", *PROTOCOLS, "STALE", "SLOW")}
+    stale = realm.keytab("stale/localhost")
+    realm.change_key("stale/localhost")
+    slow = folder / "slow.keytab"
+    os.mkfifo(slow)
+    # The keytab has another service beside, whose tickets are not for this broker.
+    own = jaas(realm.keytab(BROKER, "other/localhost"), BROKER)
+    config = {
+        "listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
+        "STALE:SASL_PLAINTEXT,SLOW:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.jaas.config": own,
+        "listener.name.stale.gssapi.sasl.jaas.config": jaas(stale, "stale/localhost"),
+        "listener.name.slow.gssapi.sasl.jaas.config": jaas(slow, BROKER),
+        "sasl.kerberos.principal.to.local.rules": RULES,
+        "delegation.token.secret.key": "the brokers' own",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:ANONYMOUS;User:alice",
+        "penstock.audit.file": str(folder / "audit.jsonl"),
+        "group.initial.rebalance.delay.ms": "0",
+        **broker_settings(directory),
+    }
+    port = ports["PLAINTEXT"]
+    environment = realm.environment
+    with BrokerProcess(folder / "data", port=port, config=config, environment=environment):
+        yield Kerberized(realm, directory, ports, folder, folder / "audit.jsonl")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_lines_come_back_when_kafkas_console_clients_have_a_keytab(kerberized: Kerberized, protocol: str) -> None:
+    topic = f"java-{protocol}"
+    kerberized.tool("kafka-console-producer", protocol, "alice", "--topic", topic, standard_input="a\nb\nc\n")
+    reading = ("--topic", topic, "--from-beginning", "--max-messages", "3", "--timeout-ms", "20000")
+    assert kerberized.tool("kafka-console-consumer", protocol, "alice", *reading) == ["a", "b", "c"]
+    assert topic in kerberized.tool("kafka-topics", protocol, "alice", "--list")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("library", ["kafka-python", "aiokafka"])
+def test_record_comes_back_when_a_client_in_python_has_a_keytab(
+    kerberized: Kerberized, library: str, protocol: str
+) -> None:
+    assert kerberized.run(library, protocol, f"{library}-{protocol}") == f"by {library}"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_our_commands_log_in_when_the_property_file_names_a_keytab(kerberized: Kerberized, protocol: str) -> None:
+    ended = kerberized.penstock(kerberized.properties(protocol, "alice"), protocol, "tokens", "create", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["owner"] == "User:alice"
+
+
+def test_application_has_its_short_name_when_a_rule_is_for_its_principal(kerberized: Kerberized) -> None:
+    properties = kerberized.properties("SASL_PLAINTEXT", "app/worker-1")
+    ended = kerberized.penstock(properties, "SASL_PLAINTEXT", "tokens", "create", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["owner"] == "User:application"
+    # and has the rights of that name, which are none so far
+    listed = kerberized.penstock(properties, "SASL_PLAINTEXT", "acls", "list")
+    assert listed.returncode == 1
+    assert "authoriz" in listed.stderr.lower()
+
+
+def test_client_stays_who_it_is_when_it_names_another_user(kerberized: Kerberized) -> None:
+    """Clients in Python name the broker's service there; like Kafka's broker, ours does not look at it."""
+    assert kerberized.run("act-as-admin", "SASL_PLAINTEXT", SERVICE) == "alice"
+
+
+def test_login_is_refused_when_the_ticket_was_shown_before(kerberized: Kerberized) -> None:
+    assert kerberized.run("ticket-twice", "SASL_PLAINTEXT", SERVICE) == f"0 {REFUSED}"
+
+
+def test_login_is_refused_when_the_ticket_is_for_another_service(kerberized: Kerberized) -> None:
+    assert kerberized.run("ticket", "SASL_PLAINTEXT", "other") == REFUSED
+
+
+def test_login_is_refused_when_the_brokers_keytab_is_out_of_date(kerberized: Kerberized) -> None:
+    assert kerberized.run("ticket", "STALE", "stale") == REFUSED
+
+
+def test_kafkas_tool_is_refused_when_its_keytab_is_anothers(kerberized: Kerberized) -> None:
+    properties = kerberized.properties("SASL_PLAINTEXT", "bob", kerberized.realm.keytab("alice"))
+    kerberized.realm.add("bob")
+    refused = run_command(
+        "kafka-topics",
+        *("--bootstrap-server", kerberized.bootstrap("SASL_PLAINTEXT"), "--command-config", properties, "--list"),
+        java_options=(f"-Djava.security.krb5.conf={kerberized.realm.config}",),
+        must_succeed=False,
+    )
+    assert refused.return_code != 0
+    ended = kerberized.penstock(properties, "SASL_PLAINTEXT", "acls", "list")
+    assert ended.returncode == 1
+    assert "the login failed: Kerberos" in ended.stderr
+
+
+def test_command_names_the_cause_when_its_library_has_no_kerberos(kerberized: Kerberized) -> None:
+    """confluent-kafka's wheels come without; commands that use it cannot log in."""
+    properties = kerberized.properties("SASL_PLAINTEXT", "alice")
+    ended = kerberized.penstock(properties, "SASL_PLAINTEXT", "topics", "list")
+    assert ended.returncode == 2
+    assert "GSSAPI" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_other_clients_are_served_while_the_keytab_is_being_read(kerberized: Kerberized) -> None:
+    """The keytab is a pipe: the login waits until somebody has written it."""
+    keytab = kerberized.folder / "slow.keytab"
+    with BlockingConnection("localhost", kerberized.ports["SLOW"]) as waiting:
+        assert waiting.request(SaslHandshakeRequest(mechanism="GSSAPI"), 1).error_code == 0
+        asked = waiting.send(SaslAuthenticateRequest(auth_bytes=b"no ticket"), 1)
+        pipe = eventually(lambda: open_for_reader(keytab), "the broker reads its keytab")
+        assert pipe is not None
+        try:
+            plain = ("localhost", kerberized.ports["PLAINTEXT"])
+            with VersionedClient.open(plain, client_id="tests", software="tests") as other:
+                assert other.request(MetadataRequest(topics=[]), MetadataResponse).brokers
+        finally:
+            with ending_every_read(keytab):
+                pipe.close()
+                answer = waiting.receive(asked)
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def open_for_reader(path: Path) -> BinaryIO | None:
+    """The pipe's other end, once there is a reader."""
+    try:
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_NONBLOCK), "wb")
+    except OSError:
+        return None
+
+
+@contextmanager
+def ending_every_read(path: Path) -> Iterator[None]:
+    """Kerberos opens a keytab more than once. Each reader finds an empty one."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        while not is_over.wait(0.01):
+            if (pipe := open_for_reader(path)) is not None:
+                pipe.close()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_trail_tells_who_logged_in_and_why_not_when_logins_were_by_kerberos(kerberized: Kerberized) -> None:
+    kerberized.run("act-as-admin", "SASL_PLAINTEXT", SERVICE)
+    kerberized.run("ticket-twice", "SASL_PLAINTEXT", SERVICE)
+    kerberized.run("ticket", "SASL_PLAINTEXT", "other")
+    kerberized.run("ticket", "STALE", "stale")
+    causes = ("it was shown before", "it is for another service", "the keytab is out of date")
+    refusals = {("", False, f"Kerberos refuses the ticket: {cause}") for cause in causes}
+
+    def told() -> bool:
+        seen = {
+            (each["authenticationInfo"]["principal"], decided["granted"], decided["rule"])
+            for each in kerberized.logins()
+            if (decided := each["authorizationInfo"])["operation"] == "GSSAPI"
+        }
+        return {("User:alice", True, ""), *refusals} <= seen
+
+    eventually(told, "the trail is written", 20)
+
+
+def test_record_is_copied_to_every_broker_when_brokers_log_in_at_each_other(
+    kerberized: Kerberized, tmp_path: Path
+) -> None:
+    keytab = str(kerberized.realm.keytab(BROKER))
+    assert kerberized.module("kerberos_cluster", keytab, str(tmp_path), client=BROKER) == "3"

@@ -1,0 +1,88 @@
+"""Nobody but brokers writes to the audit topic: not by any right, any name, or any request that writes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.session import Principal, Session
+from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
+from penstock.core.internal_topics import AUDIT
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from penstock.security.audit.events import Kind
+from tests.clients.raw.wire import build_batch
+from tests.unit.broker.auditing.test_auditing import Notes
+from tests.unit.broker.served import Served, decode_reply, serving
+
+PROPERTIES = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin;User:kafka"}
+ADMIN, BROKER = (Session("1", "10.0.0.1", "PLAINTEXT", Principal("User", name)) for name in ("admin", "kafka"))
+REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def scene(served: Served) -> Notes:
+    """One broker of several, whose listener is for clients as well; brokers log in as `kafka`."""
+    broker = served.broker
+    await broker.topic_creation.ensure(AUDIT)
+    broker.has_peers = True
+    broker.own_user = BROKER.principal.name
+    notes = broker.auditor = Notes()
+    return notes
+
+
+async def produce(served: Served, client_id: str | None, version: int) -> int:
+    topic = served.broker.metadata.image.topics[AUDIT]
+    batch = build_batch([b"forged"], timestamp=served.clock.now_ms())
+    data = TopicProduceData(
+        name=AUDIT, topic_id=topic.topic_id, partition_data=[PartitionProduceData(index=0, records=batch)]
+    )
+    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[data])
+    response: Any = decode_reply(await served.send(request, version, client_id), request.RESPONSE, version)
+    return int(response.responses[0].partition_responses[0].error_code)
+
+
+def end_of(served: Served) -> int:
+    partition = served.broker.partitions.find(AUDIT, 0)
+    assert partition is not None
+    return partition.log.log_end_offset
+
+
+@pytest.mark.parametrize("version", [3, 9, 12, 13])
+def test_super_user_is_refused_and_told_of_when_writing_to_the_trail(tmp_path: Path, version: int) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, PROPERTIES) as served:
+            notes = await scene(served)
+            served.session = ADMIN
+            for client_id in ("app", None, "__admin_client", "broker-1", "broker-1-audit"):
+                assert await produce(served, client_id, version) == REFUSED
+            assert end_of(served) == 0
+            assert {(each.kind, each.principal, each.resource, each.rule) for each in notes.events} == {
+                (Kind.DENIAL, "User:admin", f"Topic:{AUDIT}", f"only brokers write to {AUDIT}")
+            }
+            served.session = BROKER
+            assert await produce(served, "broker-2", version) == ErrorCode.NONE
+            assert end_of(served) == 1
+
+    asyncio.run(run())
+
+
+def test_no_marker_is_written_to_the_trail_when_an_administrator_ends_transactions(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, PROPERTIES) as served:
+            await scene(served)
+            marked = WritableTxnMarkerTopic(name=AUDIT, partition_indexes=[0])
+            marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=False, topics=[marked])
+            served.session = ADMIN
+            response = await served.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+            assert response.markers[0].topics[0].partitions[0].error_code == REFUSED
+            assert end_of(served) == 0
+
+    asyncio.run(run())
