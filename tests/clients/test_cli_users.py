@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -96,19 +97,35 @@ def test_command_says_so_when_the_login_is_refused(sasl_broker: SaslBroker, tmp_
     assert "geheim" not in result.err
 
 
-def test_first_user_logs_in_when_added_before_the_first_start(tmp_path: Path) -> None:
+def test_first_users_log_in_when_added_before_the_first_start(tmp_path: Path) -> None:
+    data, file, cli = tmp_path / "data", tmp_path / "users.json", Cli("127.0.0.1:1")
+    for name, password in (("admin", "first"), ("other", "second"), ("other", "changed")):
+        cli.run("users", "add", name, "--password", password, "--first-users-file", str(file))
+    assert "first" not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    both = ("--first-users-file", str(file), "--data-dir", str(data))
+    assert cli.try_run("users", "add", "late", "--password", "x", *both).code == 2
+    assert log_in_at_a_start(data, {"penstock.first.users.file": str(file)}) == ["admin first", "other changed"]
+
+
+def test_user_logs_in_when_the_password_was_set_while_no_broker_ran(tmp_path: Path) -> None:
     data, cli = tmp_path / "data", Cli("127.0.0.1:1")
     cli.run("users", "add", "admin", "--password", "first", "--data-dir", str(data))
     cli.run("users", "add", "other", "--password", "second", "--data-dir", str(data))
+    assert log_in_at_a_start(data, {}) == ["admin first", "other second"]
+    cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))
+
+
+def log_in_at_a_start(data: Path, settings: dict[str, str]) -> list[str]:
+    """Those who can, with a broker that is started for that. It has the data to itself meanwhile."""
     port = find_free_port()
-    config = {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
-    with BrokerProcess(data, port=port, config=config):
-        address = ("127.0.0.1", port)
-        assert can_log_in(address, ScramCredentials(SHA_512, "admin", "first"))
-        assert can_log_in(address, ScramCredentials(SHA_512, "other", "second"))
+    listener = {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    with BrokerProcess(data, port=port, config={**listener, **settings}):
+        address, cli = ("127.0.0.1", port), Cli("127.0.0.1:1")
         assert not can_log_in(address, PlainCredentials("admin", "first"))
         assert cli.try_run("users", "add", "late", "--password", "x", "--data-dir", str(data)).code == 1
-    cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))
+        tried = [("admin", "first"), ("other", "second"), ("other", "changed")]
+        return [" ".join(each) for each in tried if can_log_in(address, ScramCredentials(SHA_512, *each))]
 
 
 def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBroker, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import SASL, Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
-from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from penstock.cluster.store.interface import (
     Check,
@@ -281,6 +281,10 @@ class ZooKeeperClient:
 
     def commit(self, transaction: Any) -> asyncio.Future[Sequence[Any]]:
         return self._ask(transaction.commit_async())
+
+    def set_access(self, path: str, own_path: str) -> asyncio.Future[Any]:
+        """The node gets the list that a new one would get; `own_path` is what users of the store call it."""
+        return self._ask(self._kazoo.set_acls_async(path, self._acl(own_path) or list(OPEN_ACL_UNSAFE)))
 
     def arm(self, path: str) -> None:
         """`on_watch` is called once when the node, or the list of its children, changes.
