@@ -222,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
             self.mute(reply.throttle_ms)
             self._send(reply.reply or [])
         elif reply is not None:
-            listener.backlog.serve(len(frame), self.pending.add(reply, self._on_reply))
+            listener.backlog_of(self).serve(len(frame), self.pending.add(reply, self._on_reply))
 
     def mute(self, throttle_ms: int) -> None:
         """Serves and reads nothing more for so long. Replies go out as ever."""
