@@ -149,6 +149,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "super.users": "User:ANONYMOUS;User:alice",
         "penstock.audit.file": str(folder / "audit.jsonl"),
         "group.initial.rebalance.delay.ms": "0",
+        "connection.failed.authentication.delay.ms": "10",
         **broker_settings(directory),
     }
     port = ports["PLAINTEXT"]
@@ -243,6 +244,13 @@ def test_login_is_refused_when_the_ticket_was_shown_before(judged: Judged) -> No
 
 def test_login_is_refused_when_the_ticket_is_for_another_service(judged: Judged) -> None:
     assert judged.run("ticket", "other") == REFUSED
+
+
+def test_logins_are_refused_and_nothing_breaks_when_tickets_are_spoilt(kerberized: Kerberized) -> None:
+    answers = kerberized.run("tickets-spoilt", "SASL_PLAINTEXT", SERVICE).split()
+    assert REFUSED in answers
+    assert {*answers} <= {"0", REFUSED}
+    assert "Traceback" not in (kerberized.folder / "data.process.log").read_text()
 
 
 def test_login_is_refused_when_the_brokers_keytab_is_out_of_date(kerberized: Kerberized) -> None:
