@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, user_key
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, parse_entity_key, user_key
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
 # Some thousand users. The file of somebody who mistook another for it costs nothing.
@@ -25,6 +25,12 @@ def read_first_users(path: str) -> SecurityImage:
         raise _unreadable(path, error.strerror or "cannot be read") from error
     except (ValueError, AttributeError, TypeError) as error:  # the text may be a secret: it is not shown
         raise _unreadable(path, "expected JSON, the settings of each user by name") from error
+
+
+def format_first_users(security: SecurityImage) -> str:
+    """The text of such a file, with the users of `security`."""
+    users = {parse_entity_key(key)["users"]: dict(settings) for key, settings in security.entity_configs.items()}
+    return json.dumps(users, indent=1) + "\n"
 
 
 def _settings(value: Any) -> Settings:

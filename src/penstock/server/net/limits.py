@@ -36,13 +36,13 @@ REQUESTS_PER_TURN = 64
 # for as long as it reads.
 BYTES_PER_TURN = 4 * 1024 * 1024
 
-# A half-finished TLS handshake holds 48 KB in OpenSSL, measured. So many at once make 8 MB for each listener; other
+# A half-finished TLS handshake holds 48 KB in OpenSSL, measured. So many at once make 6 MB for each listener; other
 # clients wait for their turn, and hold 4 KB each meanwhile, as an idle plain connection does. 10,000 half-finished
-# handshakes make 46 MB in all.
-HANDSHAKES = 160
+# handshakes make 48 MB in all.
+HANDSHAKES = 120
 # Of these for one address, so that one alone cannot make others wait. Clients that reconnect together from behind one
 # address pass at some hundreds a second, since a handshake takes two round trips.
-HANDSHAKES_PER_ADDRESS = 80
+HANDSHAKES_PER_ADDRESS = 60
 # For the handshake, and before it for the wait; a client on another continent needs a second.
 HANDSHAKE_TIMEOUT_MS = 10_000
 # For the handshake while other clients wait for a place. Two round trips around the world take half a second.

@@ -155,6 +155,7 @@ class TcpListener:
         if self._is_closing:  # it was in the kernel's queue when the port was closed
             return None
         address = parse_address(host) or host
+        address = host if address == host else address  # kept with the connection: one object, not two
         verdict = self.admission.admit(self.name, address, self._clock.monotonic_ms())
         if verdict.is_refused:
             self.metrics.refused += 1
