@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -96,19 +97,35 @@ def test_command_says_so_when_the_login_is_refused(sasl_broker: SaslBroker, tmp_
     assert "geheim" not in result.err
 
 
-def test_first_user_logs_in_when_added_before_the_first_start(tmp_path: Path) -> None:
+def test_first_users_log_in_when_added_before_the_first_start(tmp_path: Path) -> None:
+    data, file, cli = tmp_path / "data", tmp_path / "users.json", Cli("127.0.0.1:1")
+    for name, password in (("admin", "first"), ("other", "second"), ("other", "changed")):
+        cli.run("users", "add", name, "--password", password, "--first-users-file", str(file))
+    assert "first" not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    both = ("--first-users-file", str(file), "--data-dir", str(data))
+    assert cli.try_run("users", "add", "late", "--password", "x", *both).code == 2
+    assert log_in_at_a_start(data, {"penstock.first.users.file": str(file)}) == ["admin first", "other changed"]
+
+
+def test_user_logs_in_when_the_password_was_set_while_no_broker_ran(tmp_path: Path) -> None:
     data, cli = tmp_path / "data", Cli("127.0.0.1:1")
     cli.run("users", "add", "admin", "--password", "first", "--data-dir", str(data))
     cli.run("users", "add", "other", "--password", "second", "--data-dir", str(data))
+    assert log_in_at_a_start(data, {}) == ["admin first", "other second"]
+    cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))
+
+
+def log_in_at_a_start(data: Path, settings: dict[str, str]) -> list[str]:
+    """Those who can, with a broker that is started for that. It has the data to itself meanwhile."""
     port = find_free_port()
-    config = {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
-    with BrokerProcess(data, port=port, config=config):
-        address = ("127.0.0.1", port)
-        assert can_log_in(address, ScramCredentials(SHA_512, "admin", "first"))
-        assert can_log_in(address, ScramCredentials(SHA_512, "other", "second"))
+    listener = {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    with BrokerProcess(data, port=port, config={**listener, **settings}):
+        address, cli = ("127.0.0.1", port), Cli("127.0.0.1:1")
         assert not can_log_in(address, PlainCredentials("admin", "first"))
         assert cli.try_run("users", "add", "late", "--password", "x", "--data-dir", str(data)).code == 1
-    cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))
+        tried = [("admin", "first"), ("other", "second"), ("other", "changed")]
+        return [" ".join(each) for each in tried if can_log_in(address, ScramCredentials(SHA_512, *each))]
 
 
 def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBroker, tmp_path: Path) -> None:
@@ -129,3 +146,22 @@ def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBrok
     assert "has ended" in cli.run("tokens", "expire", token["token"], *config).err
     assert not can_log_in(sasl_broker.sasl_address, credentials)
     assert cli.try_run("tokens", "renew", token["token"], *config).code == 1
+
+
+def test_command_logs_in_by_a_token_when_the_property_file_has_one(sasl_broker: SaslBroker, tmp_path: Path) -> None:
+    file, by_token = tmp_path / "client.properties", tmp_path / "token.properties"
+    cli = Cli(sasl_broker.bootstrap_servers)
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password={PASSWORD}\n"
+    )
+    token = cli.run("tokens", "create", "--json", "--command-config", str(file)).json
+    by_token.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{token["token"]}" password="{token["hmac"]}" tokenauth="true";\n'
+    )
+    assert USER in cli.run("users", "list", "--command-config", str(by_token)).text
+    refused = cli.try_run("topics", "list", "--command-config", str(by_token))
+    assert refused.code == 2
+    assert "librdkafka does not log in with tokens" in refused.err
+    assert token["hmac"] not in refused.err

@@ -18,8 +18,10 @@ from penstock.cluster.store.interface import Create, Store, StoreError
 from penstock.cluster.store.zookeeper.server_version import Server, ask_version, is_too_old
 from penstock.cluster.store.zookeeper.settings import SaslSettings, TlsSettings, ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+from penstock.core.properties import format_properties
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from penstock.testing.processes import ZooKeeperProcess, find_free_port
+from tests.clients.cli_runner import Cli
 from tests.integration.zookeeper import settings_for
 
 JAAS = """
@@ -145,10 +147,13 @@ DELTA = {znodes.delta_path(1): b"whatever has changed, a secret among it"}
 SECRET_ROOTS = ("/config/users", "/config/brokers", "/delegation_token", "/penstock")
 
 
-def test_strangers_read_no_secret_and_change_nothing_when_access_lists_are_set(zookeeper: ZooKeeperProcess) -> None:
+@pytest.mark.parametrize("is_guarded_later", [False, True])
+def test_strangers_read_no_secret_and_change_nothing_when_access_lists_are_set(
+    tmp_path: Path, zookeeper: ZooKeeperProcess, is_guarded_later: bool
+) -> None:
     # Not below the node of the other tests: who makes that keeps the others out.
-    connect = f"{zookeeper.connect}/guarded"
-    settings = settings_for(connect, sets_acl=True, digest="broker:word", session_timeout_ms=10_000)
+    connect = f"{zookeeper.connect}/guarded{'-later' if is_guarded_later else ''}"
+    settings = settings_for(connect, sets_acl=not is_guarded_later, digest="broker:word", session_timeout_ms=10_000)
     nodes = {**security_nodes.nodes_of(IMAGE), **BROKER_SETTINGS, **DELTA}
 
     async def write() -> None:
@@ -168,6 +173,8 @@ def test_strangers_read_no_secret_and_change_nothing_when_access_lists_are_set(z
         for root in SECRET_ROOTS:
             with pytest.raises(StoreError, match="does not let us"):
                 await stranger.children(root)
+        with pytest.raises(StoreError, match="does not let us"):
+            await stranger.create("/mine")
         for path in paths:
             with pytest.raises(StoreError, match="does not let us"):
                 await stranger.compare_and_set(path, b"", None)
@@ -176,7 +183,18 @@ def test_strangers_read_no_secret_and_change_nothing_when_access_lists_are_set(z
         await stranger.close()
 
     asyncio.run(write())
+    if is_guarded_later:
+        guard(tmp_path / "server.properties", connect)
     asyncio.run(look())
+
+
+def guard(file: Path, connect: str) -> None:
+    settings = {"zookeeper.connect": connect, "log.dirs": "unused", "penstock.zookeeper.digest": "broker:word"}
+    file.write_text(format_properties(settings))
+    assert "set.acl is not true" in Cli("").try_run("zookeeper", "guard", "--config", str(file)).err
+    file.write_text(format_properties({**settings, "zookeeper.set.acl": "true"}))
+    for _ in range(2):  # what is guarded already is no obstacle
+        assert "nodes are for the brokers" in Cli("").run("zookeeper", "guard", "--config", str(file)).err
 
 
 async def _refusal(store: Store, path: str) -> str:

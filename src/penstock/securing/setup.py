@@ -15,7 +15,6 @@ Rules:
 from __future__ import annotations
 
 import datetime
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,8 @@ from typing import Any, NamedTuple
 
 from penstock.client.java_settings import translate_client_settings
 from penstock.client.security import ClientSecurity, client_security
+from penstock.cluster.controller.first_users import format_first_users
+from penstock.cluster.security_image import SecurityImage, user_key
 from penstock.core.config.types import ConfigError
 from penstock.core.properties import format_properties, read_properties
 from penstock.securing.places import USERS_FILE
@@ -147,8 +148,8 @@ class SecureSetup:
         if self._users_file.exists():
             return
         logins = {ADMIN: self.client_file, BROKER: self._broker_file}
-        users = {name: _credential(_password(read_properties(file))) for name, file in logins.items()}
-        write_private(self._users_file, json.dumps(users, indent=1).encode())
+        users = {user_key(name): _credential(_password(read_properties(file))) for name, file in logins.items()}
+        write_private(self._users_file, format_first_users(SecurityImage(entity_configs=users)).encode())
 
 
 def _certify(certificates: CertificateDirectory, broker: BrokerAddress, now: datetime.datetime) -> None:

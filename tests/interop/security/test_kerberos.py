@@ -23,10 +23,11 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.testing.processes import BrokerProcess, find_free_port
+from penstock.testing.processes import BrokerProcess, ZooKeeperProcess, find_free_port
 from tests.certificates import broker_settings, new_directory
 from tests.clients.support import eventually
 from tests.interop.security.kerberos import BROKER, REALM, SERVICE, Realm, jaas, run_realm
+from tests.interop.security.test_logins_again import AGAIN, read_metric
 
 REPOSITORY = Path(__file__).parents[3]
 PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -114,6 +115,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     directory = new_directory(tmp_path_factory.mktemp("certificates"))
     folder = tmp_path_factory.mktemp("kerberized")
     ports = {name: find_free_port() for name in ("PLAINTEXT", *PROTOCOLS, "STALE", "SLOW")}
+    metrics_port = find_free_port()
     stale = realm.keytab("stale/localhost")
     realm.change_key("stale/localhost")
     slow = folder / "slow.keytab"
@@ -122,6 +124,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     own = jaas(realm.keytab(BROKER, "other/localhost"), BROKER)
     config = {
         "listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
+        "penstock.metrics.listen": f"127.0.0.1:{metrics_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
         "STALE:SASL_PLAINTEXT,SLOW:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "GSSAPI",
@@ -129,6 +132,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "listener.name.stale.gssapi.sasl.jaas.config": jaas(stale, "stale/localhost"),
         "listener.name.slow.gssapi.sasl.jaas.config": jaas(slow, BROKER),
         "sasl.kerberos.principal.to.local.rules": RULES,
+        "listener.name.sasl_ssl.gssapi.connections.max.reauth.ms": "2000",
         "delegation.token.secret.key": "the brokers' own",
         "authorizer.class.name": STANDARD_AUTHORIZER,
         "super.users": "User:ANONYMOUS;User:alice",
@@ -139,7 +143,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     port = ports["PLAINTEXT"]
     environment = realm.environment
     with BrokerProcess(folder / "data", port=port, config=config, environment=environment):
-        yield Kerberized(realm, directory, ports, folder, folder / "audit.jsonl")
+        yield Kerberized(realm, directory, {**ports, "METRICS": metrics_port}, folder, folder / "audit.jsonl")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -149,6 +153,16 @@ def test_lines_come_back_when_kafkas_console_clients_have_a_keytab(kerberized: K
     reading = ("--topic", topic, "--from-beginning", "--max-messages", "3", "--timeout-ms", "20000")
     assert kerberized.tool("kafka-console-consumer", protocol, "alice", *reading) == ["a", "b", "c"]
     assert topic in kerberized.tool("kafka-topics", protocol, "alice", "--list")
+
+
+def test_every_record_arrives_when_a_java_producer_logs_in_again_and_again(kerberized: Kerberized) -> None:
+    """The listener's logins end after two seconds; the program writes for six."""
+    writing = ("--topic", "again", "--num-records", "1200", "--throughput", "200", "--record-size", "100")
+    written = kerberized.tool("kafka-producer-perf-test", "SASL_SSL", "alice", *writing)
+    assert any(line.startswith("1200 records sent") for line in written)
+    offsets = ("--topic", "again")
+    assert kerberized.tool("kafka-get-offsets", "SASL_PLAINTEXT", "alice", *offsets) == ["again:0:1200"]
+    assert read_metric(kerberized.ports["METRICS"], AGAIN) >= 2
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -288,3 +302,27 @@ def test_record_is_copied_to_every_broker_when_brokers_log_in_at_each_other(
 ) -> None:
     keytab = str(kerberized.realm.keytab(BROKER))
     assert kerberized.module("kerberos_cluster", keytab, str(tmp_path), client=BROKER) == "3"
+
+
+def test_node_is_its_makers_alone_when_zookeeper_knows_clients_by_kerberos(
+    kerberized: Kerberized, tmp_path: Path
+) -> None:
+    realm = kerberized.realm
+    login = tmp_path / "jaas.conf"
+    login.write_text(f"Server {{ {jaas(realm.keytab('zookeeper/localhost'), 'zookeeper/localhost')} }};")
+    options = f"-Djava.security.auth.login.config={login} -Djava.security.krb5.conf={realm.config}"
+    server = ZooKeeperProcess(
+        tmp_path / "data",
+        host="localhost",
+        settings={"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
+        environment={"JDK_JAVA_OPTIONS": options},
+    )
+    keytab = (f"{BROKER}@{REALM}", str(realm.keytab(BROKER)))
+    with server:
+        assert kerberized.module("kerberos_store", server.connect, "/mine", *keytab) == "written"
+        assert kerberized.module("kerberos_store", server.connect, "/mine", client=BROKER) == "written"
+        assert "another user made the node" in kerberized.module(
+            "kerberos_store", server.connect, "/mine", client="alice"
+        )
+        # without a ticket
+        assert "refuses our credentials" in kerberized.module("kerberos_store", server.connect, "/other")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.errors import ExitCode, UsageError
+from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
@@ -42,6 +43,23 @@ async def open_store(config: BrokerConfig) -> ZooKeeperStore:
     from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 
     return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper))
+
+
+def give_access_lists(config: BrokerConfig) -> int:
+    """To all nodes of the cluster, as `zookeeper.set.acl` has it; how many there are."""
+    from penstock.cluster.store.zookeeper import guarding
+
+    async def give() -> int:
+        store = await open_store(config)
+        try:
+            return await guarding.give_access_lists(store)
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(give())
+    except StoreError as error:
+        raise CliError(str(error), "Check zookeeper.connect and the login in --config.", exit_code_of(error)) from error
 
 
 def exit_code_of(error: StoreError) -> ExitCode:

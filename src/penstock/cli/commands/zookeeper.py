@@ -1,10 +1,14 @@
-"""`penstock zookeeper`: run the ZooKeeper that keeps a cluster's metadata."""
+"""`penstock zookeeper`: run the ZooKeeper that keeps a cluster's metadata, and say who may read and change them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from penstock.cli import output
+from penstock.cli.errors import UsageError
 
 app = typer.Typer(
     help="Run the ZooKeeper that keeps a cluster's metadata.", no_args_is_help=True, rich_markup_mode=None
@@ -45,3 +49,28 @@ def start(
     from penstock.cli.zookeeper_start import ZooKeeperOptions, run_zookeeper
 
     raise typer.Exit(run_zookeeper(ZooKeeperOptions(data, host, port, ensemble, id_, tuple(set_ or ()))))
+
+
+@app.command()
+def guard(
+    config: Annotated[
+        Path, typer.Option(metavar="FILE", help="A broker's properties: zookeeper.connect, its login, and set.acl.")
+    ],
+    open_: Annotated[bool, typer.Option("--open", help="The other way: let everybody read and change all.")] = False,
+) -> None:
+    """Give all that brokers have written the access lists that zookeeper.set.acl gives to what they write from now on.
+
+    Brokers may run; all of them need zookeeper.set.acl=true before, or false with --open.
+    """
+    from penstock.cli.access.zookeeper import give_access_lists, read_store_config
+
+    settings = read_store_config(None, config)
+    if settings.zookeeper.zookeeper_set_acl is open_:
+        wanted = "false" if open_ else "true"
+        raise UsageError(
+            f"zookeeper.set.acl is not {wanted} in {config}", "Restart the brokers with that setting first."
+        )
+    count = give_access_lists(settings)
+    output.note(
+        f"{count} nodes are {'open to everybody' if open_ else 'for the brokers; others read what is no secret'}."
+    )

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.cluster.decisions.security.users import scram_users
 from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, user_key
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
@@ -25,6 +26,12 @@ def read_first_users(path: str) -> SecurityImage:
         raise _unreadable(path, error.strerror or "cannot be read") from error
     except (ValueError, AttributeError, TypeError) as error:  # the text may be a secret: it is not shown
         raise _unreadable(path, "expected JSON, the settings of each user by name") from error
+
+
+def format_first_users(security: SecurityImage) -> str:
+    """The text of such a file, with the users of `security`."""
+    users = {user: dict(security.entity_configs[user_key(user)]) for user in scram_users(security)}
+    return json.dumps(users, indent=1) + "\n"
 
 
 def _settings(value: Any) -> Settings:

@@ -341,7 +341,7 @@ METRICS: tuple[Metric, ...] = (
             _G,
             "handshakes",
             "",
-            "TLS handshakes that have begun and are not over. At most 160 for each listener.",
+            "TLS handshakes that have begun and are not over. At most 120 for each listener.",
         ),
         (
             "tls_handshakes_waiting{listener}",

@@ -62,7 +62,10 @@ class TlsListener(TcpListener):
 
     async def accept_from(self, server: asyncio.Server) -> None:
         """The server has taken the ports, and accepts nobody itself."""
-        self._gates = [Gate(each.fileno(), self.new_protocol, BACKLOG) for each in server.sockets]
+        metrics = self.metrics
+        self._gates = [
+            Gate(each.fileno(), self.new_protocol, BACKLOG, lambda: metrics.requests) for each in server.sockets
+        ]
         for gate in self._gates:
             gate.open()
 

@@ -1,4 +1,4 @@
-"""Users of a cluster: asked over the wire, or written into a store before the first start."""
+"""Users of a cluster: asked over the wire, or written where a broker finds them when it starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.raw_client import check_error, open_broker
@@ -25,6 +25,9 @@ from penstock.protocol.messages.describe_user_scram_credentials import (
 )
 from penstock.security.sasl.passwords import SALT_RANDOMNESS, SaltedPassword, salt_password
 from penstock.security.sasl.scram import SCRAM_HASHES, SCRAM_HASHES_BY_CODE
+
+if TYPE_CHECKING:
+    from penstock.cluster.decisions.security.users import Upsertion
 
 
 class User(NamedTuple):
@@ -81,10 +84,9 @@ def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
         check_error(result.error_code, f"user {result.user}", result.error_message)
 
 
-def write_first_user(data: Path, name: str, passwords: Iterable[SaltedPassword]) -> None:
+def write_password(data: Path, name: str, passwords: Iterable[SaltedPassword]) -> None:
     """Into the store of a single node that does not run."""
-    from penstock.cluster.decisions.security.users import Upsertion
-    from penstock.cluster.first_users import write_first_users
+    from penstock.cluster.offline_passwords import write_passwords
     from penstock.cluster.store.interface import StoreError
     from penstock.core.config.broker_config import BrokerConfig
     from penstock.core.metrics.cluster_counters import StoreMetrics
@@ -92,12 +94,11 @@ def write_first_user(data: Path, name: str, passwords: Iterable[SaltedPassword])
     from penstock.server.stores import open_store
 
     config = BrokerConfig.parse({"log.dirs": str(data)})
-    users = [Upsertion(name, each.hashing.code, each.iterations, each.salt, each.salted) for each in passwords]
 
     async def write() -> None:
         store = await open_store(config, is_temporary=False, metrics=StoreMetrics())
         try:
-            await write_first_users(store, config, users)
+            await write_passwords(store, config, _upsertions(name, passwords))
         finally:
             await store.close()
 
@@ -109,3 +110,25 @@ def write_first_user(data: Path, name: str, passwords: Iterable[SaltedPassword])
         ) from error
     except ApiError as error:
         raise CliError(f"user {name}: {error.message}") from error
+
+
+def write_first_user(file: Path, name: str, passwords: Iterable[SaltedPassword]) -> None:
+    """Beside those that are in the file of a cluster's first users; the file is made if it is missing."""
+    from penstock.cluster.controller.first_users import format_first_users, read_first_users
+    from penstock.cluster.decisions.security.users import set_passwords
+    from penstock.cluster.store.interface import StoreError
+    from penstock.security.private_files import write_private
+
+    try:
+        present = read_first_users(str(file) if file.exists() else "")
+        write_private(file, format_first_users(set_passwords(present, _upsertions(name, passwords))).encode())
+    except (StoreError, OSError) as error:
+        raise CliError(str(error), "Check --first-users-file.") from error
+    except ApiError as error:
+        raise CliError(f"user {name}: {error.message}") from error
+
+
+def _upsertions(name: str, passwords: Iterable[SaltedPassword]) -> list[Upsertion]:
+    from penstock.cluster.decisions.security.users import Upsertion
+
+    return [Upsertion(name, each.hashing.code, each.iterations, each.salt, each.salted) for each in passwords]

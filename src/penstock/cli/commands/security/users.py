@@ -19,6 +19,7 @@ from penstock.cli.access.security.users import (
     salt_passwords,
     set_password,
     write_first_user,
+    write_password,
 )
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
@@ -101,18 +102,27 @@ def add(
     chosen: PasswordOptions,
     data_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Of a single broker that does not run: for the user that logs in first."),
+        typer.Option(metavar="DIR", help="Of a single broker that does not run: where nobody can log in."),
+    ] = None,
+    first_users_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Into the file that a new cluster begins with: penstock.first.users.file."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a user with a password."""
-    if data_dir is None and list_users(cluster, [user]):
+    if data_dir is not None and first_users_file is not None:
+        raise UsageError("--data-dir and --first-users-file cannot go together", "The first is for data that is there.")
+    is_over_the_wire = data_dir is None and first_users_file is None
+    if is_over_the_wire and list_users(cluster, [user]):
         raise CliError(f"user {user} is there already", f"`penstock users password {user}` sets another password.")
     passwords = salt_passwords(chosen.read_password(), chosen.mechanisms, chosen.iterations)
-    if data_dir is None:
-        set_password(cluster, user, passwords)
+    if data_dir is not None:
+        write_password(data_dir, user, passwords)
+    elif first_users_file is not None:
+        write_first_user(first_users_file, user, passwords)
     else:
-        write_first_user(data_dir, user, passwords)
+        set_password(cluster, user, passwords)
     if as_json:
         output.print_json(_document(chosen.user(user)))
     else:

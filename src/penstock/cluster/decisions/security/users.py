@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.cluster.security_image import SecurityImage, Settings, user_key, with_value
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.quotas.entities import USER, parse_entity_path
 from penstock.security.sasl.scram import (
     MAX_ITERATIONS,
@@ -71,6 +71,16 @@ def decide_alter_users(
         configs = with_value(configs, key, _changed(configs.get(key, {}), change))
     results = (*(UserResult(user) for user in accepted), *refused.values())
     return results, security._replace(entity_configs=configs) if accepted else security
+
+
+def set_passwords(security: SecurityImage, upsertions: Iterable[Upsertion]) -> SecurityImage:
+    """One mechanism after the other, as one request could not. Raises ApiError where a password is not accepted."""
+    for upsertion in upsertions:
+        results, security = decide_alter_users(security, (), (upsertion,))
+        for result in results:
+            if result.code != ErrorCode.NONE:
+                raise ApiError(result.code, result.message)
+    return security
 
 
 def _check(security: SecurityImage, change: Deletion | Upsertion) -> tuple[ErrorCode, str] | None:

@@ -55,20 +55,20 @@ _OPERATIONS_PER_TURN = 200
 class ZooKeeperStore:
     def __init__(self, settings: ZooKeeperSettings) -> None:
         """Use `open`."""
-        self._paths = settings.connect
+        self.paths = settings.connect
         self._max_in_flight = settings.max_in_flight
         self._watches = Watches()
-        self._connection: Connection
+        self.connection: Connection
 
     @classmethod
     async def open(cls, settings: ZooKeeperSettings, metrics: StoreMetrics | None = None) -> ZooKeeperStore:
         """Makes the chroot of the connect string if it is missing. Raises StoreError(UNAVAILABLE)."""
         store = cls(settings)
         counted = metrics or StoreMetrics()
-        store._connection = await Connection.open(settings, store._watch_again, store._fired, counted)
+        store.connection = await Connection.open(settings, store._watch_again, store._fired, counted)
         try:
-            with store._connection.call("/"):
-                for path in path_and_parents(store._paths.root):
+            with store.connection.call("/"):
+                for path in path_and_parents(store.paths.root):
                     await store._make(path)
         except BaseException:
             await store.close()
@@ -77,36 +77,36 @@ class ZooKeeperStore:
 
     @property
     def session_id(self) -> str:
-        return self._connection.session_id
+        return self.connection.session_id
 
     @property
     def session_state(self) -> SessionState:
-        return self._connection.state
+        return self.connection.state
 
     @property
     def last_contact(self) -> float:
-        return self._connection.last_contact
+        return self.connection.last_contact
 
     @property
     def session_timeout_s(self) -> float:
-        return self._connection.timeout_s
+        return self.connection.timeout_s
 
     @property
     def transaction_limit(self) -> TransactionLimit | None:
         return _LIMIT
 
     def on_session(self, listener: SessionListener) -> Callable[[], None]:
-        return self._connection.listeners.add(listener)
+        return self.connection.listeners.add(listener)
 
     async def sync(self, path: str) -> None:
         check_path(path)
-        with self._connection.call(path):
-            whole = self._paths.whole(path)
-            await self._connection.ask(path, lambda client: client.sync(whole), is_change=False, is_contact=True)
+        with self.connection.call(path):
+            whole = self.paths.whole(path)
+            await self.connection.ask(path, lambda client: client.sync(whole), is_change=False, is_contact=True)
 
     async def read(self, path: str) -> Node | None:
         check_path(path)
-        with self._connection.call(path):
+        with self.connection.call(path):
             return await self._read(path)
 
     async def read_many(self, paths: Sequence[str]) -> list[Node | None]:
@@ -119,7 +119,7 @@ class ZooKeeperStore:
             for number, path in numbered:
                 nodes[number] = await self._read(path)
 
-        with self._connection.call(paths[0] if paths else "/"):
+        with self.connection.call(paths[0] if paths else "/"):
             # As many at once as may be under way. A task for each path would hold the loop while they are made.
             readers = [asyncio.ensure_future(read_on()) for _ in range(min(self._max_in_flight, len(paths)))]
             try:
@@ -131,9 +131,9 @@ class ZooKeeperStore:
 
     async def children(self, path: str) -> list[str]:
         check_path(path)
-        with self._connection.call(path):
-            whole = self._paths.whole(path)
-            names = await self._connection.ask(
+        with self.connection.call(path):
+            whole = self.paths.whole(path)
+            names = await self.connection.ask(
                 path, lambda client: client.children(whole), is_change=False, is_contact=False
             )
         return sorted(names)
@@ -145,9 +145,9 @@ class ZooKeeperStore:
 
     async def ensure_path(self, path: str) -> None:
         check_path(path)
-        with self._connection.call(path):
+        with self.connection.call(path):
             for each in path_and_parents(path):
-                await self._make(self._paths.whole(each))
+                await self._make(self.paths.whole(each))
 
     async def compare_and_set(self, path: str, data: bytes, expected_version: int | None) -> int:
         (version,) = await self.transaction([CompareAndSet(path, data, expected_version)])
@@ -161,12 +161,12 @@ class ZooKeeperStore:
         for operation in operations:
             check_operation(operation)
         check_transaction(operations, _LIMIT)
-        with self._connection.call(operations[0].path if operations else "/"):
-            answers = await self._commit(operations, [self._paths.whole(each.path) for each in operations])
+        with self.connection.call(operations[0].path if operations else "/"):
+            answers = await self._commit(operations, [self.paths.whole(each.path) for each in operations])
         error = failure(answers, operations)
         if error is not None:
             raise error
-        return [_result(self._paths, operation, answer) for operation, answer in zip(operations, answers, strict=True)]
+        return [_result(self.paths, operation, answer) for operation, answer in zip(operations, answers, strict=True)]
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
         remove = self._watches.add(path, watcher)
@@ -174,12 +174,12 @@ class ZooKeeperStore:
         return remove
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self.connection.close()
 
     async def _read(self, path: str) -> Node | None:
-        whole = self._paths.whole(path)
+        whole = self.paths.whole(path)
         try:
-            return await self._connection.ask(path, lambda client: client.get(whole), is_change=False, is_contact=False)
+            return await self.connection.ask(path, lambda client: client.get(whole), is_change=False, is_contact=False)
         except StoreError as error:
             if error.kind is StoreErrorKind.NO_NODE:
                 return None
@@ -187,7 +187,7 @@ class ZooKeeperStore:
 
     async def _make(self, whole: str) -> None:
         """One node; it may be there already, and its access list may forbid us to look."""
-        operation = Create(self._paths.own(whole))
+        operation = Create(self.paths.own(whole))
         error = failure(await self._commit([operation], [whole]), [operation])
         if error is not None and error.kind is not StoreErrorKind.NODE_EXISTS:
             raise error
@@ -195,24 +195,24 @@ class ZooKeeperStore:
     async def _commit(self, operations: Sequence[Operation], whole: Sequence[str]) -> Sequence[Any]:
         if not operations:
             return []
-        client = self._connection.client
+        client = self.connection.client
         prepared = client.new_transaction()
         for number, (operation, path) in enumerate(zip(operations, whole, strict=True)):
             if number and number % _OPERATIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
             client.add(prepared, operation, path)
-        return await self._connection.ask(
+        return await self.connection.ask(
             operations[0].path, lambda client: client.commit(prepared), is_change=True, is_contact=True
         )
 
     # ---- watches
 
     def _arm(self, path: str) -> None:
-        if self._connection.state is SessionState.CONNECTED:
-            self._connection.client.arm(self._paths.whole(path))
+        if self.connection.state is SessionState.CONNECTED:
+            self.connection.client.arm(self.paths.whole(path))
 
     def _fired(self, whole: str) -> None:
-        path = self._paths.own(whole)
+        path = self.paths.own(whole)
         if path in self._watches.paths:
             self._arm(path)  # before its watchers read
             self._watches.tell({path})

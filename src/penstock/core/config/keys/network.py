@@ -41,8 +41,8 @@ IDENTITY_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.STRING,
         "",
         "A file with the SCRAM credentials that a new cluster begins with, so that somebody can log in: JSON as "
-        '`{"admin": {"SCRAM-SHA-256": "salt=...,stored_key=...,server_key=...,iterations=4096"}}`. A cluster that is '
-        "there already does not read it.",
+        '`{"admin": {"SCRAM-SHA-256": "salt=...,stored_key=...,server_key=...,iterations=4096"}}`, as `penstock users '
+        "add --first-users-file` writes it. A cluster that is there already does not read it.",
         importance=_LOW,
     ),
     ConfigKey(
