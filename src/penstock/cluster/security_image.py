@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from penstock.security.acls.types import AclEntry, ResourcePattern
+from penstock.security.quotas.entities import DEFAULT_NAME
 
 Settings = Mapping[str, str]
 Key = TypeVar("Key")
 Value = TypeVar("Value", tuple[AclEntry, ...], Settings)
 
-DEFAULT_ENTITY = "<default>"
 USERS, CLIENTS, IPS = "users", "clients", "ips"
 
 _NO_ACLS: Mapping[ResourcePattern, tuple[AclEntry, ...]] = MappingProxyType({})
@@ -68,12 +68,5 @@ def ip_key(address: str | None) -> str:
     return f"{IPS}/{_entity(address)}"
 
 
-def parse_entity_key(key: str) -> dict[str, str | None]:
-    """The names in a key by their kinds, `{"users": "alice", "clients": None}`; None is the default entry."""
-    parts = key.split("/")
-    names = (None if name == DEFAULT_ENTITY else unquote(name) for name in parts[1::2])
-    return dict(zip(parts[0::2], names, strict=True))
-
-
 def _entity(name: str | None) -> str:
-    return DEFAULT_ENTITY if name is None else quote_name(name)
+    return DEFAULT_NAME if name is None else quote_name(name)

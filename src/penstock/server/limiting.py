@@ -18,7 +18,7 @@ from penstock.cluster.image import MetadataImage
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import QuotaSection
 from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-from penstock.security.quotas.alterations import parse_address
+from penstock.security.addresses import canonical_host, parse_address
 from penstock.security.quotas.entities import IP, Quota, stored_quotas
 from penstock.security.quotas.rates import Windows
 from penstock.server.net.admission import UNBOUNDED, ConnectionBounds
@@ -94,7 +94,7 @@ def _address_quotas(entities: Mapping[str, Mapping[str, str]]) -> list[Quota]:
     for names, values in stored_quotas(entities):
         if IP in names:
             address = names[IP]
-            found.append(Quota({IP: None if address is None else parse_address(address) or address}, values))
+            found.append(Quota({IP: None if address is None else canonical_host(address)}, values))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer
 
+from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.app import command
 
 GROUPS = ("certificates", "users", "acls", "policies", "quotas", "tokens", "audit")
@@ -34,3 +35,7 @@ def all_commands() -> list[tuple[str, Any]]:
 def test_command_has_json_for_programs(name: str, found: Any) -> None:
     options = {option for parameter in found.params for option in parameter.opts}
     assert "--json" in options, name
+
+
+def test_password_is_not_shown_when_a_cluster_is_printed() -> None:
+    assert "geheim" not in repr(Cluster("localhost:9092", {"sasl.password": "geheim"}))

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED, LevelRange
 from penstock.cluster.loading import load_image
-from penstock.cluster.security_image import SecurityImage, client_key, ip_key, parse_entity_key, user_key, with_value
+from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key, with_value
 from penstock.cluster.store import security_nodes
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
+from penstock.security.quotas.entities import parse_entity_path
 from tests.unit.cluster.brokers import TestBroker
 from tests.unit.cluster.harness import run
 from tests.unit.cluster.images import securities
@@ -22,9 +23,9 @@ NAMES = st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=1
 
 @given(NAMES, NAMES)
 def test_names_come_back_when_a_key_is_parsed(user: str | None, client: str | None) -> None:
-    assert parse_entity_key(user_key(user)) == {"users": user}
-    assert parse_entity_key(client_key(client)) == {"clients": client}
-    assert parse_entity_key(client_key(client, of_user=user)) == {"users": user, "clients": client}
+    assert parse_entity_path(user_key(user)) == {"user": user}
+    assert parse_entity_path(client_key(client)) == {"client-id": client}
+    assert parse_entity_path(client_key(client, of_user=user)) == {"user": user, "client-id": client}
 
 
 def test_keys_are_those_of_kafka() -> None:

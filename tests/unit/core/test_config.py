@@ -7,6 +7,7 @@ import pytest
 
 from penstock.core.config.broker_config import BrokerConfig, ConfigError, log_settings
 from penstock.core.config.sections import SECTIONS, misfits, read_section
+from penstock.core.config.table import BROKER_KEYS
 from penstock.core.limits import MAX_CONFIG_VALUE_LENGTH
 from penstock.core.log_settings import LogSettings
 
@@ -254,6 +255,16 @@ def test_advertised_address_is_complete_when_host_and_port_are_left_open() -> No
     config = BrokerConfig.parse({"listeners": "PLAINTEXT://0.0.0.0:0,LOCAL://[::1]:0", **_map("LOCAL")})
     endpoints = config.advertised_endpoints({"PLAINTEXT": 4711, "LOCAL": 4712}, "box")
     assert [str(endpoint) for endpoint in endpoints] == ["PLAINTEXT://box:4711", "LOCAL://[::1]:4712"]
+
+
+@pytest.mark.parametrize("name", [name for name, key in BROKER_KEYS.items() if key.is_sensitive])
+def test_secret_is_not_shown_when_a_configuration_is_printed(name: str) -> None:
+    secret = "geheim"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    text = f'{module} required password="{secret}";' if name.endswith("jaas.config") else f"alice:{secret}"
+    config = BrokerConfig.parse({"log.dirs": "/data", name: text})
+    assert secret in str(config.get(name))
+    assert secret not in repr(config)
 
 
 def test_same_port_is_fine_when_the_addresses_differ() -> None:

@@ -6,6 +6,7 @@ asked, from where, and whether anybody keeps it, is not its business.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -13,8 +14,10 @@ from typing import Any, NamedTuple
 
 from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.protocol.message import ZERO_UUID
+from penstock.security.acls.types import WILDCARD, Operation, PatternType, Permission, ResourceType, camel_case
 from penstock.security.audit.events import Detail
 from penstock.security.audit.redaction import describe_settings, show_setting
+from penstock.security.sasl.scram import SCRAM_HASHES_BY_CODE
 
 
 class Change(NamedTuple):
@@ -27,35 +30,15 @@ class Change(NamedTuple):
 # The request and its response are of the API in whose row the function stands.
 Describe = Callable[[Any, Any], Iterable[Change]]
 
-_PREFIXED = 4
 _FINGERPRINT_DIGITS = 16
-_RESOURCE_NAMES = {2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "DelegationToken", 7: "User"}
-_OPERATION_NAMES = {
-    2: "All",
-    3: "Read",
-    4: "Write",
-    5: "Create",
-    6: "Delete",
-    7: "Alter",
-    8: "Describe",
-    9: "ClusterAction",
-    10: "DescribeConfigs",
-    11: "AlterConfigs",
-    12: "IdempotentWrite",
-    13: "CreateTokens",
-    14: "DescribeTokens",
-}
-_PERMISSION_NAMES = {2: "Deny", 3: "Allow"}
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _INCREMENTAL = {0: "", 1: " (deleted)", 2: " (appended)", 3: " (subtracted)"}
-_POLICY = 120  # a policy on tags, as a resource of AlterConfigs
 _CONFIG_RESOURCES: dict[int, str] = {
     ConfigResourceType.TOPIC: "Topic",
     ConfigResourceType.BROKER: "Broker",
     ConfigResourceType.BROKER_LOGGER: "BrokerLogger",
     ConfigResourceType.CLIENT_METRICS: "ClientMetrics",
     ConfigResourceType.GROUP: "Group",
-    _POLICY: "Policy",
+    ConfigResourceType.POLICY: "Policy",
 }
 
 # ------------------------------------------------------------------------------------------------- topics
@@ -145,7 +128,7 @@ def _alter_configs(request: Any, response: Any) -> Iterator[Change]:
         for config in () if resource is None else resource.configs:
             suffix = _INCREMENTAL.get(getattr(config, "config_operation", 0), "")
             # What a policy says is what the trail is for; it has no secrets.
-            is_shown = result.resource_type == _POLICY
+            is_shown = result.resource_type == ConfigResourceType.POLICY
             details[f"{config.name}{suffix}"] = config.value if is_shown else show_setting(config.name, config.value)
         kind = _CONFIG_RESOURCES.get(result.resource_type, f"Resource type {result.resource_type}")
         yield Change(f"{kind}:{result.resource_name}", "AlterConfigs", result.error_code, details)
@@ -165,13 +148,20 @@ def _update_features(request: Any, response: Any) -> Iterator[Change]:
 
 
 def describe_acl(acl: Any) -> str:
-    permission = _PERMISSION_NAMES.get(acl.permission_type, str(acl.permission_type))
-    operation = _OPERATION_NAMES.get(acl.operation, str(acl.operation))
+    permission, operation = _word(Permission, acl.permission_type), _word(Operation, acl.operation)
     return f"{permission} {acl.principal} {operation} from {acl.host}"
 
 
 def _pattern(kind: int, name: str, pattern: int) -> str:
-    return f"{_RESOURCE_NAMES.get(kind, kind)}:{name}{'*' if pattern == _PREFIXED else ''}"
+    return f"{_word(ResourceType, kind)}:{name}{WILDCARD if pattern == PatternType.PREFIXED else ''}"
+
+
+def _word(words: type[enum.IntEnum], number: int) -> str:
+    """A number that nobody knows is told as it is."""
+    try:
+        return camel_case(words(number))
+    except ValueError:
+        return str(number)
 
 
 def _create_acls(request: Any, response: Any) -> Iterator[Change]:
@@ -203,7 +193,8 @@ def _alter_users(request: Any, response: Any) -> Iterator[Change]:
 
 
 def _mechanism(number: int) -> str:
-    return _MECHANISMS.get(number, f"mechanism {number}")
+    known = SCRAM_HASHES_BY_CODE.get(number)
+    return f"mechanism {number}" if known is None else known.mechanism
 
 
 def _alter_quotas(request: Any, response: Any) -> Iterator[Change]:

@@ -49,7 +49,7 @@ _WITHOUT_LIBRARY = "Log in with a password, a certificate or a token of an issue
 @dataclass(frozen=True, slots=True)
 class Cluster:
     bootstrap_servers: str
-    settings: Mapping[str, str] = field(default_factory=dict)  # librdkafka's
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # librdkafka's; passwords are among them
     errors: list[str] = field(default_factory=list)  # what the client library reported in the background
     opened: list[object] = field(default_factory=list)  # a client that is collected takes its open requests with it
 

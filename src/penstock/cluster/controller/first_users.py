@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, parse_entity_key, user_key
+from penstock.cluster.decisions.security.users import scram_users
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, user_key
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
 # Some thousand users. The file of somebody who mistook another for it costs nothing.
@@ -29,7 +30,7 @@ def read_first_users(path: str) -> SecurityImage:
 
 def format_first_users(security: SecurityImage) -> str:
     """The text of such a file, with the users of `security`."""
-    users = {parse_entity_key(key)["users"]: dict(settings) for key, settings in security.entity_configs.items()}
+    users = {user: dict(security.entity_configs[user_key(user)]) for user in scram_users(security)}
     return json.dumps(users, indent=1) + "\n"
 
 

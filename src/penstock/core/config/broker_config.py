@@ -77,10 +77,10 @@ class BrokerConfig:
     authorization: AuthorizationSection
     quotas: QuotaSection
     cleaner: CleanerSection
+    audit: AuditSection
     # Passwords are among these, and whoever prints a configuration must not print them.
     zookeeper: ZooKeeperSection = field(repr=False)
-    audit: AuditSection
-    monitoring: MonitoringSection
+    monitoring: MonitoringSection = field(repr=False)
     static: Mapping[str, str] = field(repr=False)
     dynamic_default: Mapping[str, str] = field(repr=False)
     dynamic_broker: Mapping[str, str] = field(repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from penstock.security.acls.types import (
     ResourceType,
     camel_case,
 )
+from penstock.security.addresses import canonical_host
 
 ANYBODY = "User:*"
 
@@ -69,20 +69,6 @@ class Acl(NamedTuple):
 def describe_pattern(pattern: ResourcePattern) -> str:
     star = WILDCARD if pattern.pattern is PatternType.PREFIXED else ""
     return f"{camel_case(pattern.type)}:{pattern.name}{star}"
-
-
-def canonical_host(host: str) -> str:
-    """One way of writing for each address: an IPv4 address that arrived on an IPv6 socket is that IPv4 address, and
-    Java writes `0:0:0:0:0:0:0:1` where others write `::1`.
-    """
-    if host == WILDCARD:
-        return host
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
 
 
 class _Rule(NamedTuple):

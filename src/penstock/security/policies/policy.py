@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from penstock.core.config.keys.authorization import TAG_WORDS, is_tag
-from penstock.security.acls.index import ANYBODY, Asked, allows, canonical_host, denies
+from penstock.security.acls.index import ANYBODY, Asked, allows, denies
 from penstock.security.acls.types import WILDCARD, Operation, ResourceType, camel_case
+from penstock.security.addresses import canonical_host
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

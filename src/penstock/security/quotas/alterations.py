@@ -7,12 +7,12 @@ number: Kafka takes NaN.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.security.addresses import parse_address
 from penstock.security.quotas.entities import (
     ADDRESS_KINDS,
     CLIENT_ID,
@@ -101,16 +101,6 @@ def check_entity(names: Names) -> tuple[QuotaKind, ...]:
     if address is not None and parse_address(address) is None:
         raise _invalid(f"{_shorten(address)} is not a valid IP or resolvable host.")
     return ADDRESS_KINDS
-
-
-def parse_address(text: str) -> str | None:
-    """The address in the form that all its spellings share; None for anything else."""
-    try:
-        address = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
 
 
 def _check_value(kinds: tuple[QuotaKind, ...], key: str, value: float) -> QuotaKind:

@@ -14,7 +14,7 @@ from penstock.core.clock import Clock
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
-from penstock.security.quotas.alterations import parse_address
+from penstock.security.addresses import canonical_host
 from penstock.server.net import limits
 from penstock.server.net.admission import Admission, Verdict
 from penstock.server.net.backlog import Backlog
@@ -154,7 +154,7 @@ class TcpListener:
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         if self._is_closing:  # it was in the kernel's queue when the port was closed
             return None
-        address = parse_address(host) or host
+        address = canonical_host(host)
         address = host if address == host else address  # kept with the connection: one object, not two
         verdict = self.admission.admit(self.name, address, self._clock.monotonic_ms())
         if verdict.is_refused:

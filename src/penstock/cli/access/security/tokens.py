@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.raw_client import check_error, open_broker
-from penstock.cli.errors import CliError, UsageError
+from penstock.cli.errors import CliError
+from penstock.cli.plans.acls import parse_principal
 from penstock.protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -27,13 +28,8 @@ from penstock.protocol.messages.renew_delegation_token import RenewDelegationTok
 LONGEST_MS = -1  # as long as the brokers allow
 
 
-def parse_principal(text: str) -> tuple[str, str]:
-    """`User:alice`, or `alice`."""
-    kind, colon, name = text.partition(":")
-    if not colon:
-        kind, name = "User", text
-    if not kind or not name:
-        raise UsageError(f"{text!r} is no principal", "Write it as User:NAME.")
+def _split_principal(text: str) -> tuple[str, str]:
+    kind, _, name = parse_principal(text).partition(":")
     return kind, name
 
 
@@ -42,12 +38,13 @@ def create_token(
 ) -> CreateDelegationTokenResponse:
     request = CreateDelegationTokenRequest(
         renewers=[
-            CreatableRenewers(principal_type=kind, principal_name=name) for kind, name in map(parse_principal, renewers)
+            CreatableRenewers(principal_type=kind, principal_name=name)
+            for kind, name in map(_split_principal, renewers)
         ],
         max_lifetime_ms=max_lifetime_ms,
     )
     if owner is not None:
-        request.owner_principal_type, request.owner_principal_name = parse_principal(owner)
+        request.owner_principal_type, request.owner_principal_name = _split_principal(owner)
     with open_broker(cluster) as broker:
         response = broker.request(request, CreateDelegationTokenResponse)
     check_error(response.error_code, "the token was not created")
@@ -58,7 +55,7 @@ def list_tokens(cluster: Cluster, owners: Sequence[str] = ()) -> list[DescribedD
     """Those that whoever asks may see."""
     wanted = [
         DescribeDelegationTokenOwner(principal_type=kind, principal_name=name)
-        for kind, name in map(parse_principal, owners)
+        for kind, name in map(_split_principal, owners)
     ]
     with open_broker(cluster) as broker:
         response = broker.request(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from penstock.cluster.security_image import SecurityImage, Settings, parse_entity_key, user_key, with_value
+from penstock.cluster.security_image import SecurityImage, Settings, user_key, with_value
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.security.quotas.entities import USER, parse_entity_path
 from penstock.security.sasl.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -123,8 +124,8 @@ def scram_users(security: SecurityImage) -> list[str]:
     """The users that have a password, in order."""
     users = []
     for key, settings in security.entity_configs.items():
-        names = parse_entity_key(key)
-        user = names.get("users")
+        names = parse_entity_path(key) or {}
+        user = names.get(USER)
         if len(names) == 1 and user is not None and any(mechanism in settings for mechanism in SCRAM_HASHES):
             users.append(user)
     return sorted(users)
