@@ -124,6 +124,20 @@ def test_nobody_is_refused_when_the_authority_is_rotated_step_by_step(folder: Fo
         folder.shake_hands(str(old))
 
 
+def test_nothing_is_signed_and_the_way_out_is_told_when_a_rotation_was_cut_short(folder: Folder) -> None:
+    """Between the new key and the new certificate."""
+    old = {name: (folder.path / f"ca.{name}").read_bytes() for name in ("pem", "key")}
+    folder.run("rotate", "--ca", "--step", "trust")
+    (folder.path / "ca.pem").write_bytes(old["pem"])
+    assert "previous.key" in folder.refusal("issue", "client", "bob")
+    for name, data in old.items():
+        assert (folder.path / f"previous.{name}").read_bytes() == data
+        (folder.path / f"previous.{name}").replace(folder.path / f"ca.{name}")
+    folder.run("issue", "client", "bob")
+    folder.run("rotate", "--ca", "--settle", "0")
+    folder.shake_hands(str(folder.path / "bob.pem"))
+
+
 def test_authority_is_another_when_it_is_rotated_at_once(folder: Folder) -> None:
     before = (folder.path / "trusted.pem").read_bytes()
     assert [each["step"] for each in folder.run("rotate", "--ca", "--settle", "0")] == ["trust", "renew", "drop"]

@@ -146,3 +146,22 @@ def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBrok
     assert "has ended" in cli.run("tokens", "expire", token["token"], *config).err
     assert not can_log_in(sasl_broker.sasl_address, credentials)
     assert cli.try_run("tokens", "renew", token["token"], *config).code == 1
+
+
+def test_command_logs_in_by_a_token_when_the_property_file_has_one(sasl_broker: SaslBroker, tmp_path: Path) -> None:
+    file, by_token = tmp_path / "client.properties", tmp_path / "token.properties"
+    cli = Cli(sasl_broker.bootstrap_servers)
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password={PASSWORD}\n"
+    )
+    token = cli.run("tokens", "create", "--json", "--command-config", str(file)).json
+    by_token.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{token["token"]}" password="{token["hmac"]}" tokenauth="true";\n'
+    )
+    assert USER in cli.run("users", "list", "--command-config", str(by_token)).text
+    refused = cli.try_run("topics", "list", "--command-config", str(by_token))
+    assert refused.code == 2
+    assert "librdkafka does not log in with tokens" in refused.err
+    assert token["hmac"] not in refused.err

@@ -244,13 +244,24 @@ def test_connection_is_closed_without_an_answer_when_plain_bytes_come(secured: S
 
 
 def test_new_certificate_is_served_when_its_file_changes(secured: Secured) -> None:
-    """Connections that are open stay."""
+    """Connections that are open stay. That of a client whose certificate is revoked ends, and it gets no other."""
     security = client_security(client_settings(secured.directory))
+    secured.directory.issue(Wanted("client", "mallory", ()))
+    mallory = client_security(client_settings(secured.directory, "mallory"))
     before = _served_certificate(secured.tls_port, security)
-    with BlockingConnection("localhost", secured.tls_port, security=security) as connection:
+    with (
+        BlockingConnection("localhost", secured.tls_port, security=security) as connection,
+        BlockingConnection("localhost", secured.mutual_port, security=mallory) as revoked,
+    ):
+        assert revoked.request(VERSIONS, ApiVersionsRequest.MAX_VERSION).error_code == 0
+        secured.directory.revoke("mallory")
         secured.directory.renew(["broker"])
         eventually(lambda: _served_certificate(secured.tls_port, security) != before, "the new certificate is served")
         assert connection.request(VERSIONS, ApiVersionsRequest.MAX_VERSION).error_code == 0
+        with pytest.raises(OSError, match=r"(?i)closed|reset"):
+            revoked.receive_frame(timeout_s=PATIENCE_S)
+    with pytest.raises(OSError, match=r"(?i)certificate|closed|reset"):
+        _ask_versions(secured.mutual_port, mallory)
 
 
 def test_settings_take_effect_or_are_refused_when_a_listener_is_given_another_key_store(secured: Secured) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+
+import pytest
 
 from penstock.server.net.gate import Gate
 from penstock.server.net.handshakes import Outcome
@@ -38,12 +41,12 @@ class Greeting(asyncio.Protocol):
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[tuple[Gate, int, type[Greeting]]]:
+async def opened(served: Callable[[], int] = lambda: 0) -> AsyncIterator[tuple[Gate, int, type[Greeting]]]:
     class Counted(Greeting):
         served = 0
 
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        gate = Gate(bound.fileno(), Counted, backlog=100)
+        gate = Gate(bound.fileno(), Counted, backlog=100, served=served)
         gate.open()
         try:
             yield gate, bound.getsockname()[1], Counted
@@ -59,9 +62,10 @@ async def echo(port: int) -> bytes:
     return answer
 
 
+@pytest.mark.parametrize("served", [lambda: 0, itertools.count().__next__], ids=["alone", "beside requests"])
 @in_loop
-async def test_everybody_is_served_when_many_come_at_once() -> None:
-    async with opened() as (_, port, counted), asyncio.timeout(PATIENCE_S):
+async def test_everybody_is_served_when_many_come_at_once(served: Callable[[], int]) -> None:
+    async with opened(served) as (_, port, counted), asyncio.timeout(PATIENCE_S):
         assert await asyncio.gather(*(echo(port) for _ in range(50))) == [b"x"] * 50
         assert counted.served == 50
 

@@ -10,16 +10,23 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.client.connection import BlockingConnection
+from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.security.certificates.signing import Wanted
 from penstock.security.sasl.asking_issuers import MAX_BYTES, read_url
 from penstock.security.sasl.jwks import KeyNotFoundError, KeySource
 from tests.certificates import new_directory
+from tests.clients.sasl_broker import PASSWORD, USER, SaslBroker, run_sasl_broker
+from tests.clients.support import PATIENCE_S, eventually
 
 KEYS = b'{"keys": []}'
 TIMEOUT_S = 0.5
@@ -211,3 +218,59 @@ def test_nobody_is_believed_when_the_issuer_answers_nonsense() -> None:
             source.read("a", 0)
             with pytest.raises(KeyNotFoundError):
                 source.find("a", 0)
+
+
+# ---------------------------------------------------------------------------------- a broker with an issuer
+
+
+class Published:
+    """What the issuer of a broker publishes, which may be nothing for a while."""
+
+    def __init__(self) -> None:
+        self.keys: list[Any] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def __call__(self, handler: Any) -> None:
+        self.may_answer.wait(FOR_EVER_S)
+        say(json.dumps({"keys": [key.as_dict(private=False) for key in self.keys]}).encode())(handler)
+
+
+def log_in(broker: SaslBroker, mechanism: str, token: bytes) -> bool:
+    with BlockingConnection(*broker.sasl_address, timeout_s=PATIENCE_S) as connection:
+        connection.request(SaslHandshakeRequest(mechanism=mechanism), 1)
+        answer = connection.request(SaslAuthenticateRequest(auth_bytes=token), 2, timeout_s=PATIENCE_S)
+        if answer.error_code or answer.auth_bytes:
+            return False
+        return bool(connection.request(MetadataRequest(topics=[]), 12).brokers)
+
+
+def bearer(broker: SaslBroker, key: Any) -> bytes:
+    return f"n,,\x01auth=Bearer {broker.token(key)}\x01\x01".encode()
+
+
+def test_logins_follow_the_keys_and_others_do_not_wait_when_the_issuer_is_slow(tmp_path: Path) -> None:
+    from joserfc.jwk import RSAKey
+
+    first, second, strange = (RSAKey.generate_key(2048, {"use": "sig"}, auto_kid=True) for _ in range(3))
+    published = Published()
+    published.keys = [first]
+    plain = f"\0{USER}\0{PASSWORD}".encode()
+    with issuer(published) as (address, asked):
+        url = f"{address}/jwks"
+        key = "sasl.oauthbearer.jwks.endpoint.url"
+        settings = {key: url, f"listener.name.sasl_ssl.{key}": url, "penstock.sasl.oauthbearer.allowed.urls": url}
+        with run_sasl_broker(tmp_path, settings) as broker, ThreadPoolExecutor(1) as threads:
+            assert log_in(broker, "OAUTHBEARER", bearer(broker, first))
+            assert not log_in(broker, "PLAIN", b"\0alice\0wrong")
+            published.keys = [first, second]  # the keys are rotated
+            published.may_answer.clear()
+            waiting = threads.submit(log_in, broker, "OAUTHBEARER", bearer(broker, second))
+            eventually(lambda: len(asked) == 2, "the unknown key had the broker ask")
+            assert log_in(broker, "PLAIN", plain)
+            assert log_in(broker, "OAUTHBEARER", bearer(broker, first)), "a known key needs no issuer"
+            assert not waiting.done()
+            published.may_answer.set()
+            assert waiting.result(PATIENCE_S)
+            assert not log_in(broker, "OAUTHBEARER", bearer(broker, strange))
+            assert len(asked) == 2, "made-up keys have the issuer asked once a minute"

@@ -42,6 +42,7 @@ EDGES = {
     "log/compaction/worker/process.py": "waits for a real process; the simulation has none",
     "log/compaction/worker/serving.py": "is that process",
     "server/broker_server.py": "the composition root",
+    "server/monitoring/security.py": "the secret under which HTTP logins are remembered; the simulation has no HTTP",
     "server/monitoring/watchdog.py": "looks at the loop from another thread, in real time",
 }
 

@@ -105,6 +105,14 @@ EXPLANATIONS: dict[str, Explanation] = {
 }
 
 
+_NONE = Explanation("")
+_NO_KERBEROS = Explanation(
+    "this command goes by librdkafka, which was built without Kerberos (GSSAPI)",
+    "confluent-kafka's wheels are. Log in another way; users, tokens, acls, quotas and policies do without librdkafka.",
+    ExitCode.USAGE,
+)
+
+
 def hint_for(name: str) -> str:
     """What to do about an error of this name; empty where its text says it all."""
     return EXPLANATIONS.get(name, Explanation("")).hint
@@ -112,7 +120,7 @@ def hint_for(name: str) -> str:
 
 def explain(name: str, text: str, subject: str = "") -> CliError:
     """The error for a client library's error `name` with its own `text`, about `subject` (a topic, a group...)."""
-    explanation = EXPLANATIONS.get(name, Explanation(""))
+    explanation = _NO_KERBEROS if "No provider for SASL mechanism GSSAPI" in text else EXPLANATIONS.get(name, _NONE)
     message = explanation.message or _strip_prefixes(text)
     if not message:
         message = name.strip("_").replace("_", " ").lower()

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 from urllib.request import url2pathname
 
+from penstock.client.java_settings import TOKEN
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import has_sasl
 from penstock.security.sasl.exchange import GSSAPI, OAUTHBEARER, PLAIN, Credentials, LoginError
@@ -32,7 +33,8 @@ def make_credentials(settings: Mapping[str, str]) -> Credentials | None:
     if mechanism == PLAIN:
         return PlainCredentials(*_user(settings, mechanism))
     if mechanism in SCRAM_HASHES:
-        return ScramCredentials(SCRAM_HASHES[mechanism], *_user(settings, mechanism))
+        is_token = settings.get(TOKEN) == "true"
+        return ScramCredentials(SCRAM_HASHES[mechanism], *_user(settings, mechanism), is_token=is_token)
     if mechanism == OAUTHBEARER:
         from penstock.security.sasl.oauthbearer import OAuthBearerCredentials
 

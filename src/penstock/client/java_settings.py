@@ -36,8 +36,14 @@ JAVA_ONLY = frozenset(
     }
 )  # fmt: skip
 
+# Our own name: the user is the id of a delegation token, the password its HMAC. librdkafka has none for it.
+TOKEN = "penstock.sasl.tokenauth"  # noqa: S105  # the name of a setting
+
 _STORE_TYPES = {"pem": "PEM", "crt": "PEM", "p12": "PKCS12", "pfx": "PKCS12"}
 _ACCEPTED_STORES = {"truststore": frozenset({"PEM"}), "keystore": frozenset({"PEM", "PKCS12"})}
+
+
+NO_TOKENS = "librdkafka does not log in with tokens"
 
 
 class NoCredentialsError(ValueError):
@@ -54,8 +60,12 @@ class JavaStoreError(ValueError):
         self.accepted = accepted
 
 
-def translate_client_settings(settings: Mapping[str, str], java_only: frozenset[str] = JAVA_ONLY) -> dict[str, str]:
-    """librdkafka settings that mean what the Java client would understand by `settings`."""
+def translate_client_settings(
+    settings: Mapping[str, str], java_only: frozenset[str] = JAVA_ONLY, *, with_token: bool = False
+) -> dict[str, str]:
+    """librdkafka settings that mean what the Java client would understand by `settings`. Whoever can do without
+    librdkafka also takes a delegation token, as the setting `TOKEN`.
+    """
     for kind, accepted in _ACCEPTED_STORES.items():
         location, store_type = settings.get(f"ssl.{kind}.location", ""), _store_type(settings, kind)
         if location and store_type not in accepted:
@@ -64,6 +74,8 @@ def translate_client_settings(settings: Mapping[str, str], java_only: frozenset[
     for name, value in settings.items():
         if name == "sasl.jaas.config":
             translated.update(parse_jaas(value))
+            if TOKEN in translated and not with_token:
+                raise NoCredentialsError(f"sasl.jaas.config has a delegation token, and {NO_TOKENS}")
         elif name in java_only or (name.startswith("ssl.") and name.endswith("store.type")):
             continue
         elif name == "ssl.endpoint.identification.algorithm":
@@ -99,11 +111,11 @@ def parse_jaas(text: str) -> dict[str, str]:
         return {"sasl.oauthbearer.method": "oidc"} | _renamed(options, _OAUTHBEARER_OPTIONS)
     if module.name == jaas.KERBEROS_MODULE:
         return _renamed(options, _KERBEROS_OPTIONS)
-    if options.get("tokenauth", "false").lower() == "true":
-        raise NoCredentialsError("sasl.jaas.config has a delegation token, and librdkafka does not log in with tokens")
     if "username" not in options or "password" not in options:
         raise NoCredentialsError("sasl.jaas.config holds no username and password")
-    return {f"sasl.{name}": options[name] for name in ("username", "password")}
+    named = {f"sasl.{name}": options[name] for name in ("username", "password")}
+    is_token = module.name == jaas.SCRAM_MODULE and options.get("tokenauth", "false").lower() == "true"
+    return named | {TOKEN: "true"} if is_token else named
 
 
 def _renamed(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Match, Router
 from starlette.routing import Route as StarletteRoute
-from starlette.routing import Router
 
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import HttpMetrics
@@ -69,18 +69,29 @@ class Guard:
         self._metrics = metrics
         self._public = frozenset(route.path for route in routes if route.is_public)
         # Without Starlette's application around it, which answers every exception with 500, also ours.
-        self._router = Router([StarletteRoute(each.path, each.endpoint, methods=[*each.methods]) for each in routes])
+        served = [StarletteRoute(each.path, each.endpoint, methods=[*each.methods]) for each in routes]
+        self._router = Router(served)
+        self._own_limits = [(one, each.limits) for one, each in zip(served, routes, strict=True) if each.limits]
         self._limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), _loop_ms)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
-        exchange = _Exchange(scope, receive, send, self._limits)
+        limits = self._limits_of(scope)
+        exchange = _Exchange(scope, receive, send, limits)
+        # The body is the endpoint's to read, also while its answer streams: Starlette would read it away, looking for
+        # the end of the connection, which `_Exchange` is told of.
+        scope["asgi"] = {**scope["asgi"], "spec_version": "2.4"}
+        connection = scope["state"].pop("connection")
+        connection.on_gone = exchange.leave
         try:
-            _check_framing(scope, self._limits)
+            _check_framing(scope, limits)
             scope["state"]["principal"] = await self._identify(scope)
             await self._router(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass  # nobody is there to be told anything
+        except asyncio.CancelledError:
+            if not exchange.is_gone:
+                raise
         except HTTPException as error:
             await exchange.answer(error.status_code, error.detail, _encoded(error.headers))
         except RefusedError as refusal:
@@ -91,8 +102,15 @@ class Guard:
             self._limited_log.once_per(type(error).__name__, logging.ERROR, "an HTTP request failed", fields, error)
             await exchange.refuse(RefusedError(500, "failure", "Internal Server Error"))
         finally:
+            connection.on_gone = None
             if exchange.status:
                 self._metrics.count_answer(exchange.status)
+
+    def _limits_of(self, scope: Scope) -> HttpLimits:
+        for route, limits in self._own_limits:
+            if route.matches(scope)[0] is Match.FULL:
+                return limits
+        return self._limits
 
     # -------------------------------------------------------------------------------------------- who asks
 
@@ -181,7 +199,17 @@ class _Exchange:
         names = {name for name, _ in scope["headers"]}
         self._has_rest = b"content-length" in names or b"transfer-encoding" in names  # of the body, on its way
         self._deadline: float | None = None
+        self._task = asyncio.current_task()
         self.status = 0
+        self.is_gone = False
+
+    def leave(self) -> None:
+        """The client is gone. An answer that has begun is given up; what has not answered yet may be a change, and goes
+        on.
+        """
+        if self.status and self._task is not None:
+            self.is_gone = True
+            self._task.cancel()
 
     async def receive(self) -> Message:
         if not self._has_rest:

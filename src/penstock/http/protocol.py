@@ -53,11 +53,12 @@ class GuardedProtocol(H11Protocol):
         self._stall: asyncio.TimerHandle | None = None
         self._is_lingering = False
         self._unread = 0
+        self.on_gone: Callable[[], None] | None = None  # the answer under way has nobody left to go to
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         established = transport.get_extra_info("ssl_object")
-        if established is not None:
-            self.app_state = {"peer_certificate": established.getpeercert(binary_form=True)}
+        certificate = None if established is None else established.getpeercert(binary_form=True)
+        self.app_state = {"peer_certificate": certificate, "connection": self}
         super().connection_made(cast("asyncio.Transport", _GentleTransport(transport, self)))
         self._await_headers()
 
@@ -155,6 +156,8 @@ class GuardedProtocol(H11Protocol):
             self._stall.cancel()
             self._stall = None
         super().connection_lost(exc)
+        if self.on_gone is not None:
+            self.on_gone()
         self._unset_keepalive_if_required()
         self._on_lost()
 

@@ -47,6 +47,8 @@ _LZ4_FRAME_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_SIZE = 64 * 1024
 _LZ4_UNCOMPRESSED = 0x80000000
 _LZ4_END = bytes(4)
+_GZIP_PIECE_SIZE = 16 * 1024
+_GZIP_MEMBERS = 1_000  # clients write one; each takes 14 us
 _FIRST_GUESS = 64 * 1024  # most batches fit at once; the buffer then doubles up to the limit
 _OUTPUT_FULL = "failed to write whole buffer"  # how cramjam says that the output did not fit
 
@@ -122,21 +124,26 @@ def _decompress_none(data: Buffer, limit: int) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    """Members may follow one another; zlib bounds its output by itself."""
+    """Members may follow one another; zlib bounds its output by itself. It is fed in pieces, because it copies what is
+    left behind a member: 50,000 empty members in a batch of 1 MiB took 2 s.
+    """
+    view, position, size = memoryview(data), 0, 0
     chunks: list[bytes] = []
-    size, rest = 0, bytes(data)
-    while True:
+    for _ in range(_GZIP_MEMBERS):
         member = zlib.decompressobj(31)
-        chunk = member.decompress(rest, limit - size + 1)
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(limit)
-        if not member.eof:
-            raise zlib.error("the stream ends too early")
-        chunks.append(chunk)
-        rest = member.unused_data
-        if not rest:
+        while not member.eof:
+            piece = view[position : position + _GZIP_PIECE_SIZE]
+            if not piece:
+                raise zlib.error("the stream ends too early")
+            chunk = member.decompress(piece, limit - size + 1)
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            chunks.append(chunk)
+            position += len(piece) - len(member.unused_data)
+        if position == len(view):
             return b"".join(chunks)
+    raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"the gzip data has more than {_GZIP_MEMBERS} members")
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> bytes:

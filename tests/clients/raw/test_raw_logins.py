@@ -8,12 +8,16 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
 from penstock.client.exchange import Exchange
+from penstock.proof.logins.broker import Issuer
+from penstock.proof.logins.scripts import logins
+from penstock.proof.logins.tcp import send_bent
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
@@ -295,3 +299,15 @@ def test_connection_ends_when_the_second_login_is_not_as_the_first(
         assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert "re-authentication" in response.error_message
         assert_closed(connection)
+
+
+def test_broker_goes_on_when_logins_are_mutated(sasl_broker: SaslBroker, tmp_path: Path) -> None:
+    """A share of the fuzzing before the login through real sockets; see penstock.proof.logins."""
+    counts = send_bent(sasl_broker.bootstrap_servers, logins(Issuer(tmp_path)), 150, seed=2026)
+    assert counts["frames"] == 150
+    assert counts["answered"] > 30
+    with BlockingConnection(*sasl_broker.sasl_address) as connection:
+        handshake(connection)
+        assert authenticate(connection, PLAIN_TOKEN).error_code == 0
+        assert_serves(connection)
+    assert "Traceback" not in sasl_broker.log_path.read_text()

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pytest
 
 from apache_kafka.commands import run_command
+from apache_kafka.node import ApacheKafkaNode
 from penstock.client.connection import BlockingConnection
 from penstock.client.versioned import VersionedClient
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
@@ -23,10 +24,11 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.testing.processes import BrokerProcess, find_free_port
+from penstock.testing.processes import BrokerProcess, ZooKeeperProcess, find_free_port
 from tests.certificates import broker_settings, new_directory
 from tests.clients.support import eventually
 from tests.interop.security.kerberos import BROKER, REALM, SERVICE, Realm, jaas, run_realm
+from tests.interop.security.test_logins_again import AGAIN, read_metric
 
 REPOSITORY = Path(__file__).parents[3]
 PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -103,6 +105,16 @@ class Kerberized(NamedTuple):
         return [event for event in events if event.get("methodName") == "SaslAuthenticate"]
 
 
+class Judged(NamedTuple):
+    """A broker, ours or Kafka's, that clients show tickets to."""
+
+    clients: Kerberized
+    bootstrap: str
+
+    def run(self, task: str, subject: str, client: str = "alice") -> str:
+        return self.clients.module("kerberos_client", task, self.bootstrap, subject, client=client)
+
+
 @pytest.fixture(scope="module")
 def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     with run_realm(tmp_path_factory.mktemp("realm")) as realm:
@@ -114,6 +126,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     directory = new_directory(tmp_path_factory.mktemp("certificates"))
     folder = tmp_path_factory.mktemp("kerberized")
     ports = {name: find_free_port() for name in ("PLAINTEXT", *PROTOCOLS, "STALE", "SLOW")}
+    metrics_port = find_free_port()
     stale = realm.keytab("stale/localhost")
     realm.change_key("stale/localhost")
     slow = folder / "slow.keytab"
@@ -122,6 +135,7 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     own = jaas(realm.keytab(BROKER, "other/localhost"), BROKER)
     config = {
         "listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
+        "penstock.metrics.listen": f"127.0.0.1:{metrics_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
         "STALE:SASL_PLAINTEXT,SLOW:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "GSSAPI",
@@ -129,17 +143,48 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "listener.name.stale.gssapi.sasl.jaas.config": jaas(stale, "stale/localhost"),
         "listener.name.slow.gssapi.sasl.jaas.config": jaas(slow, BROKER),
         "sasl.kerberos.principal.to.local.rules": RULES,
+        "listener.name.sasl_ssl.gssapi.connections.max.reauth.ms": "2000",
         "delegation.token.secret.key": "the brokers' own",
         "authorizer.class.name": STANDARD_AUTHORIZER,
         "super.users": "User:ANONYMOUS;User:alice",
         "penstock.audit.file": str(folder / "audit.jsonl"),
         "group.initial.rebalance.delay.ms": "0",
+        "connection.failed.authentication.delay.ms": "10",
         **broker_settings(directory),
     }
     port = ports["PLAINTEXT"]
     environment = realm.environment
     with BrokerProcess(folder / "data", port=port, config=config, environment=environment):
-        yield Kerberized(realm, directory, ports, folder, folder / "audit.jsonl")
+        yield Kerberized(realm, directory, {**ports, "METRICS": metrics_port}, folder, folder / "audit.jsonl")
+
+
+@pytest.fixture(scope="module")
+def kafka_with_kerberos(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Apache Kafka with the same keytab and rules, as the oracle of what is refused."""
+    plain, sasl, controller = find_free_port(), find_free_port(), find_free_port()
+    listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://localhost:{sasl}"
+    config = {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.kerberos.service.name": SERVICE,
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": jaas(realm.keytab(BROKER, "other/localhost"), BROKER),
+        "sasl.kerberos.principal.to.local.rules": RULES.replace("\\", "\\\\"),
+        "delegation.token.secret.key": "the brokers' own",
+    }
+    node = ApacheKafkaNode(tmp_path_factory.mktemp("kafka-kerberos") / "node", config=config, port=plain)
+    node.environment = {"JDK_JAVA_OPTIONS": f"-Djava.security.krb5.conf={realm.config}"}
+    with node:
+        yield f"localhost:{sasl}"
+
+
+@pytest.fixture(scope="module", params=["Apache Kafka", "Penstock"])
+def judged(request: pytest.FixtureRequest, kerberized: Kerberized) -> Judged:
+    if request.param == "Penstock":
+        return Judged(kerberized, kerberized.bootstrap("SASL_PLAINTEXT"))
+    return Judged(kerberized, request.getfixturevalue("kafka_with_kerberos"))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -149,6 +194,16 @@ def test_lines_come_back_when_kafkas_console_clients_have_a_keytab(kerberized: K
     reading = ("--topic", topic, "--from-beginning", "--max-messages", "3", "--timeout-ms", "20000")
     assert kerberized.tool("kafka-console-consumer", protocol, "alice", *reading) == ["a", "b", "c"]
     assert topic in kerberized.tool("kafka-topics", protocol, "alice", "--list")
+
+
+def test_every_record_arrives_when_a_java_producer_logs_in_again_and_again(kerberized: Kerberized) -> None:
+    """The listener's logins end after two seconds; the program writes for six."""
+    writing = ("--topic", "again", "--num-records", "1200", "--throughput", "200", "--record-size", "100")
+    written = kerberized.tool("kafka-producer-perf-test", "SASL_SSL", "alice", *writing)
+    assert any(line.startswith("1200 records sent") for line in written)
+    offsets = ("--topic", "again")
+    assert kerberized.tool("kafka-get-offsets", "SASL_PLAINTEXT", "alice", *offsets) == ["again:0:1200"]
+    assert read_metric(kerberized.ports["METRICS"], AGAIN) >= 2
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -177,17 +232,25 @@ def test_application_has_its_short_name_when_a_rule_is_for_its_principal(kerberi
     assert "authoriz" in listed.stderr.lower()
 
 
-def test_client_stays_who_it_is_when_it_names_another_user(kerberized: Kerberized) -> None:
-    """Clients in Python name the broker's service there; like Kafka's broker, ours does not look at it."""
-    assert kerberized.run("act-as-admin", "SASL_PLAINTEXT", SERVICE) == "alice"
+@pytest.mark.parametrize(("client", "user"), [("alice", "alice"), ("app/worker-1", "application")])
+def test_client_is_whom_the_ticket_names_when_it_names_another_user(judged: Judged, client: str, user: str) -> None:
+    """Clients in Python name the broker's service there."""
+    assert judged.run("act-as-admin", SERVICE, client) == user
 
 
-def test_login_is_refused_when_the_ticket_was_shown_before(kerberized: Kerberized) -> None:
-    assert kerberized.run("ticket-twice", "SASL_PLAINTEXT", SERVICE) == f"0 {REFUSED}"
+def test_login_is_refused_when_the_ticket_was_shown_before(judged: Judged) -> None:
+    assert judged.run("ticket-twice", SERVICE) == f"0 {REFUSED}"
 
 
-def test_login_is_refused_when_the_ticket_is_for_another_service(kerberized: Kerberized) -> None:
-    assert kerberized.run("ticket", "SASL_PLAINTEXT", "other") == REFUSED
+def test_login_is_refused_when_the_ticket_is_for_another_service(judged: Judged) -> None:
+    assert judged.run("ticket", "other") == REFUSED
+
+
+def test_logins_are_refused_and_nothing_breaks_when_tickets_are_spoilt(kerberized: Kerberized) -> None:
+    answers = kerberized.run("tickets-spoilt", "SASL_PLAINTEXT", SERVICE).split()
+    assert REFUSED in answers
+    assert {*answers} <= {"0", REFUSED}
+    assert "Traceback" not in (kerberized.folder / "data.process.log").read_text()
 
 
 def test_login_is_refused_when_the_brokers_keytab_is_out_of_date(kerberized: Kerberized) -> None:
@@ -205,7 +268,7 @@ def test_kafkas_tool_is_refused_when_its_keytab_is_anothers(kerberized: Kerberiz
     )
     assert refused.return_code != 0
     ended = kerberized.penstock(properties, "SASL_PLAINTEXT", "acls", "list")
-    assert ended.returncode == 1
+    assert ended.returncode == 3
     assert "the login failed: Kerberos" in ended.stderr
 
 
@@ -288,3 +351,27 @@ def test_record_is_copied_to_every_broker_when_brokers_log_in_at_each_other(
 ) -> None:
     keytab = str(kerberized.realm.keytab(BROKER))
     assert kerberized.module("kerberos_cluster", keytab, str(tmp_path), client=BROKER) == "3"
+
+
+def test_node_is_its_makers_alone_when_zookeeper_knows_clients_by_kerberos(
+    kerberized: Kerberized, tmp_path: Path
+) -> None:
+    realm = kerberized.realm
+    login = tmp_path / "jaas.conf"
+    login.write_text(f"Server {{ {jaas(realm.keytab('zookeeper/localhost'), 'zookeeper/localhost')} }};")
+    options = f"-Djava.security.auth.login.config={login} -Djava.security.krb5.conf={realm.config}"
+    server = ZooKeeperProcess(
+        tmp_path / "data",
+        host="localhost",
+        settings={"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
+        environment={"JDK_JAVA_OPTIONS": options},
+    )
+    keytab = (f"{BROKER}@{REALM}", str(realm.keytab(BROKER)))
+    with server:
+        assert kerberized.module("kerberos_store", server.connect, "/mine", *keytab) == "written"
+        assert kerberized.module("kerberos_store", server.connect, "/mine", client=BROKER) == "written"
+        assert "another user made the node" in kerberized.module(
+            "kerberos_store", server.connect, "/mine", client="alice"
+        )
+        # without a ticket
+        assert "refuses our credentials" in kerberized.module("kerberos_store", server.connect, "/other")

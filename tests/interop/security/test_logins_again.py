@@ -38,10 +38,14 @@ class Short(NamedTuple):
     metrics_port: int
 
     def count(self, metric: str) -> int:
-        with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
-            found = re.search(rf"^{metric}\S* (\S+)$", answer.read().decode(), re.MULTILINE)
-        assert found is not None, metric
-        return int(float(found[1]))
+        return read_metric(self.metrics_port, metric)
+
+
+def read_metric(port: int, metric: str) -> int:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        found = re.search(rf"^{metric}\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    assert found is not None, metric
+    return int(float(found[1]))
 
 
 @pytest.fixture(scope="module")

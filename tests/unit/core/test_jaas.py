@@ -58,3 +58,13 @@ def test_foreign_module_is_refused_when_it_is_given_for_one_listener() -> None:
     key = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
     with pytest.raises(ConfigError):
         BrokerConfig.parse({"log.dirs": "/data", key: "com.evil.Module required;"})
+
+
+def test_references_stay_as_they_are_written_when_a_value_has_some() -> None:
+    """CVE-2024-31141: a reference to a file or the environment, sent over the wire, gave the broker's secrets away."""
+    options = {"password": "${file:/etc/passwd:root}", "user_bob": "${env:HOME}"}
+    text = " ".join(f'{name}="{value}"' for name, value in options.items())
+    assert parse_jaas(f"{PLAIN} required {text};").options == options
+    config = BrokerConfig.parse({"log.dirs": "${env:HOME}", "ssl.keystore.password": "${file:/etc/passwd:root}"})
+    assert config.log_directories == ("${env:HOME}",)
+    assert config.get("ssl.keystore.password") == "${file:/etc/passwd:root}"

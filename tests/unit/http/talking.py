@@ -44,6 +44,19 @@ async def echo(request: Request) -> Response:
     return Response(await request.body())
 
 
+async def count(request: Request) -> Response:
+    """Tells how much has come while it comes."""
+    from starlette.responses import StreamingResponse
+
+    async def sizes() -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            yield b"%d\n" % size
+
+    return StreamingResponse(sizes(), media_type="text/plain")
+
+
 async def ignore(_: Request) -> Response:
     from starlette.responses import Response
 
@@ -79,6 +92,7 @@ ROUTES = (
     Route("/hello/{name}", hello),
     Route("/echo", echo, ("POST",)),
     Route("/ignore", ignore, ("POST",)),
+    Route("/upload/{name}", count, ("POST",), limits=HttpLimits(max_body_bytes=8 << 20)),
     Route("/numbers", numbers),
     Route("/flood", flood),
     Route("/fail", fail),

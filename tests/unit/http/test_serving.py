@@ -6,13 +6,20 @@ import asyncio
 import json
 import logging
 import socket
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.http.exposure import ExposedError, check_exposure, is_loopback
 from penstock.http.limits import HttpLimits
+from penstock.http.routes import Route
 from penstock.http.server import HttpSecurity, HttpServer
 from tests.unit.http.talking import ROUTES, Listening, parse, with_listener
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 
 def test_pages_answer_with_json_when_asked() -> None:
@@ -31,6 +38,58 @@ def test_answer_comes_in_pieces_when_a_page_streams() -> None:
 def test_body_comes_back_when_it_is_below_the_limit() -> None:
     head = b"POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\n"
     assert with_listener(lambda listening: listening.send(head, b"he", b"llo")).body == b"hello"
+
+
+def test_body_and_answer_stream_at_once_when_a_page_reads_and_writes_by_pieces() -> None:
+    async def use(listening: Listening) -> None:
+        reader, writer = await listening.connect()
+        writer.write(b"POST /upload/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        async with asyncio.timeout(20):
+            assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readuntil(b"5\n\r\n") == b"2\r\n5\n\r\n"  # while the body is still on its way
+            writer.write(b"6\r\n world\r\n0\r\n\r\n")
+            assert await reader.readuntil(b"11\n\r\n") == b"3\r\n11\n\r\n"
+        writer.close()
+
+    with_listener(use)
+
+
+def test_answer_that_waits_for_news_is_given_up_when_its_client_is_gone() -> None:
+    async def run() -> None:
+        ended = asyncio.Event()
+
+        async def wait(_: Request) -> Response:
+            from starlette.responses import StreamingResponse
+
+            async def lines() -> AsyncIterator[bytes]:
+                try:
+                    yield b"first"
+                    await asyncio.Event().wait()
+                finally:
+                    ended.set()
+
+            return StreamingResponse(lines())
+
+        server = HttpServer("test", [Route("/wait", wait)])
+        await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n")
+        async with asyncio.timeout(20):
+            await reader.readuntil(b"first")
+            writer.close()
+            await ended.wait()
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def test_body_may_be_larger_when_its_page_says_so() -> None:
+    size = 2 << 20
+    head = "POST {} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n"
+    for path, given, status in (("/upload/x", size, 200), ("/echo", size, 413), ("/upload/x", 9 << 20, 413)):
+        data = head.format(path, given).encode()
+        answer = with_listener(lambda listening, data=data: listening.send(data, bytes(size)))  # type: ignore[misc]
+        assert answer.status == status, path
 
 
 @pytest.mark.parametrize(

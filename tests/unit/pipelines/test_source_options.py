@@ -155,15 +155,17 @@ def test_client_settings_are_translated_when_java_names_them_otherwise() -> None
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p\\"q";'
     options = parse(
         kafka__security__protocol="SASL_SSL",
+        kafka__sasl__mechanism="PLAIN",
         kafka__sasl__jaas__config=jaas,
         kafka__ssl__truststore__location="/ca.pem",
         kafka__max__poll__records="7",
         kafka__fetch__max__wait__ms="50",
     ).fetch
-    assert not options.is_direct
+    assert options.is_direct
     assert options.settings == {
         "bootstrap.servers": "h:9092",
         "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
         "sasl.username": "u",
         "sasl.password": 'p"q',
         "ssl.ca.location": "/ca.pem",

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import struct
+import tracemalloc
+from pathlib import Path
 
 import cramjam
 import pytest
@@ -82,3 +85,42 @@ def test_a_bomb_stops_at_the_limit_when_decompressed(codec: Codec) -> None:
     bomb = compress(codec, bytes(8 * 1024 * 1024))
     with pytest.raises(ApiError, match="limit"):
         decompress(codec, bomb, 1024 * 1024)
+
+
+def test_nothing_is_allocated_when_snappy_claims_two_gibibytes() -> None:
+    """CVE-2023-34455."""
+    claim = b"\xff\xff\xff\xff\x07" + b"\0abc"  # a varint of 2**31 - 1, and a few bytes
+    framed = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(claim)) + claim
+    for data in (claim, framed):
+        tracemalloc.start()
+        with pytest.raises(ApiError, match="limit") as caught:
+            decompress(Codec.SNAPPY, data)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+        assert peak < 1_000_000
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 100])
+def test_corrupt_message_is_said_when_a_snappy_block_claims_more_than_there_is(size: int) -> None:
+    with pytest.raises(ApiError, match="does not fit"):
+        decompress(Codec.SNAPPY, b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, size) + b"\x01\0a")
+
+
+def test_work_is_bounded_when_gzip_has_members_without_end() -> None:
+    member = gzip.compress(b"")
+    assert decompress(Codec.GZIP, member * 1_000) == b""
+    with pytest.raises(ApiError, match="members"):
+        decompress(Codec.GZIP, member * 50_000)
+
+
+def test_one_place_decompresses_what_clients_send() -> None:
+    """Whoever opened a batch elsewhere would need a bound of its own. The other one reads what brokers wrote."""
+    sources = Path(__file__).parents[3] / "src" / "penstock"
+    found = {
+        path.relative_to(sources).as_posix()
+        for path in sources.rglob("*.py")
+        if "proof" not in path.parts
+        and re.search(r"(zlib|gzip|cramjam|zstandard|lz4)\S*\.decompress", path.read_text())
+    }
+    assert found == {"protocol/compression.py", "cluster/deltas/encoding.py"}

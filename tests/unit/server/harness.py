@@ -43,6 +43,9 @@ class FakeListener:
         self.refusals: list[tuple[str, str]] = []
         self.closed_count = 0
 
+    def backlog_of(self, connection: Connection) -> Backlog:
+        return self.backlog
+
     def handle(self, session: Session, frame: Buffer) -> Outcome | Awaitable[Outcome]:
         self.frames.append(bytes(frame))
         return self.answer(self.frames[-1])

@@ -1,8 +1,9 @@
 """The table of APIs with the audited rows among them. A broker without a trail serves the plain table and pays nothing.
 
 A request is told of by the broker that took it from its client, once it was answered; the controller, to which it may
-have been passed on, tells nothing. An answer that says "not allowed" is left out, because the authorizer has reported
-it with the rule that decided. While the trail refuses, what would be audited is not done.
+have been passed on, tells nothing, unless it was no broker who passed it on. An answer that says "not allowed" is left
+out, because the authorizer has reported it with the rule that decided. While the trail refuses, what would be audited
+is not done.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
     handler, name = api.handler, api.name
 
     def handle(broker: Broker, context: RequestContext, request: Message) -> Answer:
-        if context.session.is_forwarded:
+        if context.session.is_forwarded and not context.session.passed_on_by:
             return handler(broker, context, request)
         if broker.auditor.refuses:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "the audit trail is full, so nothing is done that it must keep")
@@ -151,6 +152,11 @@ def _tell(broker: Broker, context: RequestContext, name: str, kind: Kind, change
     code = ErrorCode(change.error_code)
     if code in _NOT_ALLOWED:
         return
+    details = dict(change.details)
+    if code:
+        details["error"] = code.name
+    if context.session.passed_on_by:
+        details["passed on by"] = context.session.passed_on_by
     event = AuditEvent(
         kind,
         name,
@@ -160,6 +166,6 @@ def _tell(broker: Broker, context: RequestContext, name: str, kind: Kind, change
         client_id=context.client_id,
         resource=change.resource,
         operation=change.operation,
-        details={**change.details, "error": code.name} if code else change.details,
+        details=details,
     )
     broker.auditor.record(event)

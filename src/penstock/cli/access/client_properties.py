@@ -27,7 +27,7 @@ _LOGIN_HINT = "Kafka's own login modules can be read; otherwise give librdkafka'
 def translate_client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """librdkafka settings that mean what the Java client would understand by `properties`."""
     try:
-        return translate_client_settings(properties, _JAVA_ONLY)
+        return translate_client_settings(properties, _JAVA_ONLY, with_token=True)
     except JavaStoreError as error:
         raise UsageError(str(error), _STORE_HINT) from error
     except NoCredentialsError as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception, unreachable
 from penstock.client import addresses
+from penstock.client.java_settings import NO_TOKENS, TOKEN
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ _SETTLING_POLICY = RetryPolicy(SETTLE_SECONDS, 0.1, 0.1)
 _SETTLING = frozenset(
     {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE"}
 )
+
+
+_WITHOUT_LIBRARY = "Log in with a password, a certificate or a token of an issuer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Cluster:
 
     def _client_config(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """User settings beat ours. The library's log is silent unless asked for: its errors are told once, by us."""
+        if TOKEN in self.settings:
+            raise UsageError(f"this command goes by librdkafka, and {NO_TOKENS}", _WITHOUT_LIBRARY)
         silence = {} if "debug" in self.settings else {"log_level": 0}
         return {
             "client.id": "penstock-cli",

@@ -205,6 +205,7 @@ class ZooKeeperSection(NamedTuple):
     penstock_zookeeper_sasl_mechanism: str
     penstock_zookeeper_sasl_username: str
     penstock_zookeeper_sasl_password: str | None
+    penstock_zookeeper_sasl_keytab: str
     zookeeper_ssl_client_enable: bool
     zookeeper_ssl_keystore_location: str | None
     zookeeper_ssl_keystore_password: str | None

@@ -296,7 +296,7 @@ METRICS: tuple[Metric, ...] = (
             _C,
             "connections",
             "logins.timed_out",
-            "Connections closed because the client did not log in within `penstock.sasl.login.timeout.ms`.",
+            "Connections closed because the client did not log in in time (`penstock.sasl.login.timeout.ms`).",
         ),
         (
             "malformed_requests_total{reason}",
@@ -341,7 +341,7 @@ METRICS: tuple[Metric, ...] = (
             _G,
             "handshakes",
             "",
-            "TLS handshakes that have begun and are not over. At most 160 for each listener.",
+            "TLS handshakes that have begun and are not over. At most 120 for each listener.",
         ),
         (
             "tls_handshakes_waiting{listener}",

@@ -130,6 +130,11 @@ class CertificateDirectory:
         except (OSError, ValueError) as error:
             raise CertificatesError(f"the authority in {self.path} cannot be read: {error}") from error
         assert isinstance(key, PrivateKey), "`create` makes keys of this kind alone"
+        if key.public_key() != certificate.public_key():  # what it would sign, nobody would trust
+            raise CertificatesError(
+                f"{name}.key does not belong to {name}.pem in {self.path}: a rotation was cut short. Copy previous.key "
+                "over ca.key and previous.pem over ca.pem, remove both previous files, and rotate again"
+            )
         return Authority(certificate, key)
 
     # -------------------------------------------------------------------------------------------- leaves

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.core.config.types import ConfigError
+from penstock.security.expressions import repeats_much
 
 RULES_KEY = "sasl.kerberos.principal.to.local.rules"
 _RULE = re.compile(
@@ -83,6 +84,9 @@ def _parse(text: str) -> Rule:
     found = _RULE.fullmatch(text)
     if found is None:
         raise ConfigError.of_value(RULES_KEY, text, "Expected DEFAULT or RULE:[n:format](expression)s/from/to/g/L")
+    if any(repeats_much(found[part] or "") for part in ("match", "from")):
+        reason = "the expression repeats a group that contains a repetition or a choice, which can take years to match"
+        raise ConfigError.of_value(RULES_KEY, text, reason)
     try:
         match = None if found["match"] is None else re.compile(found["match"])
         replaced = None if found["from"] is None else re.compile(found["from"])

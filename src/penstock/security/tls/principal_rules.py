@@ -15,11 +15,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.security.expressions import repeats_much
+
 # The parts of a rule may contain `/` and `\` behind a backslash.
 _RULE = re.compile(r"RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)")
 _BETWEEN = re.compile(r"\s*(?:,\s*|$)")
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
-_REPETITION = re.compile(r"[*+]|\{\d+,")
 # X.520 allows 64 characters for most attributes; real names have some hundred in all.
 _MAX_NAME_LENGTH = 1_000
 
@@ -81,7 +82,7 @@ def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
             f"{shown!r} is neither DEFAULT nor RULE:pattern/replacement/ with L or U or nothing behind it"
         )
     pattern = match["pattern"]
-    if _repeats_much(pattern):
+    if repeats_much(pattern):
         raise BadRuleError(
             f"{pattern!r} repeats a group that contains a repetition or a choice, which can take years to match"
         )
@@ -100,41 +101,3 @@ def map_name(rules: Sequence[Rule], name: str) -> str | None:
         if result is not None:
             return result
     return None
-
-
-def _repeats_much(pattern: str) -> bool:
-    """Whether a group with a repetition or a choice in it is repeated."""
-    groups: list[bool] = [False]  # whether the groups that are open, the outermost first, contain such a thing
-    position, is_closed_group = 0, False
-    while position < len(pattern):
-        character = pattern[position]
-        repetition = _REPETITION.match(pattern, position)
-        if repetition is not None:
-            if is_closed_group:
-                return True
-            groups[-1] = True
-            position = repetition.end()
-            continue
-        is_closed_group = False
-        if character == "\\":
-            position += 2
-            continue
-        if character == "[":
-            position = _end_of_set(pattern, position)
-            continue
-        if character == "(":
-            groups.append(False)
-        elif character == "|":
-            groups[-1] = True
-        elif character == ")" and len(groups) > 1:
-            is_closed_group = groups.pop()
-            groups[-1] |= is_closed_group
-        position += 1
-    return False
-
-
-def _end_of_set(pattern: str, start: int) -> int:
-    position = start + 1
-    while position < len(pattern) and (pattern[position] != "]" or position == start + 1):
-        position += 2 if pattern[position] == "\\" else 1
-    return position + 1

@@ -9,6 +9,8 @@ Rules:
 - One of those that wait may always go on, beyond the bound, until its request is whole: else half requests could take
   all the room, and none would become whole.
 - While there is no room, a connection that holds something and sends nothing for long is closed.
+- Strangers have a backlog of their own. While it has no room, a stranger that holds more than a little is closed at
+  once: each connection may be read once, and ten thousand of them would hold 2.5 GB.
 """
 
 from __future__ import annotations
@@ -48,10 +50,13 @@ class Backlog:
         max_bytes: int = DEFAULT_MAX_BYTES,
         max_requests: int = 2**31 - 1,
         metrics: SocketMetrics | None = None,
+        refused_above: int | None = None,
     ) -> None:
+        """Whoever holds more than `refused_above` while there is no room is closed, and does not wait."""
         self.metrics = metrics or SocketMetrics()
         self._max_bytes = max_bytes
         self._max_requests = max_requests
+        self._refused_above = refused_above
         self.size = 0
         self.count = 0
         self._holdings: dict[Holder, _Holding] = {}
@@ -82,6 +87,10 @@ class Backlog:
             self._favoured = holder
             self._look_later()
             return True
+        if self._refused_above is not None and size > self._refused_above:
+            self.metrics.backlog_evictions += 1
+            asyncio.get_running_loop().call_soon(holder.abort)  # which is in the middle of something
+            return False
         if holder not in self._waiting:
             self._waiting[holder] = None
             self.metrics.backlog_pauses += 1
@@ -97,9 +106,11 @@ class Backlog:
         served.add_done_callback(lambda _: self._served(size))
 
     def leave(self, holder: Holder) -> None:
-        before = self._holdings.get(holder, _NOTHING)
-        self._waiting.pop(holder, None)
-        self._change(holder, before, 0, 0)
+        """May be called for one that holds nothing."""
+        before = self._holdings.get(holder)
+        if before is not None:
+            self._waiting.pop(holder, None)
+            self._change(holder, before, 0, 0)
 
     def close(self) -> None:
         if self._look is not None:

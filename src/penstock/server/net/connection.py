@@ -33,7 +33,8 @@ class Listener(Protocol):
     receive_buffer: memoryview
     max_frame_size: int
     metrics: SocketMetrics
-    backlog: Backlog
+
+    def backlog_of(self, connection: Connection) -> Backlog: ...
 
     @property
     def handle(self) -> Callable[[Session, Buffer], Outcome | Awaitable[Outcome]]: ...
@@ -189,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     replies, is_in_memory = [*replies, *(reply.reply or ())], False
             elif reply is not None:
-                self._listener.backlog.serve(len(request), pending.add(reply, self._on_reply))
+                self._listener.backlog_of(self).serve(len(request), pending.add(reply, self._on_reply))
         if not is_in_memory:
             self._send(replies)
         elif replies and not self._closing:
@@ -221,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
             self.mute(reply.throttle_ms)
             self._send(reply.reply or [])
         elif reply is not None:
-            listener.backlog.serve(len(frame), self.pending.add(reply, self._on_reply))
+            listener.backlog_of(self).serve(len(frame), self.pending.add(reply, self._on_reply))
 
     def mute(self, throttle_ms: int) -> None:
         """Serves and reads nothing more for so long. Replies go out as ever."""
@@ -273,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._holds = is_waiting
         size = assembler.waiting_size()
-        has_room = self._listener.backlog.has_room_for(self, len(assembler.whole), size)
+        has_room = self._listener.backlog_of(self).has_room_for(self, len(assembler.whole), size)
         is_crowded = not has_room or self._yielded or self._is_crowded(size)
         if is_crowded and not self.is_reading_paused:
             self.is_reading_paused = True

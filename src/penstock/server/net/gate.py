@@ -1,8 +1,9 @@
 """Accepts the clients of a TLS port at a pace, so that those who come do not hold up those who are served.
 
 Rules:
-- One client is accepted, then the loop has a millisecond for others. A client costs the loop 0.2 ms until its handshake
-  is over, apart from the signing. So a flood of clients gets a fifth of the loop, and waits in the kernel's queue.
+- One client is accepted in a turn of the loop. When requests were served since the one before, the loop has a
+  millisecond for others first. A client costs the loop 0.2 ms until its handshake is over, apart from the signing. So a
+  flood of clients gets a fifth of a loop that serves others, and waits in the kernel's queue.
 - A client that has hung up while it waited is closed at once. That costs a tenth of serving the client, so two of them
   are closed in one go.
 
@@ -27,14 +28,24 @@ _CLOSE_WAIT = 8
 
 
 class Gate:
-    def __init__(self, descriptor: int, new_protocol: Callable[[], asyncio.BaseProtocol], backlog: int) -> None:
-        """Of a socket that is bound. The socket stays its owner's; the gate has a descriptor of its own."""
+    def __init__(
+        self,
+        descriptor: int,
+        new_protocol: Callable[[], asyncio.BaseProtocol],
+        backlog: int,
+        served: Callable[[], int],
+    ) -> None:
+        """Of a socket that is bound. The socket stays its owner's; the gate has a descriptor of its own. `served` tells
+        how many requests have been served so far, of all clients.
+        """
         self._socket = socket.socket(fileno=os.dup(descriptor))
         self._socket.setblocking(False)
         self._new_protocol = new_protocol
         self._backlog = backlog
+        self._served = served
+        self._served_before = served()
         self._loop = asyncio.get_running_loop()
-        self._pause: asyncio.TimerHandle | None = None
+        self._next: asyncio.Handle | None = None  # None while the gate waits for clients
         self._opening: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -47,8 +58,8 @@ class Gate:
         if self._is_closed:
             return
         self._is_closed = True
-        if self._pause is not None:
-            self._pause.cancel()
+        if self._next is not None:
+            self._next.cancel()
         else:
             self._loop.remove_reader(self._socket)
         self._socket.close()
@@ -63,13 +74,18 @@ class Gate:
         try:
             client = self._next_client()
         except BlockingIOError:
-            self._pause = None
+            self._next = None
             loop.add_reader(self._socket, self._on_clients)
             return
         except OSError:
-            self._pause = loop.call_later(_EXHAUSTED_PAUSE_S, self._accept)
+            self._next = loop.call_later(_EXHAUSTED_PAUSE_S, self._accept)
             return
-        self._pause = loop.call_later(_PAUSE_S, self._accept)
+        served = self._served()
+        if served == self._served_before:
+            self._next = loop.call_soon(self._accept)
+        else:
+            self._next = loop.call_later(_PAUSE_S, self._accept)
+            self._served_before = served
         if client is not None:
             opening = loop.create_task(self._serve(client))
             self._opening.add(opening)

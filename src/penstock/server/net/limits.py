@@ -36,13 +36,13 @@ REQUESTS_PER_TURN = 64
 # for as long as it reads.
 BYTES_PER_TURN = 4 * 1024 * 1024
 
-# A half-finished TLS handshake holds 48 KB in OpenSSL, measured. So many at once make 8 MB for each listener; other
+# A half-finished TLS handshake holds 48 KB in OpenSSL, measured. So many at once make 6 MB for each listener; other
 # clients wait for their turn, and hold 4 KB each meanwhile, as an idle plain connection does. 10,000 half-finished
-# handshakes make 46 MB in all.
-HANDSHAKES = 160
+# handshakes make 48 MB in all.
+HANDSHAKES = 120
 # Of these for one address, so that one alone cannot make others wait. Clients that reconnect together from behind one
 # address pass at some hundreds a second, since a handshake takes two round trips.
-HANDSHAKES_PER_ADDRESS = 80
+HANDSHAKES_PER_ADDRESS = 60
 # For the handshake, and before it for the wait; a client on another continent needs a second.
 HANDSHAKE_TIMEOUT_MS = 10_000
 # For the handshake while other clients wait for a place. Two round trips around the world take half a second.
@@ -58,3 +58,14 @@ TLS_RECORD_SIZE = TLS_PIECE_SIZE + 256
 # A request larger than this counts among those in memory while it is served (`Backlog`). One that is smaller, and waits
 # for long, costs a connection about as much as the connection itself.
 LARGE_REQUEST = 64 * 1024
+# Requests in memory of all clients of a listener that have not logged in yet. A token is mostly below 2 KB, one of
+# Kerberos 64 KB at most, and counts only while a part of it is missing.
+STRANGERS_BYTES = 32 * 1024 * 1024
+# What one of them may hold when that is full.
+STRANGER_BYTES = 4 * 1024
+# Connections whose TLS handshake is over and whose client has not logged in yet, for each listener. Each holds 27 KB.
+# A login takes some round trips, and handshakes come at a thousand a second at most: so many are in between at once
+# only when somebody does not go on.
+ENCRYPTED_STRANGERS = 1_000
+# For the login when there are more. A client in another continent needs half a second.
+PRESSED_LOGIN_TIMEOUT_MS = 1_000

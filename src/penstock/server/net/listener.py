@@ -63,6 +63,7 @@ class TcpListener:
         self.handle: Handle = _handle_nothing  # the callable itself, since each request calls it
         self.first_frame_size = 0  # the limit of a connection's frames until the handler sets another; 0: none
         self.logins: LoginDeadlines | None = None  # None where nobody has to log in
+        self.strangers: Backlog | None = None  # of those who have not logged in yet
         self.metrics = metrics
         self._connections: dict[Connection, str] = {}  # with their addresses, in the form that bounds are kept by
         self._accepted = 0
@@ -107,7 +108,10 @@ class TcpListener:
         self.handle = handle
 
     def limit_logins(self, timeout_ms: int, expired: Callable[[Session], None]) -> None:
-        """Clients log in within so long, or are cut off, of which `expired` is told."""
+        """Clients log in within so long, or are cut off, of which `expired` is told. What they send until then counts
+        apart, so that strangers do not take the room of others' requests.
+        """
+        self.strangers = Backlog(limits.STRANGERS_BYTES, metrics=self.metrics, refused_above=limits.STRANGER_BYTES)
         self.logins = LoginDeadlines(
             timeout_ms,
             expired,
@@ -134,6 +138,8 @@ class TcpListener:
     async def close(self) -> None:
         self.stop_accepting()
         self.backlog.close()
+        if self.strangers is not None:
+            self.strangers.close()
         for connection in list(self._connections):
             connection.abort()
         waiting = [each for connection in self._connections for each in connection.pending.futures()]
@@ -149,6 +155,7 @@ class TcpListener:
         if self._is_closing:  # it was in the kernel's queue when the port was closed
             return None
         address = parse_address(host) or host
+        address = host if address == host else address  # kept with the connection: one object, not two
         verdict = self.admission.admit(self.name, address, self._clock.monotonic_ms())
         if verdict.is_refused:
             self.metrics.refused += 1
@@ -187,13 +194,24 @@ class TcpListener:
         if self._bounds.receive_buffer_size > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._bounds.receive_buffer_size)
 
+    def backlog_of(self, connection: Connection) -> Backlog:
+        """Where the requests of a connection count."""
+        if self.strangers is None:
+            return self.backlog
+        login = connection.session.login
+        if login is None or login.login is None:
+            return self.strangers
+        self.strangers.leave(connection)  # which it may just have been one of
+        return self.backlog
+
     def closed(self, connection: Connection) -> None:
         address = self._connections.pop(connection, None)
         if address is None:
             return
         self.backlog.leave(connection)
-        if self.logins is not None:
+        if self.logins is not None and self.strangers is not None:
             self.logins.remove(connection)
+            self.strangers.leave(connection)
         self.admission.leave(self.name, address)
         self.metrics.closed += 1
         if self._emptied is not None and not self._connections:

@@ -37,6 +37,7 @@ from penstock.server.net.tls_port import TlsPort, failure_kind
 
 _HANDSHAKE_RECORD = 0x16
 _ENCRYPTED = object()  # says so before there is an SSLObject
+_NO_EXTRA: dict[str, Any] = {}  # one for all links, instead of one for each
 
 
 class _State(enum.Enum):
@@ -76,7 +77,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
     )
 
     def __init__(self, port: TlsPort) -> None:
-        super().__init__()
+        super().__init__(_NO_EXTRA)
         self._port = port
         self._connection = Connection(port)
         self._raw: asyncio.Transport | None = None

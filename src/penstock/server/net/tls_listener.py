@@ -62,7 +62,10 @@ class TlsListener(TcpListener):
 
     async def accept_from(self, server: asyncio.Server) -> None:
         """The server has taken the ports, and accepts nobody itself."""
-        self._gates = [Gate(each.fileno(), self.new_protocol, BACKLOG) for each in server.sockets]
+        metrics = self.metrics
+        self._gates = [
+            Gate(each.fileno(), self.new_protocol, BACKLOG, lambda: metrics.requests) for each in server.sockets
+        ]
         for gate in self._gates:
             gate.open()
 
@@ -80,6 +83,8 @@ class TlsListener(TcpListener):
 
     def identify(self, connection: Connection, established: ssl.SSLObject) -> Refusal | None:
         """Gives the connection the principal of the client's certificate. Returns why not, where that cannot be."""
+        if self.logins is not None:
+            self.logins.encrypted(connection)
         try:
             certificate = certificate_of(established)
             if certificate is None:

@@ -187,6 +187,7 @@ def test_tokens_are_told_of_without_their_secrets_when_made_renewed_and_ended(tm
                 ("ExpireToken", True, "User:alice"),
             ]
             assert notes.events[0].resource == f"DelegationToken:{made.token_id}"
+            assert len({str(each.details["fingerprint"]) for each in notes.events}) == 1  # they are about one token
             paper = on_paper(notes.events)
             assert made.hmac.hex().encode() not in paper
             assert SECRET.encode() not in paper

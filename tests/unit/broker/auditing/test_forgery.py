@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.forwarding.envelopes import encode_address, encode_principal
 from penstock.broker.session import Principal, Session
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.core.internal_topics import AUDIT
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.envelope import EnvelopeRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -21,7 +24,7 @@ from penstock.protocol.messages.write_txn_markers import (
 from penstock.security.audit.events import Kind
 from tests.clients.raw.wire import build_batch
 from tests.unit.broker.auditing.test_auditing import Notes
-from tests.unit.broker.served import Served, decode_reply, serving
+from tests.unit.broker.served import Served, decode_reply, encode_frame, serving
 
 PROPERTIES = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin;User:kafka"}
 ADMIN, BROKER = (Session("1", "10.0.0.1", "PLAINTEXT", Principal("User", name)) for name in ("admin", "kafka"))
@@ -70,6 +73,26 @@ def test_super_user_is_refused_and_told_of_when_writing_to_the_trail(tmp_path: P
             served.session = BROKER
             assert await produce(served, "broker-2", version) == ErrorCode.NONE
             assert end_of(served) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("session", [ADMIN, BROKER], ids=["a super user", "a broker"])
+def test_change_in_the_name_of_another_is_told_of_when_no_broker_passed_it_on(tmp_path: Path, session: Session) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, {**PROPERTIES, "penstock.audit.file": "audit.jsonl"}) as served:
+            notes = await scene(served)
+            served.session = session
+            topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+            envelope = EnvelopeRequest(
+                request_data=encode_frame(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 7, "innocent"),
+                request_principal=encode_principal(ADMIN.principal._replace(name="kafka")),
+                client_host_address=encode_address("10.0.0.9"),
+            )
+            assert (await served.ask(envelope, 0)).error_code == ErrorCode.NONE
+            assert "orders" in served.broker.metadata.image.topics
+            told = [(each.principal, each.resource, each.details.get("passed on by")) for each in notes.events]
+            assert told == ([("User:kafka", "Topic:orders", "User:admin")] if session is ADMIN else [])
 
     asyncio.run(run())
 

@@ -83,3 +83,15 @@ def test_settings_are_refused_when_a_rule_names_a_group_that_its_expression_does
     """Every login that came to the rule ended with an error nobody expected, instead of a start that says why."""
     with pytest.raises(ConfigError, match="group"):
         KerberosNames(["RULE:[1:$1]s/(a)/$2/"], REALM)
+
+
+@pytest.mark.parametrize("principal", ["@REALM.COM", "a" * 600 + "@REALM.COM", ""])
+def test_principal_is_refused_when_it_has_no_name_or_one_without_an_end(principal: str) -> None:
+    with pytest.raises(NoRuleError):
+        KerberosNames(["DEFAULT"], REALM).user(principal)
+
+
+@pytest.mark.parametrize("rule", ["RULE:[1:$1]s/(a+)+$/x/", "RULE:[1:$1]s/(a|a)*$/x/g", "RULE:[1:$1]s/((a*)b?)+c/x/"])
+def test_rule_is_refused_when_a_repetition_is_repeated(rule: str) -> None:
+    with pytest.raises(ConfigError, match="take years"):
+        KerberosNames([rule], REALM)

@@ -28,9 +28,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
+from kazoo.protocol.serialization import SASL, Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -46,6 +47,8 @@ from penstock.cluster.store.interface import (
 )
 from penstock.cluster.store.zookeeper.server_version import Server
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+from penstock.security.sasl.exchange import GSSAPI, LoginError, Step
+from penstock.security.sasl.gssapi import GssapiCredentials
 
 # kazoo tells of each connection it makes or loses; the store says what matters of that itself.
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
@@ -151,6 +154,30 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     """Remembers the timeout that the server gave the session, which kazoo forgets."""
 
     session_timeout_ms = 0
+    # By Kerberos. kazoo's own way needs a second library for it, and knows no keytab.
+    tickets: GssapiCredentials | None = None
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        if self.tickets is None:
+            super()._authenticate_with_sasl(host, timeout)
+            return
+        exchange = self.tickets.begin(host)
+        try:
+            step: Step | None = exchange.begin()
+            xid = 0
+            while step is not None:
+                xid += 1
+                step = exchange.respond(self._show(step if isinstance(step, bytes) else step(), timeout, xid))
+        except (LoginError, ConnectionDropped) as error:
+            logger.error("the login at ZooKeeper failed: %s", error)
+            raise AuthFailedError(str(error)) from error
+
+    def _show(self, token: bytes, timeout: float, xid: int) -> bytes:
+        self._submit(SASL(token), timeout, xid)
+        header, buffer, offset = self._read_header(timeout)
+        if header.err:
+            raise EXCEPTIONS[header.err]
+        return bytes(SASL.deserialize(buffer, offset)[0] or b"")
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if not isinstance(request, Connect):
@@ -349,5 +376,8 @@ def _new_kazoo(settings: ZooKeeperSettings, threads: _Threads) -> Any:
         given = {"mechanism": sasl.mechanism, "service": sasl.service}
         options = given | {k: v for k, v in (("username", sasl.username), ("password", sasl.password)) if v}
     # In place of kazoo's own, which is made in its constructor and cannot be asked for otherwise.
-    kazoo._connection = _Connection(kazoo, kazoo._conn_retry.copy(), logger=_kazoo_logger, sasl_options=options)
+    connection = _Connection(kazoo, kazoo._conn_retry.copy(), logger=_kazoo_logger, sasl_options=options)
+    if sasl is not None and sasl.mechanism == GSSAPI:
+        connection.tickets = GssapiCredentials(sasl.service, sasl.username, sasl.keytab)
+    kazoo._connection = connection
     return kazoo

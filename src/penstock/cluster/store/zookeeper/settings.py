@@ -64,6 +64,7 @@ class SaslSettings:
     service: str = "zookeeper"
     username: str | None = None
     password: str | None = None
+    keytab: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ class ZooKeeperSettings:
                 mechanism=section.penstock_zookeeper_sasl_mechanism,
                 username=section.penstock_zookeeper_sasl_username or None,
                 password=section.penstock_zookeeper_sasl_password,
+                keytab=section.penstock_zookeeper_sasl_keytab or None,
             )
         return cls(
             connect=ConnectString.parse(section.zookeeper_connect),

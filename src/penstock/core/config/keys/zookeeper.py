@@ -67,16 +67,17 @@ ZOOKEEPER_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.STRING,
         "",
         "How the broker authenticates itself to ZooKeeper by SASL; empty: not at all. Kafka reads this from a JAAS "
-        "file. GSSAPI needs a Kerberos ticket and Python's `kerberos` package.",
+        "file. GSSAPI needs the extra penstock[gssapi], and a keytab or the tickets of `kinit`.",
         rule=Pattern(r"DIGEST-MD5|GSSAPI", "DIGEST-MD5 or GSSAPI"),
     ),
     ConfigKey(
         "penstock.zookeeper.sasl.username",
         ConfigKind.STRING,
         "",
-        "The user for DIGEST-MD5.",
+        "The user for DIGEST-MD5, the principal for GSSAPI.",
     ),
     ConfigKey("penstock.zookeeper.sasl.password", ConfigKind.PASSWORD, None, "The password for DIGEST-MD5."),
+    ConfigKey("penstock.zookeeper.sasl.keytab", ConfigKind.STRING, "", "The keytab of the principal for GSSAPI."),
     ConfigKey(
         "zookeeper.ssl.client.enable",
         ConfigKind.BOOLEAN,
