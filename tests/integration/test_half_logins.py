@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,9 @@ from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.testing.processes import BrokerProcess, find_free_port
+from tests.certificates import broker_settings, new_directory
 from tests.clients.support import PATIENCE_S, eventually
+from tests.unit.server.tls_harness import context_of
 
 MB = 1000 * 1000
 
@@ -100,3 +103,42 @@ def test_memory_stays_bounded_and_others_are_served_when_ten_thousand_logins_are
     added = attack(tmp_path, 10_000)
     print(f"10,000 half-finished logins: {added / MB:.1f} MB")
     assert added < 50 * MB
+
+
+@pytest.mark.soak
+def test_memory_stays_bounded_and_others_are_served_when_ten_thousand_encrypted_logins_are_half_finished(
+    tmp_path: Path,
+) -> None:
+    """The handshake is over, and nothing follows. Each connection with TLS holds 21 KB: all would hold 210 MB."""
+    directory = new_directory(tmp_path / "certificates")
+    plain, sasl = find_free_port(), find_free_port()
+    jaas = "listener.name.sasl_{}.plain.sasl.jaas.config"
+    logins = login_settings(tmp_path, Issuer(tmp_path))
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://localhost:{sasl}",
+        **logins,
+        jaas.format("ssl"): logins[jaas.format("plaintext")],
+        **broker_settings(directory),
+    }
+    context = context_of(directory)
+    with BrokerProcess(tmp_path / "data", port=plain, config=settings) as broker, contextlib.ExitStack() as stack:
+        process = psutil.Process(broker.pid)
+
+        def connect(number: int) -> ssl.SSLSocket:
+            client = socket.socket()
+            client.bind((f"127.0.{number % 50}.7", 0))
+            client.settimeout(PATIENCE_S)
+            client.connect(("127.0.0.1", sasl))
+            return stack.enter_context(context.wrap_socket(client, server_hostname="localhost"))
+
+        for number in range(200):
+            connect(number)
+        before = process.memory_info().rss
+        for number in range(10_000):
+            connect(number)
+        added = process.memory_info().rss - before
+        print(f"10,000 half-finished logins with TLS: {added / MB:.1f} MB")
+        assert added < 50 * MB
+        client = connect(0)
+        client.sendall(HANDSHAKE)
+        assert client.recv(100)

@@ -258,7 +258,8 @@ def test_logins_follow_the_keys_and_others_do_not_wait_when_the_issuer_is_slow(t
     plain = f"\0{USER}\0{PASSWORD}".encode()
     with issuer(published) as (address, asked):
         url = f"{address}/jwks"
-        settings = {"sasl.oauthbearer.jwks.endpoint.url": url, "penstock.sasl.oauthbearer.allowed.urls": url}
+        key = "sasl.oauthbearer.jwks.endpoint.url"
+        settings = {key: url, f"listener.name.sasl_ssl.{key}": url, "penstock.sasl.oauthbearer.allowed.urls": url}
         with run_sasl_broker(tmp_path, settings) as broker, ThreadPoolExecutor(1) as threads:
             assert log_in(broker, "OAUTHBEARER", bearer(broker, first))
             assert not log_in(broker, "PLAIN", b"\0alice\0wrong")

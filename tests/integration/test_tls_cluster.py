@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.client.connection import Connection
 from penstock.client.java_settings import translate_client_settings
-from penstock.client.security import ClientSecurity
+from penstock.client.security import ClientSecurity, security_settings
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.core.types import TopicPartition
+from penstock.pipelines.source.brokers import Brokers
 from penstock.processes.server_process import find_free_port
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
@@ -146,6 +149,8 @@ def test_replicas_are_in_sync_and_nobody_is_refused_when_the_authority_is_replac
     admin = AdminClient(cluster.settings())
     admin.create_topics([NewTopic(topic, 3, len(BROKERS))])[topic].result(PATIENCE_S)
     eventually(lambda: cluster.in_sync(topic) == [3, 3, 3], "all replicas are in sync")
+    kept = Brokers(cluster.bootstrap_servers, "spark", security_settings(cluster.settings()))
+    assert kept.leader(TopicPartition(topic, 0)).is_open
     load = Load(cluster, topic)
     try:
         for step in (
@@ -167,6 +172,12 @@ def test_replicas_are_in_sync_and_nobody_is_refused_when_the_authority_is_replac
     assert load.errors == []
     assert cluster.in_sync(topic) == [3, 3, 3]
     assert all(not server.broker.metrics.sockets.certificate_refusals for server in cluster.servers)
+    # A worker of Spark that has read its files before the rotation reads them again when it is refused.
+    kept.close()
+    with pytest.raises(ssl.SSLError):
+        kept.leader(TopicPartition(topic, 0))
+    assert kept.leader(TopicPartition(topic, 0)).is_open
+    kept.close()
 
 
 def test_nobody_is_refused_when_one_command_replaces_the_authority_under_load(cluster: TlsCluster) -> None:

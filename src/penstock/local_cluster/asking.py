@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.client.addresses import Address
@@ -26,8 +27,9 @@ ANSWER_TIMEOUT_S = 2.0
 
 
 class BrokerClients:
-    def __init__(self, security: ClientSecurity = PLAINTEXT) -> None:
-        self.security = security
+    def __init__(self) -> None:
+        # Asked for each new connection: certificates and authorities change while a cluster runs.
+        self.load_security: Callable[[], ClientSecurity] = lambda: PLAINTEXT
         self._clients: dict[Address, VersionedClient] = {}
         self._turn = threading.Lock()
 
@@ -64,7 +66,7 @@ class BrokerClients:
                 client_id=_NAME,
                 software=_NAME,
                 timeout_s=ANSWER_TIMEOUT_S,
-                security=self.security,
+                security=self.load_security(),
                 answer_timeout_s=ANSWER_TIMEOUT_S,
             )
             return self._ask_over(client, request, response, timeout_s)

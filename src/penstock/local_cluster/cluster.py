@@ -87,7 +87,7 @@ class Cluster:
             self.setup = find_setup(directory, is_wanted=self._wish.is_secure)
             self._members = make_members(directory, self._wish._replace(is_secure=self.setup is not None))
             if self.setup is not None:
-                self._clients.security = self.setup.client_security()
+                self._clients.load_security = self.setup.client_security
         except BaseException:
             directory.close()
             raise
@@ -262,7 +262,7 @@ class Cluster:
         Clients go on. ClusterError where that cannot be: a partition has no other replica, say, or a broker is gone.
         With `may_interrupt` partitions may stand still while their broker restarts.
         """
-        restart_rolling(self, as_properties(config), self._clients.security, may_interrupt=may_interrupt)
+        restart_rolling(self, as_properties(config), self._clients.load_security, may_interrupt=may_interrupt)
 
 
 def _controller_address(cluster: Cluster) -> Address:

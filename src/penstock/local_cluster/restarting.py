@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.client.addresses import Address
@@ -34,14 +34,16 @@ def restart_broker(broker: ClusterBroker, config: ConfigMapping) -> None:
     broker.spawn()
 
 
-def restart_rolling(cluster: Brokers, config: ConfigMapping, security: ClientSecurity, *, may_interrupt: bool) -> None:
+def restart_rolling(
+    cluster: Brokers, config: ConfigMapping, load_security: Callable[[], ClientSecurity], *, may_interrupt: bool
+) -> None:
     def connect(address: Address, timeout_s: float) -> VersionedClient:
         return VersionedClient.open(
             address,
             client_id=_NAME,
             software=_NAME,
             timeout_s=timeout_s,
-            security=security,
+            security=load_security(),
             answer_timeout_s=timeout_s,
         )
 

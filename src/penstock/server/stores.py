@@ -7,6 +7,7 @@ cluster that knows nothing of a node's topics would delete their files.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from penstock.cluster.store import znodes
@@ -16,6 +17,8 @@ from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import decode_meta_properties
+
+logger = logging.getLogger(__name__)
 
 METADATA_FILE = "penstock-metadata.db"
 # The file's name once its node belongs to a cluster.
@@ -29,6 +32,8 @@ async def open_store(config: BrokerConfig, is_temporary: bool, metrics: StoreMet
         from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 
         _check_adopted(config)
+        if any(endpoint.has_login for endpoint in config.endpoints) and not config.zookeeper.zookeeper_set_acl:
+            logger.warning("everybody who reaches ZooKeeper reads the users' credentials: see zookeeper.set.acl")
         return await ZooKeeperStore.open(ZooKeeperSettings.of(config.zookeeper), metrics)
     if is_temporary:
         from penstock.cluster.store.memory import MemoryStore

@@ -226,3 +226,7 @@ def test_application_hears_of_nothing_when_security_is_turned_on_as_the_guide_sa
     status = Cli("").run("cluster", "status", "--json", "--command-config", "admin.properties").json
     assert status["healthy"], status
     assert len(status["brokers"]) == len(NUMBERS)
+    # What is left to do, and nothing else.
+    log = machines.brokers[1].read_log()
+    assert "everybody who reaches ZooKeeper reads the users' credentials" in log
+    assert "Traceback" not in log

@@ -9,6 +9,7 @@ found out is printed.
 from __future__ import annotations
 
 import asyncio
+import random
 import ssl
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 SERVICE = "kafka"
 PATIENCE_S = 30
+SPOILT = 60
 _NO_LAYER = bytes((1, 0, 0, 0))
 
 
@@ -116,6 +118,20 @@ def show_a_ticket_twice(where: Where) -> str:
     return f"{show(where, token)} {show(where, token)}"
 
 
+def show_spoilt_tickets(where: Where) -> str:
+    """The broker's answers, each once. A change that nobody looks at leaves a ticket good, for one login."""
+    chance = random.Random(7)
+    _, token = first_token(where, where.subject)
+    answers = {show(where, token[:length]) for length in (0, 1, 2, 20, len(token) // 2, len(token) - 1)}
+    for _ in range(SPOILT):
+        spoilt = bytearray(token)
+        for _ in range(chance.randint(1, 3)):
+            spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)
+        answers.add(show(where, bytes(spoilt)))
+        answers.add(show(where, chance.randbytes(chance.randint(1, 2000))))
+    return " ".join(map(str, sorted(answers)))
+
+
 def act_as_admin(where: Where) -> str:
     """Who the broker takes a client for that names another user in the last token; tokens have an owner."""
     context, token = first_token(where, where.subject)
@@ -124,7 +140,7 @@ def act_as_admin(where: Where) -> str:
         answer = authenticate(connection, token)
         context.step(answer.auth_bytes)
         offered = authenticate(connection, b"")
-        assert context.unwrap(offered.auth_bytes).message == _NO_LAYER
+        assert context.unwrap(offered.auth_bytes).message[0] == _NO_LAYER[0]
         last = authenticate(connection, context.wrap(_NO_LAYER + b"admin", False).message)
         assert last.error_code == 0
         return str(connection.request(CreateDelegationTokenRequest(), 3).principal_name)
@@ -135,6 +151,7 @@ TASKS: dict[str, Callable[[Where], str]] = {
     "aiokafka": use_aiokafka,
     "ticket": show_a_ticket,
     "ticket-twice": show_a_ticket_twice,
+    "tickets-spoilt": show_spoilt_tickets,
     "act-as-admin": act_as_admin,
 }
 

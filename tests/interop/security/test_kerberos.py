@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pytest
 
 from apache_kafka.commands import run_command
+from apache_kafka.node import ApacheKafkaNode
 from penstock.client.connection import BlockingConnection
 from penstock.client.versioned import VersionedClient
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
@@ -104,6 +105,16 @@ class Kerberized(NamedTuple):
         return [event for event in events if event.get("methodName") == "SaslAuthenticate"]
 
 
+class Judged(NamedTuple):
+    """A broker, ours or Kafka's, that clients show tickets to."""
+
+    clients: Kerberized
+    bootstrap: str
+
+    def run(self, task: str, subject: str, client: str = "alice") -> str:
+        return self.clients.module("kerberos_client", task, self.bootstrap, subject, client=client)
+
+
 @pytest.fixture(scope="module")
 def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     with run_realm(tmp_path_factory.mktemp("realm")) as realm:
@@ -138,12 +149,42 @@ def kerberized(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "super.users": "User:ANONYMOUS;User:alice",
         "penstock.audit.file": str(folder / "audit.jsonl"),
         "group.initial.rebalance.delay.ms": "0",
+        "connection.failed.authentication.delay.ms": "10",
         **broker_settings(directory),
     }
     port = ports["PLAINTEXT"]
     environment = realm.environment
     with BrokerProcess(folder / "data", port=port, config=config, environment=environment):
         yield Kerberized(realm, directory, {**ports, "METRICS": metrics_port}, folder, folder / "audit.jsonl")
+
+
+@pytest.fixture(scope="module")
+def kafka_with_kerberos(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Apache Kafka with the same keytab and rules, as the oracle of what is refused."""
+    plain, sasl, controller = find_free_port(), find_free_port(), find_free_port()
+    listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://localhost:{sasl}"
+    config = {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.kerberos.service.name": SERVICE,
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": jaas(realm.keytab(BROKER, "other/localhost"), BROKER),
+        "sasl.kerberos.principal.to.local.rules": RULES.replace("\\", "\\\\"),
+        "delegation.token.secret.key": "the brokers' own",
+    }
+    node = ApacheKafkaNode(tmp_path_factory.mktemp("kafka-kerberos") / "node", config=config, port=plain)
+    node.environment = {"JDK_JAVA_OPTIONS": f"-Djava.security.krb5.conf={realm.config}"}
+    with node:
+        yield f"localhost:{sasl}"
+
+
+@pytest.fixture(scope="module", params=["Apache Kafka", "Penstock"])
+def judged(request: pytest.FixtureRequest, kerberized: Kerberized) -> Judged:
+    if request.param == "Penstock":
+        return Judged(kerberized, kerberized.bootstrap("SASL_PLAINTEXT"))
+    return Judged(kerberized, request.getfixturevalue("kafka_with_kerberos"))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -191,17 +232,25 @@ def test_application_has_its_short_name_when_a_rule_is_for_its_principal(kerberi
     assert "authoriz" in listed.stderr.lower()
 
 
-def test_client_stays_who_it_is_when_it_names_another_user(kerberized: Kerberized) -> None:
-    """Clients in Python name the broker's service there; like Kafka's broker, ours does not look at it."""
-    assert kerberized.run("act-as-admin", "SASL_PLAINTEXT", SERVICE) == "alice"
+@pytest.mark.parametrize(("client", "user"), [("alice", "alice"), ("app/worker-1", "application")])
+def test_client_is_whom_the_ticket_names_when_it_names_another_user(judged: Judged, client: str, user: str) -> None:
+    """Clients in Python name the broker's service there."""
+    assert judged.run("act-as-admin", SERVICE, client) == user
 
 
-def test_login_is_refused_when_the_ticket_was_shown_before(kerberized: Kerberized) -> None:
-    assert kerberized.run("ticket-twice", "SASL_PLAINTEXT", SERVICE) == f"0 {REFUSED}"
+def test_login_is_refused_when_the_ticket_was_shown_before(judged: Judged) -> None:
+    assert judged.run("ticket-twice", SERVICE) == f"0 {REFUSED}"
 
 
-def test_login_is_refused_when_the_ticket_is_for_another_service(kerberized: Kerberized) -> None:
-    assert kerberized.run("ticket", "SASL_PLAINTEXT", "other") == REFUSED
+def test_login_is_refused_when_the_ticket_is_for_another_service(judged: Judged) -> None:
+    assert judged.run("ticket", "other") == REFUSED
+
+
+def test_logins_are_refused_and_nothing_breaks_when_tickets_are_spoilt(kerberized: Kerberized) -> None:
+    answers = kerberized.run("tickets-spoilt", "SASL_PLAINTEXT", SERVICE).split()
+    assert REFUSED in answers
+    assert {*answers} <= {"0", REFUSED}
+    assert "Traceback" not in (kerberized.folder / "data.process.log").read_text()
 
 
 def test_login_is_refused_when_the_brokers_keytab_is_out_of_date(kerberized: Kerberized) -> None:
@@ -219,7 +268,7 @@ def test_kafkas_tool_is_refused_when_its_keytab_is_anothers(kerberized: Kerberiz
     )
     assert refused.return_code != 0
     ended = kerberized.penstock(properties, "SASL_PLAINTEXT", "acls", "list")
-    assert ended.returncode == 1
+    assert ended.returncode == 3
     assert "the login failed: Kerberos" in ended.stderr
 
 

@@ -107,3 +107,21 @@ def test_quota_is_refused_in_the_same_words_when_it_makes_no_sense(kafka_tool: K
         "kafka-configs", "--alter", *entity, "--add-config", "producer_byte_rate=-5", must_succeed=False
     )
     assert "must be greater than 0" in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--create", "--max-life-time-period", "-1"),
+        ("--describe",),
+        ("--renew", "--renew-time-period", "-1", "--hmac", "bm9uZQ=="),
+    ],
+    ids=["create", "describe", "renew"],
+)
+def test_token_is_refused_in_the_same_words_when_nobody_has_logged_in(
+    kafka_tool: KafkaTool, asked: tuple[str, ...], tmp_path: Path
+) -> None:
+    nothing = tmp_path / "client.properties"
+    nothing.touch()
+    refused = kafka_tool("kafka-delegation-tokens", *asked, "--command-config", str(nothing), must_succeed=False)
+    assert "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels" in refused.output

@@ -17,6 +17,7 @@ from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.security.audit.events import AuditEvent, Kind
 from penstock.security.sasl.exchange import Login
 from penstock.security.sasl.login_state import LoginState
+from penstock.server.net import limits
 from penstock.server.net.connection import Connection
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.clock import ManualClock
@@ -51,6 +52,11 @@ class Port:
         self.clock.advance(milliseconds)
         assert self.listener.logins is not None
         self.listener.logins.look()
+
+
+def connection_of(transport: FakeTransport) -> Connection:
+    assert isinstance(transport.protocol, Connection)
+    return transport.protocol
 
 
 def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -99,9 +105,7 @@ async def test_connection_stays_when_the_client_has_logged_in() -> None:
 async def test_time_begins_anew_when_the_broker_itself_did_not_read() -> None:
     port = Port()
     transport = port.connect()
-    protocol = transport.protocol
-    assert isinstance(protocol, Connection)
-    protocol.mute(60_000)
+    connection_of(transport).mute(60_000)
     port.pass_time(TIMEOUT_MS)
     assert not transport.is_closing()
     transport.lose()
@@ -114,6 +118,31 @@ async def test_nothing_is_kept_of_connections_that_are_gone() -> None:
         port.connect().lose()
     assert port.listener.logins is not None
     assert len(port.listener.logins) == 0
+
+
+@in_loop
+async def test_oldest_are_closed_when_more_encrypted_connections_wait_for_a_login_than_there_is_memory_for() -> None:
+    port = Port()
+    logins = port.listener.logins
+    assert logins is not None
+    transports = [port.connect() for _ in range(limits.ENCRYPTED_STRANGERS + 1)]
+    connections = [connection_of(transport) for transport in transports]
+    for connection in connections[:-1]:
+        logins.encrypted(connection)
+    state = connections[0].session.login = LoginState()
+    state.open(Login("alice"), None)
+    port.clock.advance(limits.PRESSED_LOGIN_TIMEOUT_MS - 1)
+    logins.encrypted(connections[-1])
+    assert not any(transport.is_closing() for transport in transports), "a real client may still be at it"
+    port.clock.advance(1)
+    another = port.connect()
+    logins.encrypted(connection_of(another))
+    closed = [number for number, transport in enumerate(transports) if transport.was_aborted()]
+    assert closed == list(range(1, len(closed) + 1)), "the oldest, but not the one that has logged in"
+    assert len(closed) == len(port.expired) == limits.ENCRYPTED_STRANGERS // 4 + 1
+    for transport in (*transports, another):
+        transport.lose()
+    assert not logins._encrypted
 
 
 class Trail:

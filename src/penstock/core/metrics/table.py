@@ -296,7 +296,7 @@ METRICS: tuple[Metric, ...] = (
             _C,
             "connections",
             "logins.timed_out",
-            "Connections closed because the client did not log in within `penstock.sasl.login.timeout.ms`.",
+            "Connections closed because the client did not log in in time (`penstock.sasl.login.timeout.ms`).",
         ),
         (
             "malformed_requests_total{reason}",

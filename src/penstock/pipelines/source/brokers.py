@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Mapping
 
@@ -85,13 +86,17 @@ class Brokers:
     def _connect(self, address: Address) -> VersionedClient:
         known = self._connections.get(address)
         if known is None or not known.is_open:
-            known = self._connections[address] = VersionedClient.open(
-                address,
-                client_id=self._client_id,
-                software=_SOFTWARE,
-                security=self._load_security(),
-                newest=_NEWEST_VERSIONS,
-            )
+            try:
+                known = self._connections[address] = VersionedClient.open(
+                    address,
+                    client_id=self._client_id,
+                    software=_SOFTWARE,
+                    security=self._load_security(),
+                    newest=_NEWEST_VERSIONS,
+                )
+            except ssl.SSLError:
+                self._security = None  # the authority may be another by now: whoever tries again reads the files again
+                raise
         return known
 
     def _load_security(self) -> ClientSecurity:

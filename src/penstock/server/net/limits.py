@@ -63,3 +63,9 @@ LARGE_REQUEST = 64 * 1024
 STRANGERS_BYTES = 32 * 1024 * 1024
 # What one of them may hold when that is full.
 STRANGER_BYTES = 4 * 1024
+# Connections whose TLS handshake is over and whose client has not logged in yet, for each listener. Each holds 21 KB.
+# A login takes some round trips, and handshakes come at a thousand a second at most: so many are in between at once
+# only when somebody does not go on.
+ENCRYPTED_STRANGERS = 1_000
+# For the login when there are more. A client in another continent needs half a second.
+PRESSED_LOGIN_TIMEOUT_MS = 1_000

@@ -4,6 +4,10 @@ A client that connects to a listener with SASL and never ends its login holds a 
 nobody knows who it is. Kafka leaves such connections to `connections.max.idle.ms`, and a byte now and then keeps them
 for ever. Here a login has a time limit, which begins when the connection is accepted and includes the TLS handshake.
 
+An encrypted connection holds five times as much memory as a plain one. So those whose handshake is over are bounded in
+number: beyond it the oldest are closed, unless they are so new that a real client may still be at it. Whoever floods a
+listener pushes out the connections of the flood.
+
 One look a second at the oldest connections is all that it costs: connections come in the order of their deadlines, and
 one whose client has logged in is forgotten when its deadline comes.
 """
@@ -14,6 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.broker.session import Session
+from penstock.server.net import limits
 
 _LOOK_S = 1.0
 
@@ -45,6 +50,7 @@ class LoginDeadlines:
         self._now_ms = now_ms
         self._call_later = call_later
         self._deadlines: dict[Unproved, int] = {}  # the earliest first
+        self._encrypted: dict[Unproved, int] = {}  # since when, the oldest first; among them some that have logged in
         self._is_looking = False
 
     def __len__(self) -> int:
@@ -59,6 +65,28 @@ class LoginDeadlines:
     def remove(self, connection: Unproved) -> None:
         """The connection is gone. May be called for one that is not here."""
         self._deadlines.pop(connection, None)
+        self._encrypted.pop(connection, None)
+
+    def encrypted(self, connection: Unproved) -> None:
+        """The TLS handshake is over, and the login begins."""
+        self._encrypted[connection] = self._now_ms()
+        if len(self._encrypted) > limits.ENCRYPTED_STRANGERS:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """For a quarter of the places at once: all of them are looked at, which takes some 0.1 ms."""
+        now_ms = self._now_ms()
+        self._encrypted = {each: since for each, since in self._encrypted.items() if not _has_logged_in(each)}
+        excess = len(self._encrypted) - limits.ENCRYPTED_STRANGERS * 3 // 4
+        for connection, since_ms in list(self._encrypted.items())[: max(excess, 0)]:
+            if now_ms - since_ms < limits.PRESSED_LOGIN_TIMEOUT_MS:
+                break
+            self._close(connection)
+
+    def _close(self, connection: Unproved) -> None:
+        self.remove(connection)
+        self._expired(connection.session)
+        connection.abort()
 
     def look(self) -> None:
         now_ms = self._now_ms()
@@ -67,14 +95,17 @@ class LoginDeadlines:
             if self._deadlines[connection] > now_ms:
                 break
             del self._deadlines[connection]
-            login = connection.session.login
-            if login is not None and login.login is not None:
-                continue
-            if connection.unmuting is not None:  # the silence is ours
+            if _has_logged_in(connection):
+                self._encrypted.pop(connection, None)
+            elif connection.unmuting is not None:  # the silence is ours
                 self._deadlines[connection] = now_ms + self.timeout_ms
-                continue
-            self._expired(connection.session)
-            connection.abort()
+            else:
+                self._close(connection)
         self._is_looking = bool(self._deadlines)
         if self._is_looking:
             self._call_later(_LOOK_S, self.look)
+
+
+def _has_logged_in(connection: Unproved) -> bool:
+    login = connection.session.login
+    return login is not None and login.login is not None

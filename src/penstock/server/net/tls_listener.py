@@ -83,6 +83,8 @@ class TlsListener(TcpListener):
 
     def identify(self, connection: Connection, established: ssl.SSLObject) -> Refusal | None:
         """Gives the connection the principal of the client's certificate. Returns why not, where that cannot be."""
+        if self.logins is not None:
+            self.logins.encrypted(connection)
         try:
             certificate = certificate_of(established)
             if certificate is None:
