@@ -171,8 +171,22 @@ def test_decisions_are_kept_in_bounds_when_clients_ask_for_ever_new_names() -> N
     for number in range(2 * MAX_DECISIONS):
         stage.may("alice", READ, f"topic-{number}")
     stage.may("alice", READ, "x" * 30_000)
-    assert len(stage.authorizer._decisions) <= MAX_DECISIONS
-    assert all(len(name) <= 512 for *_, name in stage.authorizer._decisions)
+    kept = [*stage.authorizer._decisions, *stage.authorizer._older_decisions]
+    assert len(kept) <= MAX_DECISIONS
+    assert all(len(name) <= 512 for *_, name in kept)
+
+
+def test_decision_stays_kept_when_it_is_asked_for_while_others_ask_for_ever_new_names() -> None:
+    stage = Stage()
+    stage.source.set_acls({ORDERS: (allow("User:alice", WRITE),)})
+    assert stage.may("alice", WRITE)
+    decision = stage.authorizer.decide(client("alice"), WRITE, TOPIC, "orders")
+    for number in range(4 * MAX_DECISIONS):
+        stage.authorizer.would_allow(client("mallory"), READ, TOPIC, f"made-up-{number}")
+        if number % 1_000 == 0:
+            assert stage.authorizer.decide(client("alice"), WRITE, TOPIC, "orders") is decision
+    stage.source.set_acls({})
+    assert not stage.may("alice", WRITE)
 
 
 def test_a_refusal_is_told_with_the_rule_that_decided() -> None:
