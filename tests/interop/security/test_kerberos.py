@@ -300,6 +300,25 @@ def test_other_clients_are_served_while_the_keytab_is_being_read(kerberized: Ker
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+def test_broker_stops_while_a_keytab_is_being_read(realm: Realm, tmp_path: Path) -> None:
+    """Its process stayed as long as the file system let it wait."""
+    keytab, plain, sasl = tmp_path / "slow.keytab", find_free_port(), find_free_port()
+    os.mkfifo(keytab)
+    config = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.jaas.config": jaas(keytab, BROKER),
+    }
+    with BrokerProcess(tmp_path / "data", port=plain, config=config, environment=realm.environment) as broker:
+        with BlockingConnection("127.0.0.1", sasl) as waiting:
+            assert waiting.request(SaslHandshakeRequest(mechanism="GSSAPI"), 1).error_code == 0
+            waiting.send(SaslAuthenticateRequest(auth_bytes=b"no ticket"), 1)
+            pipe = eventually(lambda: open_for_reader(keytab), "the broker reads its keytab")
+        broker.terminate()
+        assert pipe is not None
+        pipe.close()
+
+
 def open_for_reader(path: Path) -> BinaryIO | None:
     """The pipe's other end, once there is a reader."""
     try:

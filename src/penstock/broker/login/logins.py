@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from penstock.broker.login.mechanisms import Sources, make_mechanisms
+from penstock.broker.login.threads import LoginThreads
 from penstock.broker.session import ANONYMOUS, Principal, Session
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
@@ -46,7 +46,7 @@ class Logins:
         self.auditor: Auditor = NO_AUDIT
         self._sources = sources
         self._mechanisms: dict[str, Mapping[str, ServerMechanism]] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = LoginThreads(_THREADS)
         self._make(config, clock.now_ms())
 
     def _make(self, config: BrokerConfig, now_ms: int | None = None) -> None:
@@ -77,8 +77,7 @@ class Logins:
         return self._mechanisms.get(listener, {})
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     # -------------------------------------------------------------------------------------------- a login
 
@@ -172,9 +171,7 @@ class Logins:
             self._metrics.failed += 1
 
     async def _run(self, step: Slow) -> bytes:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-login")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, step)
+        return await asyncio.wrap_future(self._threads.submit(step))
 
 
 def _known_as(session: Session) -> str:
