@@ -145,6 +145,17 @@ def test_authority_is_another_when_it_is_rotated_at_once(folder: Folder) -> None
     folder.shake_hands(str(folder.path / "alice.pem"))
 
 
+def test_rotation_goes_on_when_the_one_before_was_interrupted(folder: Folder) -> None:
+    old = (folder.path / "trusted.pem").read_bytes()
+    folder.run("rotate", "--ca", "--step", "trust")
+    new = (folder.path / "ca.pem").read_bytes()
+    (folder.path / "trusted.pem").write_bytes(old)  # as if it had ended before this was written
+    assert "goes on with it" in folder.refusal("rotate", "--ca", "--step", "trust")
+    folder.run("rotate", "--ca", "--settle", "0")
+    assert (folder.path / "trusted.pem").read_bytes() == new
+    folder.shake_hands(str(folder.path / "alice.pem"))
+
+
 def request_of(*names: x509.GeneralName, key: Any = None, ca: bool = False) -> bytes:
     key = key or new_key()
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "somebody else")])

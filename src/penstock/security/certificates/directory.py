@@ -195,16 +195,22 @@ class CertificateDirectory:
 
     # ------------------------------------------------------------------------------- rotation of the authority
 
-    def trust_new_authority(self) -> None:
-        """First step: a new authority is trusted beside the old one, and signs from now on."""
+    def trust_new_authority(self, *, may_go_on: bool = False) -> bool:
+        """First step: a new authority is trusted beside the old one, and signs from now on. With `may_go_on` a rotation
+        that was interrupted is no error, and what it may have left out is written; False says so.
+        """
         with self._locked():
             if self.file("previous").exists():
-                raise CertificatesError("a rotation is under way; `rotate --ca --step drop` ends it")
+                if not may_go_on:
+                    raise CertificatesError("a rotation is under way; `rotate --ca` goes on with it")
+                self._write_trust(self.entries())
+                return False
             old = self.authority()
             name = old.certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
             self._write_authority("previous", old)
             self._write_authority("ca", create_authority(str(name), self._now))
             self._write_trust(self.entries())
+            return True
 
     def renew_all(self, life: datetime.timedelta = LEAF_LIFE) -> list[Entry]:
         """Second step: everybody gets a certificate of the authority that signs now."""

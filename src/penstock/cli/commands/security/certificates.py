@@ -228,7 +228,10 @@ def rotate(
     days: Days = _DAYS,
     as_json: AsJson = False,
 ) -> None:
-    """Renew everything; with --ca also the authority, in three steps, so that nobody is refused at any time."""
+    """Renew everything; with --ca also the authority, in three steps, so that nobody is refused at any time.
+
+    Run it again after an interruption: it goes on.
+    """
     steps = ["trust", "renew", "drop"] if authority else ["renew"]
     if step is not None and (not authority or step not in steps):
         raise UsageError("--step goes with --ca, and is one of trust, renew, drop")
@@ -238,15 +241,16 @@ def rotate(
             if done:
                 output.note(f"Waiting {settle:g} s for brokers and clients to see that.")
                 time.sleep(settle)
-            done.append({"step": each, "renewed": _rotate(certificates, each, days)})
+            done.append({"step": each, "renewed": _rotate(certificates, each, days, is_all=step is None)})
     if as_json:
         output.print_json(done)
 
 
-def _rotate(certificates: CertificateDirectory, step: str, days: int) -> list[str]:
+def _rotate(certificates: CertificateDirectory, step: str, days: int, *, is_all: bool) -> list[str]:
     if step == "trust":
-        certificates.trust_new_authority()
-        output.note("A new authority signs from now on, and both are trusted.")
+        is_new = certificates.trust_new_authority(may_go_on=is_all)
+        beginning = "A new authority signs from now on" if is_new else "A rotation was interrupted, and goes on"
+        output.note(f"{beginning}: both are trusted.")
         return []
     if step == "drop":
         certificates.drop_old_authority()
