@@ -12,7 +12,7 @@ from urllib.request import url2pathname
 from penstock.client.java_settings import TOKEN
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import has_sasl
-from penstock.security.sasl.exchange import GSSAPI, OAUTHBEARER, PLAIN, Credentials, LoginError
+from penstock.security.sasl.exchange import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, Credentials, LoginError
 from penstock.security.sasl.plain import PlainCredentials
 from penstock.security.sasl.scram import SCRAM_HASHES
 from penstock.security.sasl.scram_client import ScramCredentials
@@ -27,9 +27,9 @@ class CredentialsError(ValueError):
 
 def make_credentials(settings: Mapping[str, str]) -> Credentials | None:
     """None where the security protocol has no SASL. Raises CredentialsError."""
-    if not has_sasl(settings.get("security.protocol", "plaintext").upper()):
+    mechanism = read_mechanism(settings)
+    if mechanism is None:
         return None
-    mechanism = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _DEFAULT_MECHANISM).upper()
     if mechanism == PLAIN:
         return PlainCredentials(*_user(settings, mechanism))
     if mechanism in SCRAM_HASHES:
@@ -39,9 +39,17 @@ def make_credentials(settings: Mapping[str, str]) -> Credentials | None:
         from penstock.security.sasl.oauthbearer import OAuthBearerCredentials
 
         return OAuthBearerCredentials(_token_source(settings))
-    if mechanism == GSSAPI:
-        return _kerberos(settings)
-    raise CredentialsError(f"sasl.mechanism {mechanism} is none that is known here")
+    return _kerberos(settings)
+
+
+def read_mechanism(settings: Mapping[str, str]) -> str | None:
+    """None where the security protocol has no SASL. Raises CredentialsError for one that no client of Kafka knows."""
+    if not has_sasl(settings.get("security.protocol", "plaintext").upper()):
+        return None
+    mechanism = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _DEFAULT_MECHANISM).upper()
+    if mechanism not in MECHANISMS:
+        raise CredentialsError(f"sasl.mechanism {mechanism} is none of {', '.join(MECHANISMS)}")
+    return mechanism
 
 
 def _user(settings: Mapping[str, str], mechanism: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from penstock.cli.plans.acls import (
     Resources,
     Shortcuts,
     Subjects,
+    parse_host,
     parse_operation,
     parse_principal,
     plan_filters,
@@ -92,3 +93,15 @@ def test_an_operation_may_be_written_in_any_case() -> None:
     assert parse_operation("AlterConfigs") is Operation.ALTER_CONFIGS
     with pytest.raises(UsageError):
         parse_operation("fly")
+
+
+@pytest.mark.parametrize("host", ["*", "10.0.0.1", "::1", "0:0:0:0:0:0:0:1"])
+def test_host_is_taken_when_it_is_an_address(host: str) -> None:
+    assert parse_host(host) == host
+
+
+@pytest.mark.parametrize("host", ["10.0.0.0/8", "host.example", "10.0.0.*", "localhost", ""])
+def test_host_is_refused_when_a_rule_for_it_would_never_match(host: str) -> None:
+    with pytest.raises(UsageError, match="no address") as caught:
+        parse_host(host)
+    assert "policies" in caught.value.hint

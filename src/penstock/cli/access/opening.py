@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from penstock.cli.errors import CliError, ExitCode, UsageError, unreachable
 from penstock.client.addresses import Address
 from penstock.client.connection import ConnectionClosedError, LoginRefusedError
-from penstock.client.credentials import CredentialsError
+from penstock.client.credentials import CredentialsError, read_mechanism
 from penstock.client.security import ClientSecurity, client_security, kafka_properties, why_not_ours
 from penstock.client.versioned import VersionedClient
 from penstock.core.config.types import ConfigError
@@ -18,6 +18,8 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRespons
 CLIENT_ID = "penstock-cli"
 _LOGIN_HINT = "Check the user, the password and the mechanism in the file given to --command-config."
 _TLS_HINT = "Check security.protocol and ssl.* in the file given to --command-config, and the host's name."
+# In the alerts that a broker sends about the certificate of its client.
+_OF_CERTIFICATES = ("certificate", "unknown ca", "access denied")
 
 
 def open_first(candidates: Sequence[Address], settings: Mapping[str, str], patience_s: float) -> VersionedClient:
@@ -34,6 +36,11 @@ def open_first(candidates: Sequence[Address], settings: Mapping[str, str], patie
         except ssl.SSLError as error:
             raise CliError(f"{host}:{port}: {_tls_failure(error)}", _TLS_HINT, ExitCode.UNREACHABLE) from error
         except ConnectionClosedError as error:
+            if isinstance(
+                error.__cause__, ssl.SSLError
+            ):  # with TLS 1.3 the client's handshake ends before the broker's
+                message = f"{host}:{port}: {_tls_failure(error.__cause__)}"
+                raise CliError(message, _TLS_HINT, ExitCode.UNREACHABLE) from error
             failures.append(f"{host}:{port} ({error}; has its listener this security.protocol?)")
         except OSError as error:
             failures.append(f"{host}:{port} ({error.strerror or error})")
@@ -45,13 +52,20 @@ def open_first(candidates: Sequence[Address], settings: Mapping[str, str], patie
 def _tls_failure(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
-    return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if "alert" in reason and any(word in reason for word in _OF_CERTIFICATES):
+        return f"the broker refuses the client's certificate: {reason}"
+    return f"no TLS connection: {reason}"
 
 
 def try_login(candidates: Sequence[Address], settings: Mapping[str, str], patience_s: float) -> None:
     """Raises CliError where the cluster does not let us in. Settings that the client library alone understands are left
-    for it to try.
+    for it to try, but not a mechanism that nobody knows: it would be silent for half a minute.
     """
+    try:
+        read_mechanism(settings)
+    except CredentialsError as error:
+        raise UsageError(str(error), _LOGIN_HINT) from error
     if why_not_ours(settings):
         return
     with open_first(candidates, settings, patience_s) as broker:

@@ -19,6 +19,7 @@ from penstock.security.acls.types import (
     ResourceType,
     camel_case,
 )
+from penstock.security.addresses import parse_address
 
 _OPERATIONS = {camel_case(each).lower(): each for each in Operation if each > Operation.ANY}
 _KINDS = (
@@ -76,6 +77,18 @@ class Shortcuts(NamedTuple):
     is_producer: bool = False
     is_consumer: bool = False
     is_idempotent: bool = False
+
+
+def parse_host(text: str) -> str:
+    """An address, or `*`. Brokers take any text, as Kafka's do, and compare it with the client's address: a rule for a
+    range or a name would never match, which nobody notices of one that denies.
+    """
+    if text != WILDCARD and parse_address(text) is None:
+        raise UsageError(
+            f"{text} is no address, and an ACL knows no ranges and no names of hosts",
+            "Policies know ranges: penstock policies add NAME --tag KEY:VALUE --deny --address 10.0.0.0/8",
+        )
+    return text
 
 
 def parse_principal(text: str) -> str:

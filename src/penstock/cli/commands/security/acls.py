@@ -18,6 +18,7 @@ from penstock.cli.plans.acls import (
     Resources,
     Shortcuts,
     Subjects,
+    parse_host,
     parse_operation,
     parse_principal,
     plan_filters,
@@ -74,7 +75,7 @@ class RuleOptions:
     operation: Annotated[
         Names, typer.Option("--operation", "-o", metavar="OPERATION", help="Read, Write, Describe, ... (default: All).")
     ] = None
-    host: Annotated[Names, typer.Option(metavar="ADDRESS", help="From where (default: anywhere).")] = None
+    host: Annotated[Names, typer.Option(metavar="ADDRESS", help="From where: an address (default: anywhere).")] = None
     deny: Annotated[bool, typer.Option("--deny", help="Deny instead of allow.")] = False
     prefixed: Annotated[bool, typer.Option("--prefixed", help="Names are the beginnings of names.")] = False
     producer: Annotated[
@@ -107,6 +108,8 @@ class RuleOptions:
 def add(cluster: Cluster, what: ResourceOptions, who: RuleOptions, as_json: AsJson = False) -> None:
     """Add rules. A rule that is there already stays."""
     operations = [parse_operation(text) for text in who.operation or ()]
+    for host in who.host or ():
+        parse_host(host)
     acls = plan_rules(what.resources(who.pattern), who.subjects(), operations, who.shortcuts())
     add_acls(cluster, acls)
     if as_json:
