@@ -61,3 +61,25 @@ def test_every_command_works_when_it_gets_the_file_of_a_secure_cluster(client_fi
     cli = Cli("127.0.0.1:1")  # nobody is there: the file says where the cluster is
     for command in COMMANDS:
         cli.run(*shlex.split(command), "--command-config", str(client_file))
+
+
+def test_what_a_user_still_has_is_told_when_it_is_removed(client_file: Path) -> None:
+    cli, config = Cli("127.0.0.1:1"), ("--command-config", str(client_file))
+    for mechanism, left in (("SCRAM-SHA-256", ["SCRAM-SHA-512"]), ("SCRAM-SHA-512", [])):
+        if left:
+            cli.run("users", "add", "zed", "--password", "geheim", *config)
+            cli.run("acls", "add", "--principal", "zed", "--consumer", "--topic", "t", "--group", "g", *config)
+        removed = cli.run("users", "remove", "zed", "--yes", "-m", mechanism, "--json", *config).json
+        assert (removed["mechanisms"], removed["acls"]) == (left, 3)
+        assert "tokens" in removed
+    cli.run("users", "add", "zed", "--password", "geheim", *config)
+    told = cli.run("users", "remove", "zed", "--yes", *config).err
+    for words in ("connections.max.reauth.ms", "acls add --deny --principal User:zed", "3 ACLs"):
+        assert words in told
+    (denial,) = (line.partition("penstock ")[2] for line in told.splitlines() if "--deny" in line)
+    cli.run(*shlex.split(denial), *config)
+    assert cli.try_run("acls", "explain", "zed", "read", "--topic", "t", *config).code == 1
+    cli.run("acls", "remove", "--principal", "zed", "--yes", *config)
+    assert (
+        cli.try_run("acls", "add", "--deny", "--principal", "zed", "-t", "t", "--host", "10.0.0.0/8", *config).code == 2
+    )

@@ -50,7 +50,13 @@ def test_user_logs_in_when_added_and_no_longer_when_removed(cli: Cli, sasl_broke
         {"name": "SCRAM-SHA-512", "iterations": 4096},
     ]
     removed = cli.run("users", "remove", name, "--yes", "-m", "SCRAM-SHA-512", "--json").json
-    assert removed == {"user": name, "removed": ["SCRAM-SHA-512"]}
+    assert removed == {
+        "user": name,
+        "removed": ["SCRAM-SHA-512"],
+        "mechanisms": ["SCRAM-SHA-256"],
+        "acls": None,
+        "tokens": None,
+    }
     assert can_log_in(address, ScramCredentials(SHA_256, name, "second"))
     cli.run("users", "remove", name, "--yes")
     assert not can_log_in(address, ScramCredentials(SHA_256, name, "second"))

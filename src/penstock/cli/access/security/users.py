@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -33,6 +34,28 @@ if TYPE_CHECKING:
 class User(NamedTuple):
     name: str
     credentials: tuple[tuple[str, int], ...]  # mechanism and iterations
+
+
+class Left(NamedTuple):
+    """What a user without a password still has; None where that cannot be told."""
+
+    acls: int | None
+    tokens: int | None
+
+
+def count_left(cluster: Cluster, name: str) -> Left:
+    from penstock.cli.access.security.acls import read_acls
+    from penstock.cli.access.security.tokens import list_tokens
+    from penstock.security.acls.filters import AclFilter
+
+    principal = f"User:{name}"
+    acls = tokens = None
+    with contextlib.suppress(CliError):  # brokers without an authorizer, or we may not look
+        acls = len(read_acls(cluster, [AclFilter(principal=principal)]))
+    with contextlib.suppress(CliError):  # brokers without tokens
+        mine = [token for token in list_tokens(cluster, [principal]) if token.principal_name == name]
+        tokens = len(mine)
+    return Left(acls, tokens)
 
 
 def salt_passwords(password: str, mechanisms: Iterable[str], iterations: int) -> list[SaltedPassword]:

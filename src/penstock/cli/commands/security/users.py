@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +15,9 @@ import typer
 from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.security.users import (
+    Left,
     User,
+    count_left,
     list_users,
     remove_password,
     salt_passwords,
@@ -23,6 +27,7 @@ from penstock.cli.access.security.users import (
 )
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.cli.text import plural
 from penstock.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS
 
 app = typer.Typer(help="Add, change and remove users with passwords.", no_args_is_help=True, rich_markup_mode=None)
@@ -147,7 +152,7 @@ def password(cluster: Cluster, user: Name, chosen: PasswordOptions, as_json: AsJ
 def remove(
     cluster: Cluster, user: Name, mechanism: Mechanisms = None, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Take a user's passwords away; connections that are open stay open."""
+    """Take a user's passwords away; open connections, tokens and ACLs stay, and it is told how to end them."""
     found = list_users(cluster, [user])
     if not found:
         raise CliError(f"there is no user {user}", "`penstock users list` shows them.")
@@ -155,10 +160,32 @@ def remove(
     removed = [each.value for each in mechanism] if mechanism else known
     confirm(f"Remove the password of {user} for {' and '.join(removed)}?", yes)
     remove_password(cluster, user, removed)
+    kept = [name for name in known if name not in removed]
+    left = count_left(cluster, user)
     if as_json:
-        output.print_json({"user": user, "removed": removed})
-    else:
-        output.note(f"User {user} can no longer log in with {' and '.join(removed)}.")
+        output.print_json({"user": user, "removed": removed, "mechanisms": kept, **left._asdict()})
+        return
+    output.note(f"User {user} can no longer log in with {' and '.join(removed)}.")
+    for line in _what_is_left(user, kept, left):
+        output.note(line)
+
+
+def _what_is_left(user: str, kept: list[str], left: Left) -> Iterator[str]:
+    """Nobody should take a removed password for the end of all rights."""
+    if kept:
+        yield f"It still can with {' and '.join(kept)}."
+        return
+    name = shlex.quote(f"User:{user}")
+    yield (
+        "Connections that are open keep their rights until they end, or until connections.max.reauth.ms has passed; to"
+        f" take those away now: penstock acls add --deny --principal {name} --topic '*' --group '*'"
+        " --transactional-id '*' --cluster"
+    )
+    if left.tokens != 0:
+        count = "perhaps delegation tokens" if left.tokens is None else plural(left.tokens, "delegation token")
+        yield f"The user still has {count} to log in with: penstock tokens list --owner {name}, then tokens expire."
+    if left.acls:
+        yield f"The user still has {plural(left.acls, 'ACL')}: penstock acls list --principal {name}"
 
 
 @app.command("list")
