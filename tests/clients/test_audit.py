@@ -192,6 +192,7 @@ def test_numbers_go_on_and_the_gap_shows_when_the_broker_is_killed(tmp_path: Pat
     assert [each["problem"] for each in document["findings"]] == ["unclean"]
     assert len(list(tmp_path.glob("audit.jsonl.*"))) >= 2
     shown = cli.run("audit", "show", "--file", path, "--json", "--kind", "change").json_lines
+    assert "penstock.audit.kinds" in cli.run("audit", "show", "--file", path, "--kind", "read").err
     assert {each["resource"] for each in shown} >= {f"Topic:{name}{number}" for name in "abc" for number in (1, 2)}
 
 

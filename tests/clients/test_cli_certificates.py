@@ -106,6 +106,8 @@ def test_both_certificates_are_good_when_one_was_renewed(folder: Folder, tmp_pat
     for file in (before, folder.path / "alice.pem"):
         folder.shake_hands(str(file))
     assert folder.run("renew", "--within", "10") == []
+    told = CLI.run("certificates", "renew", "--within", "10", "-d", str(folder.path)).err
+    assert "no certificate ends within 10 days" in told
     assert [each["name"] for each in folder.run("renew", "--within", "91")] == ["b1", "alice"]
 
 

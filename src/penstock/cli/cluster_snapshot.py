@@ -35,6 +35,7 @@ from penstock.health.reading import ANSWER_TIMEOUT_S, ClusterReader, read_minimu
 from penstock.protocol.errors import ApiError
 
 _LOOK_EVERY_S = 0.5
+_STORE_LOGIN = "Where ZooKeeper wants a login, give a broker's properties with --config: they have it."
 _AGAIN = "Run the command again: it goes on where it stopped."
 
 
@@ -57,7 +58,7 @@ def write_snapshot(file: Path, zookeeper: str | None, config: Path | None) -> No
         async with _opened(broker_config) as store:
             return await take_snapshot(store, SystemClock().now_ms())
 
-    with _explained(""):
+    with _explained(_STORE_LOGIN):
         snapshot = asyncio.run(take())
     _write_private(file, encode_snapshot(snapshot))
     image = snapshot.image

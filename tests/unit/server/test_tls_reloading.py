@@ -1,4 +1,4 @@
-"""What the log says of certificates that end."""
+"""What the log says of certificates that end, and of those that are replaced."""
 
 from __future__ import annotations
 
@@ -37,3 +37,22 @@ def test_log_warns_once_at_each_stage_when_a_certificate_ends(tmp_path: Path, ca
     directory.renew(["broker"])
     asyncio.run(reloading.look())
     assert used == [served]
+
+
+def test_log_tells_a_new_certificate_from_a_new_revocation_list(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = new_directory(tmp_path / "certificates", alice=None)
+    settings = {**broker_settings(directory), "penstock.ssl.crl.location": str(directory.revocations)}
+    config = BrokerConfig.parse({"listeners": "SSL://localhost:0", **settings})
+    served = load_served(config, config.endpoints[0], is_inter_broker=False)
+    reloading = TlsReloading([served], lambda _: None, lambda: config, SocketMetrics(), ManualClock())
+    caplog.set_level("INFO")
+    directory.revoke("alice")
+    asyncio.run(reloading.look())
+    directory.renew(["broker"])
+    asyncio.run(reloading.look())
+    assert [record.message for record in caplog.records if record.message.startswith("serving")] == [
+        "serving the same certificate; what is trusted or revoked changed",
+        "serving a new certificate",
+    ]

@@ -227,7 +227,7 @@ def _finish(cluster: Cluster, wanted: Reassignment, throttled: set[str]) -> None
     if late:
         output.note(
             f"{plural(late, 'partition')} of them wait for their preferred leader. The controller looks after that in"
-            " a few minutes, or now: penstock leaders elect --all"
+            " a few minutes, or now: penstock leaders elect --all, with the --command-config of this command"
         )
 
 

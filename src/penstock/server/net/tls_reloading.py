@@ -179,8 +179,14 @@ class TlsReloading:
             fields = {"listener": served.listener, "reason": error.message}
             logger.error("keeping the certificate in use: the new one is refused", extra=fields)
             return
+        is_new = tls.certificate != served.tls.certificate
         served.tls, served.client, served.settings = tls, client, settings
         self._use(served)
         self._metrics.certificate_reloads += 1
         until = tls.certificate.valid_until.isoformat(timespec="seconds")
-        logger.info("serving a new certificate", extra={"listener": served.listener, "valid_until": until})
+        told = (
+            "serving a new certificate"
+            if is_new
+            else "serving the same certificate; what is trusted or revoked changed"
+        )
+        logger.info(told, extra={"listener": served.listener, "valid_until": until})

@@ -41,6 +41,9 @@ class KindOption(enum.StrEnum):
     TRAIL = "trail"
 
 
+_OFF_BY_DEFAULT = {KindOption.READ, KindOption.WRITE}
+
+
 class Field(enum.StrEnum):
     KIND = "kind"
     WHAT = "what"
@@ -104,6 +107,10 @@ def show(
         output.print_json_lines(flatten(kept) for kept in events)
     else:
         output.print_table(_table(events), "no events")
+    if not events and not as_json and set(selecting.kind or ()) & _OFF_BY_DEFAULT:
+        output.note(
+            "Reads and writes are told when penstock.audit.kinds of the brokers names them; by default it does not."
+        )
 
 
 @app.command()

@@ -134,6 +134,8 @@ def renew(
             limit = _now() + datetime.timedelta(days=within)
             chosen = [entry.name for entry in certificates.current() if entry.has_key and entry.expires() <= limit]
         _show(certificates.renew(chosen, _life(days)), certificates, as_json, "Renewed")
+    if not chosen and not as_json:
+        output.note(f"Nothing to renew: no certificate ends within {plural(within or 0, 'day')}.")
 
 
 @app.command()
