@@ -95,6 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         self.session = self._listener.opened(self, transport) or _NOBODY
         if self.session is _NOBODY:  # the listener has no room for it
             self.abort()
+        elif self.is_reading_paused:  # uvloop begins to read after this call, whatever it was told in it
+            asyncio.get_running_loop().call_soon(self._transport.pause_reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
