@@ -58,7 +58,7 @@ async def test_handshakes_that_are_logins_are_told_of_when_there_is_a_trail(dire
         ("TlsHandshake", False, "", "SSL"),
         ("TlsHandshake", False, "", "SSL"),
     ]
-    rules = ["", "no TLS handshake: certificate", "no TLS handshake: plain text"]
+    rules = ["", "no TLS handshake: certificate: peer did not return a certificate", "no TLS handshake: plain text"]
     assert [each.rule for each in notes.events] == rules
     assert all(each.address for each in notes.events)
 

@@ -21,7 +21,7 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.metrics.counters import LoginMetrics
 from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
-from penstock.security.audit.logins import SASL, login_refused, login_succeeded
+from penstock.security.audit.logins import SASL, login_refused, login_succeeded, show_claimed
 from penstock.security.sasl.exchange import LoginError, ServerMechanism, Slow
 from penstock.security.sasl.login_state import LoginState, session_lifetime_ms
 
@@ -151,8 +151,10 @@ class Logins:
 
     def _refuse(self, session: Session, state: LoginState, reason: str) -> Awaitable[Outcome]:
         self._count_refusal(state)
-        self._report(login_refused(SASL, state.mechanism, session.client_host, reason, _known_as(session)))
-        state.refuse(f"{state.mechanism} login refused: {reason}")
+        claimed = _claimed(state)
+        self._report(login_refused(SASL, state.mechanism, session.client_host, reason, _known_as(session), claimed))
+        named = f", claimed name {show_claimed(claimed)}" if claimed else ""
+        state.refuse(f"{state.mechanism} login refused: {reason}{named}")
         session.is_refused = True
         return self._refuse_slowly()
 
@@ -165,8 +167,9 @@ class Logins:
     def expire(self, session: Session) -> None:
         """The client's connection ends, because its login took too long."""
         self._metrics.timed_out += 1
-        mechanism = "" if session.login is None else session.login.mechanism
-        self._report(login_refused(SASL, mechanism, session.client_host, "the login took too long"))
+        state = session.login
+        mechanism, claimed = ("", "") if state is None else (state.mechanism, _claimed(state))
+        self._report(login_refused(SASL, mechanism, session.client_host, "the login took too long", claimed=claimed))
 
     def _report(self, event: AuditEvent) -> None:
         if Kind.LOGIN in self.auditor.kinds:
@@ -190,3 +193,7 @@ class Logins:
 def _known_as(session: Session) -> str:
     """Who had logged in on the connection before; nobody's claim."""
     return "" if session.principal is ANONYMOUS else str(session.principal)
+
+
+def _claimed(state: LoginState) -> str:
+    return "" if state.exchange is None else state.exchange.claimed

@@ -33,7 +33,7 @@ from typing import Any, cast
 from penstock.server.net import limits
 from penstock.server.net.connection import Connection
 from penstock.server.net.handshakes import Outcome, Work
-from penstock.server.net.tls_port import TlsPort, failure_kind
+from penstock.server.net.tls_port import TlsPort, failure_kind, failure_reason
 
 _HANDSHAKE_RECORD = 0x16
 _ENCRYPTED = object()  # says so before there is an SSLObject
@@ -182,7 +182,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_stepping = False
         self._flush()  # where the handshake failed this is the alert that tells the client
         if isinstance(outcome, Exception):
-            self._fail(failure_kind(outcome), getattr(outcome, "reason", None) or str(outcome))
+            self._fail(failure_kind(outcome), failure_reason(outcome))
         elif not outcome:
             if self._undecrypted:  # came during the step
                 assert self._raw is not None
