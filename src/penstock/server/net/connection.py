@@ -264,9 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def pace_reading(self) -> None:
-        """Stops reading while much is waiting, and so pushes back on a client that does not take its replies. The
-        backlog calls it when there is room for others' requests again.
-        """
+        """Stops reading while much waits: it pushes back on a client. The backlog calls it when there is room again."""
         if self.is_reading_paused and self._yielded and self.unmuting is None:
             return  # Between two turns nothing is read: the stream's end must not overtake what came before it.
         assembler = self._assembler

@@ -263,9 +263,6 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._has_ended = not received
         return received
 
-    def _may_decrypt(self) -> bool:
-        return self._state is _State.OPEN and not self._is_paused
-
     def _go_on(self) -> None:
         if (
             self._state is _State.SILENT and not self._is_paused
@@ -275,11 +272,11 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
                 self._request_place()
             else:
                 self._raw.resume_reading()
-        if not self._may_decrypt():
+        if self._state is not _State.OPEN or self._is_paused:
             return
         data, self._undecrypted = self._undecrypted, b""
         self._decrypt(memoryview(data))
-        if self._may_decrypt():
+        if not self.is_closing() and not self._is_paused:
             assert self._raw is not None
             self._raw.resume_reading()
 
