@@ -7,9 +7,11 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.client.connection import BlockingConnection
+from penstock.client.connection import BlockingConnection, ConnectionClosedError
+from penstock.client.exchange import Exchange
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.metadata import MetadataRequest
 
 T = TypeVar("T")
 
@@ -34,6 +36,17 @@ def eventually(look: Callable[[], T], what: str, patience_s: float = PATIENCE_S)
         assert time.monotonic() < deadline, f"{what} did not happen within {patience_s:.0f} s; last seen: {found!r}"
         time.sleep(0.01)
     return found
+
+
+def is_cut_off(connection: BlockingConnection) -> bool:
+    """Whether the broker ends the connection instead of an answer. The request is sent without another login before."""
+    _, frame = Exchange("tests").encode_request(MetadataRequest(topics=[]), 12)
+    try:
+        connection.send_bytes(frame)
+        connection.receive_frame(timeout_s=PATIENCE_S)
+    except ConnectionClosedError:
+        return True
+    return False
 
 
 def stored_batches(bootstrap_servers: str, topic: str, partition: int = 0) -> list[BatchHeader]:

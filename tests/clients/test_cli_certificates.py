@@ -156,6 +156,25 @@ def test_rotation_goes_on_when_the_one_before_was_interrupted(folder: Folder) ->
     folder.shake_hands(str(folder.path / "alice.pem"))
 
 
+@pytest.mark.parametrize("has_certificates", [True, False])
+def test_rotation_makes_an_authority_when_the_one_before_was_killed_before_it_did(
+    tmp_path: Path, has_certificates: bool
+) -> None:
+    folder = Folder(tmp_path)
+    folder.run("init-ca")
+    if has_certificates:
+        folder.run("issue", "broker", "b1", "--host", "localhost")
+    old = (folder.path / "ca.pem").read_bytes()
+    for name in ("ca.key", "ca.pem"):  # the first that a rotation writes
+        (folder.path / name.replace("ca", "previous")).write_bytes((folder.path / name).read_bytes())
+    assert "cut short" in folder.refusal("rotate", "--ca", "--step", "drop")
+    folder.run("rotate", "--ca", "--settle", "0")
+    assert (folder.path / "trusted.pem").read_bytes() == (folder.path / "ca.pem").read_bytes() != old
+    assert not (folder.path / "previous.pem").exists()
+    if has_certificates:
+        folder.shake_hands(str(folder.path / "b1.pem"))
+
+
 def request_of(*names: x509.GeneralName, key: Any = None, ca: bool = False) -> bytes:
     key = key or new_key()
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "somebody else")])

@@ -120,4 +120,8 @@ def test_nothing_breaks_when_the_loop_ends_before_a_step() -> None:
     asyncio.run(ask())
     may_step.set()
     steps.close()
+    for thread in threading.enumerate():
+        if thread.name == "penstock-handshakes":
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
     assert not told

@@ -214,7 +214,7 @@ def test_answer_is_refused_when_it_is_larger_than_any_set_of_keys() -> None:
 def test_nobody_is_believed_when_the_issuer_answers_nonsense() -> None:
     for body in (b"", b"<html>", json.dumps({"keys": "none"}).encode()):
         with issuer(say(body)) as (url, _):
-            source = KeySource(lambda url=url: read_url(url), 3_600_000)  # type: ignore[misc]
+            source = KeySource(lambda url=url: read_url(url), 3_600_000, lambda: 0)  # type: ignore[misc]
             source.read("a", 0)
             with pytest.raises(KeyNotFoundError):
                 source.find("a", 0)

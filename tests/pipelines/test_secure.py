@@ -5,7 +5,6 @@ Logins last 1.5 s: connections that live longer log in again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.client.addresses import parse_servers
+from penstock.client.connection import BlockingConnection
 from penstock.client.security import client_security
 from penstock.client.versioned import VersionedClient
 from penstock.core.properties import read_properties
@@ -22,6 +22,7 @@ from penstock.pipelines.running.loading import load_pipeline
 from penstock.pipelines.running.runner import Run
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.clients.cli_runner import Cli
+from tests.clients.support import eventually, is_cut_off
 
 PIPELINE = """
 from penstock.pipelines import Pipeline, Topic
@@ -96,7 +97,8 @@ def test_client_of_ours_goes_on_when_its_login_has_ended(client_file: Path) -> N
     (address,) = parse_servers(properties["bootstrap.servers"])
     security = client_security(properties)
     with VersionedClient.open(address, client_id="long", software="long", security=security) as client:
-        time.sleep(LOGIN_MS / 1000 + 0.1)
+        with BlockingConnection(*address, security=security) as later:
+            eventually(lambda: is_cut_off(later), "the end of a login that is newer")
         assert client.request(MetadataRequest(topics=[]), MetadataResponse).brokers
 
 

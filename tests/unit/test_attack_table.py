@@ -1,9 +1,11 @@
-"""docs/security-attacks.md names a test for each attack, and the tests are there."""
+"""docs/security-attacks.md names a test for each attack, and the tests are there. Numbers in the guide are in force."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from penstock.server.net import limits
 
 ROOT = Path(__file__).parents[2]
 ATTACKS = 33
@@ -28,3 +30,9 @@ def test_every_test_that_the_table_names_is_there() -> None:
         if not file.exists() or not re.search(rf"def {function}\(", file.read_text(encoding="utf-8")):
             missing.append(f"{path}::{function}")
     assert missing == []
+
+
+def test_numbers_of_handshakes_in_the_guide_are_those_in_force() -> None:
+    text = " ".join((ROOT / "docs" / "guides" / "security.md").read_text(encoding="utf-8").split())
+    most, for_one = limits.HANDSHAKES, limits.HANDSHAKES_PER_ADDRESS
+    assert f"at most {most} handshakes under way, and {for_one} for one address" in text

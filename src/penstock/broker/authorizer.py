@@ -96,6 +96,10 @@ class Authorizer(Protocol):
         """Whether there may be a resource of this type on which the operation is allowed."""
         ...
 
+    def is_super_user(self, principal: Principal) -> bool:
+        """Whether no rule binds it."""
+        ...
+
 
 class AllowEverything:
     has_rules = False
@@ -107,6 +111,9 @@ class AllowEverything:
         return True
 
     def is_allowed_anywhere(self, context: RequestContext, operation: Operation, kind: ResourceType) -> bool:
+        return True
+
+    def is_super_user(self, principal: Principal) -> bool:
         return True
 
 
@@ -186,6 +193,9 @@ class AclAuthorizer:
         if not decision.is_allowed:
             self._tell(context, operation, kind, "*", decision)
         return decision.is_allowed
+
+    def is_super_user(self, principal: Principal) -> bool:
+        return str(principal) in self._settings.super_users
 
     def decide(self, context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> Decision:
         """The answer with the rule that gave it."""

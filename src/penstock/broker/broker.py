@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -76,7 +76,8 @@ class Broker:
     check_settings: Callable[[BrokerConfig], Awaitable[None]] | None = None
     auditor: Auditor = NO_AUDIT  # told of logins, denials and changes
     logins: Logins | None = None  # None where no listener has SASL
-    own_user: str | None = None  # that brokers log in as among each other, where they do by a name
+    # By listener, the user that brokers log in as, where they do by a name and a password.
+    own_users: Mapping[str, str] = field(default_factory=dict)
 
     def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """(node id, host, port, rack) of every live broker that has this listener."""

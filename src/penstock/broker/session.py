@@ -88,7 +88,8 @@ class Session:
     client_software_version: str = "unknown"
     # The request came in an envelope of another broker, which took it from the client.
     is_forwarded: bool = False
-    # Who passed it on, where that is not known to be a broker: a super user may say in whose name a request is made.
+    # Who passed it on, where that is not known to be a broker on the listener of brokers: a super user may say in whose
+    # name a request is made.
     passed_on_by: str = ""
     # The login on a listener with SASL; None before the first frame, and on other listeners.
     login: LoginState | None = None

@@ -38,6 +38,7 @@ _ASKING_TIMEOUT_S = 10.0
 _LEARNING_TIMEOUT_S = 5.0
 # Apart from in-sync changes, which writers wait for.
 _CHANNEL = "topics"
+_NOT_ALLOWED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 # Names for which the controller has been asked and has not answered. Clients choose them, and more are not remembered.
 _MOST_UNDER_WAY = 1_000
 
@@ -104,6 +105,10 @@ class TopicCreation:
         if tasks:
             await asyncio.wait(list(dict.fromkeys(tasks.values())))
         answered = {name: task.result()[name] for name, task in tasks.items() if not task.cancelled()}
+        # The controller refused who asked first. That says nothing about the rights of those who waited for its answer.
+        refused = [name for name, code in answered.items() if code in _NOT_ALLOWED and name not in fresh]
+        if refused:
+            answered |= await self._ask(controller, refused, charge, forward)
         return {name: answered.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names}
 
     def _end(self, names: Sequence[str]) -> None:

@@ -163,9 +163,9 @@ def _transaction_coordinator(metadata: Metadata, producer_ids: ProducerIds) -> T
 
 def introduce(broker: Broker, neighbours: Neighbours) -> None:
     """Makes the broker one of several. Raises ConfigError."""
-    from penstock.broker.login.own import own_user
+    from penstock.broker.login.own import own_users
 
-    broker.own_user = own_user(broker.config)
+    broker.own_users = own_users(broker.config)
     broker.has_peers = True
     broker.duties = broker.metadata.duties
     broker.shutdowns = neighbours.shutdowns

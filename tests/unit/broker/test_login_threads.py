@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 
 from penstock.broker.login.threads import LoginThreads
 from penstock.security.sasl.exchange import LoginError
+from tests.clients.support import eventually
 
 
 def fail() -> bytes:
@@ -13,7 +15,7 @@ def fail() -> bytes:
 
 
 def test_steps_come_back_with_their_token_or_their_error() -> None:
-    threads = LoginThreads(2)
+    threads = LoginThreads(2, "x")
     steps = [threads.submit(lambda number=number: bytes([number])) for number in range(10)]  # type: ignore[misc]
     failing = threads.submit(fail)
     assert [step.result(30) for step in steps] == [bytes([number]) for number in range(10)]
@@ -23,7 +25,7 @@ def test_steps_come_back_with_their_token_or_their_error() -> None:
 
 
 def test_no_more_steps_run_at_once_than_there_are_threads() -> None:
-    threads, gate, running = LoginThreads(2), threading.Event(), threading.Semaphore(0)
+    threads, gate, running = LoginThreads(2, "x"), threading.Event(), threading.Semaphore(0)
 
     def wait() -> bytes:
         running.release()
@@ -41,10 +43,35 @@ def test_no_more_steps_run_at_once_than_there_are_threads() -> None:
 
 
 def test_process_ends_although_a_step_never_comes_back() -> None:
-    threads, gate = LoginThreads(1), threading.Event()
+    threads, gate = LoginThreads(1, "only"), threading.Event()
     step = threads.submit(lambda: bytes(gate.wait()))
     threads.close()
-    (thread,) = (each for each in threading.enumerate() if each.name == "penstock-login-1")
+    (thread,) = (each for each in threading.enumerate() if each.name == "penstock-login-only-1")
     assert thread.daemon
     gate.set()
     step.result(30)
+
+
+class Token:
+    """What a step holds of a client."""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_of_a_step_is_kept_when_it_is_over_and_no_other_comes(fails: bool) -> None:
+    threads, token = LoginThreads(1, "x"), Token()
+    kept = weakref.ref(token)
+
+    def step(_token: Token = token) -> bytes:
+        return fail() if fails else b""
+
+    assert threads.submit(step).exception(30) is None or fails
+    del step, token
+    eventually(lambda: kept() is None, "the token is gone")
+    threads.close()
+
+
+def test_step_is_refused_when_the_threads_are_closed() -> None:
+    threads = LoginThreads(1, "x")
+    threads.close()
+    with pytest.raises(LoginError, match="the broker stops"):
+        threads.submit(lambda: b"").result(30)

@@ -12,7 +12,7 @@ import pytest
 from penstock.broker import topic_creation
 from penstock.broker.peers.controller import Controller
 from penstock.broker.peers.peers import BackOff, Peers
-from penstock.broker.topic_creation import TopicCreation
+from penstock.broker.topic_creation import Forward, TopicCreation
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.errors import ErrorCode
@@ -110,6 +110,35 @@ def test_error_is_told_when_the_controller_refuses() -> None:
         assert await rig.creation.create(["orders"]) == {"orders": ErrorCode.INVALID_REPLICATION_FACTOR}
         assert await rig.creation.create(["orders"]) == {"orders": ErrorCode.INVALID_REPLICATION_FACTOR}
         assert len(rig.asked) == 2
+
+    run(scene)
+
+
+def test_whoever_waited_asks_for_itself_when_the_controller_refuses_the_first() -> None:
+    async def scene(rig: Rig) -> None:
+        asked: list[str] = []
+        may_answer = asyncio.Event()
+
+        def by(client: str, code: ErrorCode) -> Forward:
+            async def forward(request: CreateTopicsRequest) -> CreateTopicsResponse:
+                asked.append(client)
+                await may_answer.wait()
+                topics = [CreatableTopicResult(name=each.name, error_code=code) for each in request.topics]
+                return CreateTopicsResponse(topics=topics)
+
+            return forward
+
+        not_allowed = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        clients = {"stranger": not_allowed, "alice": ErrorCode.NONE, "mallory": not_allowed}
+        wanting = [
+            asyncio.ensure_future(rig.creation.create(["orders"], forward=by(client, code)))
+            for client, code in clients.items()
+        ]
+        await until(lambda: asked == ["stranger"])
+        rig.learn("orders")
+        may_answer.set()
+        assert await asyncio.gather(*wanting) == [{"orders": code} for code in clients.values()]
+        assert asked == list(clients)
 
     run(scene)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import ssl
 import threading
 
 import pytest
@@ -59,3 +61,29 @@ def test_server_is_asked_and_silence_is_no_error() -> None:
         assert ask_version(server, None) == (3, 7, 1)
         thread.join()
     assert ask_version(server, None) is None
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_question_ends_when_the_server_sends_a_byte_now_and_then(encrypted: bool) -> None:
+    tls = ssl.create_default_context() if encrypted else None
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        is_over = threading.Event()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"\x16\x03\x03\x40\x00" if encrypted else b"")  # a record of 16 KiB begins
+                while not is_over.wait(0.02):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        assert ask_version(Server(listener.getsockname(), "localhost"), tls, patience_s=0.2) is None
+        assert not is_over.is_set()
+        is_over.set()
+        thread.join()
+
+
+def test_nothing_is_known_when_the_certificate_has_to_have_a_name_and_the_server_has_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert ask_version(Server(listener.getsockname(), None), ssl.create_default_context()) is None

@@ -236,9 +236,37 @@ def test_refused_login_is_counted_and_audited_with_one_line_whatever_the_client_
         logins = stage.broker.metrics.logins
         assert (logins.failed, logins.succeeded) == (6, 0)
         assert [event.is_allowed for event in stage.trail.events] == [False] * 6
-        # Claimed names are nowhere in the trail, so nobody can write into it.
+        # A claimed name is nobody's principal, and cannot begin a line.
         assert {event.principal for event in stage.trail.events} == {""}
+        assert [event.details.get("claimed") for event in stage.trail.events] == [
+            "alice",
+            "nobody",
+            "*",
+            "User:alice",
+            r"alice\n2026 INFO alice logged in",
+            None,
+        ]
         assert {event.rule for event in stage.trail.events} == {"wrong user or password", "the token has 4 parts"}
+
+    on_stage(tmp_path, test)
+
+
+def test_claimed_name_is_told_when_the_proof_of_scram_is_wrong_or_never_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(stage: Stage) -> None:
+        transport = stage.connect()
+        transport.receive(request(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1))
+        transport.receive(request(SaslAuthenticateRequest(auth_bytes=b"n,,n=mallory" + b"y" * 200 + b",r=abc"), 2))
+        assert isinstance(transport.protocol, Connection)
+        assert stage.broker.server.broker.logins is not None
+        stage.broker.server.broker.logins.expire(transport.protocol.session)
+        transport.receive(request(SaslAuthenticateRequest(auth_bytes=b"c=biws,r=abc,p=AAAA"), 2))
+        await until(transport.is_closing)
+        cut = "mallory" + "y" * 57 + "…"
+        assert [(event.principal, event.details) for event in stage.trail.events] == [("", {"claimed": cut})] * 2
+        reasons = [record.__dict__.get("reason", "") for record in caplog.records]
+        assert any(str(reason).endswith(f"claimed name {cut}") for reason in reasons), reasons
 
     on_stage(tmp_path, test)
 

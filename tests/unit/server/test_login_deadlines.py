@@ -111,6 +111,69 @@ async def test_time_begins_anew_when_the_broker_itself_did_not_read() -> None:
     transport.lose()
 
 
+class WaitingPort(Port):
+    """Its requests are answered when the test says so, as logins that wait for an issuer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[asyncio.Future[Reply]] = []
+
+    def _handle(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return self.answers[-1]
+
+
+@in_loop
+async def test_time_begins_anew_when_the_client_waits_for_the_broker() -> None:
+    port = WaitingPort()
+    transport = port.connect()
+    transport.receive(frame(b"x"))
+    port.pass_time(TIMEOUT_MS)
+    assert not transport.is_closing()
+    port.answers[0].set_result([bytearray(b"\0\0\0\0")])
+    for _ in range(3):
+        await asyncio.sleep(0)
+    port.pass_time(TIMEOUT_MS - 1)
+    assert not transport.is_closing()
+    port.pass_time(1)
+    assert transport.was_aborted()
+    transport.lose()
+
+
+@in_loop
+async def test_client_that_waits_for_the_broker_stays_when_there_are_too_many_encrypted_connections() -> None:
+    port = WaitingPort()
+    logins = port.listener.logins
+    assert logins is not None
+    transports = [port.connect() for _ in range(limits.ENCRYPTED_STRANGERS + 1)]
+    transports[0].receive(frame(b"x"))
+    for transport in transports[:-1]:
+        logins.encrypted(connection_of(transport))
+    port.clock.advance(limits.PRESSED_LOGIN_TIMEOUT_MS)
+    logins.encrypted(connection_of(transports[-1]))
+    assert not transports[0].is_closing()
+    assert transports[1].was_aborted()
+    assert len(port.expired) == limits.ENCRYPTED_STRANGERS // 4 + 1
+    for transport in transports:
+        transport.lose()
+    assert not logins._encrypted
+
+
+@in_loop
+async def test_connections_are_not_gone_through_again_when_all_strangers_are_new() -> None:
+    port = Port()
+    logins = port.listener.logins
+    assert logins is not None
+    transports = [port.connect() for _ in range(limits.ENCRYPTED_STRANGERS + 2)]
+    for transport in transports[:-1]:
+        logins.encrypted(connection_of(transport))
+    before = logins._encrypted
+    logins.encrypted(connection_of(transports[-1]))
+    assert logins._encrypted is before
+    for transport in transports:
+        transport.lose()
+
+
 @in_loop
 async def test_nothing_is_kept_of_connections_that_are_gone() -> None:
     port = Port()

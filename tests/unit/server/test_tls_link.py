@@ -11,6 +11,7 @@ import pytest
 from penstock.broker.session import ANONYMOUS
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.server.net import limits
+from penstock.server.net.tls_link import TlsLink
 from tests.certificates import new_directory
 from tests.unit.broker.auditing.test_auditing import Notes
 from tests.unit.server.tls_harness import HeldSteps, Port, TlsClient, context_of, frame, in_loop
@@ -58,7 +59,7 @@ async def test_handshakes_that_are_logins_are_told_of_when_there_is_a_trail(dire
         ("TlsHandshake", False, "", "SSL"),
         ("TlsHandshake", False, "", "SSL"),
     ]
-    rules = ["", "no TLS handshake: certificate", "no TLS handshake: plain text"]
+    rules = ["", "no TLS handshake: certificate: peer did not return a certificate", "no TLS handshake: plain text"]
     assert [each.rule for each in notes.events] == rules
     assert all(each.address for each in notes.events)
 
@@ -313,3 +314,27 @@ async def test_nothing_breaks_when_a_client_goes_while_its_step_is_made(director
     await client.exchange()
     assert len(steps.waiting) == 1, "the next one gets its step"
     client.transport.lose()
+
+
+@in_loop
+async def test_nobody_is_logged_in_when_the_connection_is_ended_while_the_last_step_is_made(
+    directory: CertificateDirectory,
+) -> None:
+    """The step opened the connection again, and the audit trail told of a login."""
+    steps = HeldSteps()
+    port = Port(directory, steps, client_auth="required")
+    notes = port.listener.auditor = Notes()
+    client = TlsClient(port.accept(), context_of(directory, "alice"))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.tls.do_handshake()
+    await client.exchange()
+    steps.make()
+    await client.exchange()
+    client.tls.do_handshake()
+    await client.exchange()
+    assert len(steps.waiting) == 1
+    link = client.transport.protocol
+    assert isinstance(link, TlsLink)
+    link.abort()
+    steps.make()
+    assert (port.metrics.handshakes, port.listener.handshakes.under_way, notes.events) == (0, 0, [])

@@ -95,6 +95,19 @@ async def test_client_is_refused_when_its_certificate_is_revoked_during_its_hand
 
 
 @in_loop
+async def test_reason_is_told_when_a_certificate_is_refused(
+    directory: CertificateDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, trail = Port(directory, client_auth="required"), Trail()
+    port.listener.auditor = trail
+    directory.revoke("alice")
+    port.listener.serve(tls_with_list(directory))
+    await connected(port, directory, "alice")
+    assert trail.told() == [(False, "", "10.0.0.1", "no TLS handshake: certificate: certificate revoked")]
+    assert [record.__dict__["reason"] for record in caplog.records] == ["certificate revoked"]
+
+
+@in_loop
 async def test_others_have_their_turn_when_many_connections_are_looked_at(directory: CertificateDirectory) -> None:
     port = Port(directory, client_auth="required")
     clients = [await connected(port, directory, NAMES[number % 2]) for number in range(120)]
@@ -133,7 +146,7 @@ async def test_handshakes_are_told_of_when_they_fail_and_when_a_certificate_name
     gone.lose()  # as a health check does
     assert trail.told() == [
         (True, "User:CN=alice", "10.0.0.1", ""),
-        (False, "", "10.0.0.1", "no TLS handshake: certificate"),
+        (False, "", "10.0.0.1", "no TLS handshake: certificate: peer did not return a certificate"),
         (False, "", "10.0.0.1", "no TLS handshake: plain text"),
     ]
     assert {(event.kind, event.what) for event in trail.events} == {(Kind.LOGIN, "TlsHandshake")}

@@ -2,6 +2,7 @@
 
 A refusal is answered late, with one text for all reasons, and nothing is read from the client meanwhile. A step that
 takes long runs in threads of its own: an issuer that does not answer must not take the threads that sync the disks.
+Each mechanism of a listener has its own ones: while tokens wait for an issuer, tickets of Kerberos are looked at.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
+from penstock.broker.login.key_sources import KeySources
 from penstock.broker.login.mechanisms import Sources, make_mechanisms
 from penstock.broker.login.threads import LoginThreads
 from penstock.broker.session import ANONYMOUS, Principal, Session
@@ -19,13 +21,13 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.metrics.counters import LoginMetrics
 from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
-from penstock.security.audit.logins import SASL, login_refused, login_succeeded
+from penstock.security.audit.logins import SASL, login_refused, login_succeeded, show_claimed
 from penstock.security.sasl.exchange import LoginError, ServerMechanism, Slow
 from penstock.security.sasl.login_state import LoginState, session_lifetime_ms
 
 logger = logging.getLogger(__name__)
 
-# Issuers and keytabs are asked by so many logins at once. The others wait, and nobody else does.
+# The issuer or the keytab of a listener is asked by so many logins at once. The others wait, and nobody else does.
 _THREADS = 4
 
 
@@ -46,7 +48,9 @@ class Logins:
         self.auditor: Auditor = NO_AUDIT
         self._sources = sources
         self._mechanisms: dict[str, Mapping[str, ServerMechanism]] = {}
-        self._threads = LoginThreads(_THREADS)
+        self._keys = KeySources(clock)
+        self._threads: dict[tuple[str, str], LoginThreads] = {}  # by listener and mechanism
+        self._is_closed = False
         self._make(config, clock.now_ms())
 
     def _make(self, config: BrokerConfig, now_ms: int | None = None) -> None:
@@ -54,13 +58,15 @@ class Logins:
         that needs them reads them, in a thread.
         """
         self._mechanisms = {
-            endpoint.name: make_mechanisms(config, endpoint.name, self._sources, now_ms)
+            endpoint.name: make_mechanisms(config, endpoint.name, self._sources, self._keys, now_ms)
             for endpoint in config.endpoints
             if endpoint.has_login
         }
 
     def follow(self, config: BrokerConfig) -> None:
-        """Settings were changed while the broker runs. What cannot be served leaves things as they were."""
+        """Settings were changed while the broker runs. Those that are wrong leave things as they were. Keys of issuers
+        stay; keys in a file that no listener had before are read by the first login, and nobody is believed until then.
+        """
         before, self._config = self._config, config
         if not any(
             name.endswith(("sasl.jaas.config", "sasl.enabled.mechanisms", "principal.to.local.rules"))
@@ -77,7 +83,9 @@ class Logins:
         return self._mechanisms.get(listener, {})
 
     def close(self) -> None:
-        self._threads.close()
+        self._is_closed = True
+        for threads in self._threads.values():
+            threads.close()
 
     # -------------------------------------------------------------------------------------------- a login
 
@@ -111,7 +119,7 @@ class Logins:
 
     async def _step_slowly(self, session: Session, state: LoginState, step: Slow) -> Outcome:
         try:
-            token = await self._run(step)
+            token = await self._run(session.listener, state.mechanism, step)
         except LoginError as error:
             return await self._refuse(session, state, str(error))
         outcome = self._go_on(session, state, token)
@@ -143,8 +151,10 @@ class Logins:
 
     def _refuse(self, session: Session, state: LoginState, reason: str) -> Awaitable[Outcome]:
         self._count_refusal(state)
-        self._report(login_refused(SASL, state.mechanism, session.client_host, reason, _known_as(session)))
-        state.refuse(f"{state.mechanism} login refused: {reason}")
+        claimed = _claimed(state)
+        self._report(login_refused(SASL, state.mechanism, session.client_host, reason, _known_as(session), claimed))
+        named = f", claimed name {show_claimed(claimed)}" if claimed else ""
+        state.refuse(f"{state.mechanism} login refused: {reason}{named}")
         session.is_refused = True
         return self._refuse_slowly()
 
@@ -157,8 +167,9 @@ class Logins:
     def expire(self, session: Session) -> None:
         """The client's connection ends, because its login took too long."""
         self._metrics.timed_out += 1
-        mechanism = "" if session.login is None else session.login.mechanism
-        self._report(login_refused(SASL, mechanism, session.client_host, "the login took too long"))
+        state = session.login
+        mechanism, claimed = ("", "") if state is None else (state.mechanism, _claimed(state))
+        self._report(login_refused(SASL, mechanism, session.client_host, "the login took too long", claimed=claimed))
 
     def _report(self, event: AuditEvent) -> None:
         if Kind.LOGIN in self.auditor.kinds:
@@ -170,10 +181,19 @@ class Logins:
         else:
             self._metrics.failed += 1
 
-    async def _run(self, step: Slow) -> bytes:
-        return await asyncio.wrap_future(self._threads.submit(step))
+    async def _run(self, listener: str, mechanism: str, step: Slow) -> bytes:
+        if self._is_closed:
+            raise LoginError("the broker stops")
+        threads = self._threads.get((listener, mechanism))
+        if threads is None:
+            threads = self._threads[listener, mechanism] = LoginThreads(_THREADS, f"{listener}-{mechanism}")
+        return await asyncio.wrap_future(threads.submit(step))
 
 
 def _known_as(session: Session) -> str:
     """Who had logged in on the connection before; nobody's claim."""
     return "" if session.principal is ANONYMOUS else str(session.principal)
+
+
+def _claimed(state: LoginState) -> str:
+    return "" if state.exchange is None else state.exchange.claimed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from penstock.broker.login.key_sources import KeySources
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.jaas import MODULE_OF_MECHANISM, LoginModule, parse_jaas
@@ -25,17 +26,19 @@ class Sources(NamedTuple):
 
 
 def make_mechanisms(
-    config: BrokerConfig, listener: str, sources: Sources, now_ms: int | None
+    config: BrokerConfig, listener: str, sources: Sources, keys: KeySources, now_ms: int | None
 ) -> Mapping[str, ServerMechanism]:
     """By name. With `now_ms` keys that are in files are read at once. Raises ConfigError."""
     enabled = config.listener_value(listener, "sasl.enabled.mechanisms")
     assert isinstance(enabled, tuple)
     if not enabled:
         raise ConfigError(f"sasl.enabled.mechanisms is empty, and listener {listener} needs one", key="listeners")
-    return {name: _make(config, listener, name, sources, now_ms) for name in enabled}
+    return {name: _make(config, listener, name, sources, keys, now_ms) for name in enabled}
 
 
-def _make(config: BrokerConfig, listener: str, name: str, sources: Sources, now_ms: int | None) -> ServerMechanism:
+def _make(
+    config: BrokerConfig, listener: str, name: str, sources: Sources, keys: KeySources, now_ms: int | None
+) -> ServerMechanism:
     if name in SCRAM_HASHES:
         return ScramServer(SCRAM_HASHES[name], sources.users, sources.random_bytes, sources.salt_secret)
     if name == PLAIN:
@@ -43,7 +46,7 @@ def _make(config: BrokerConfig, listener: str, name: str, sources: Sources, now_
         accounts = {key.removeprefix(_ACCOUNT): value for key, value in options.items() if key.startswith(_ACCOUNT)}
         return PlainServer(accounts)
     if name == OAUTHBEARER:
-        return _make_oauthbearer(config, listener, now_ms)
+        return _make_oauthbearer(config, listener, keys, now_ms)
     assert name == GSSAPI
     return _make_gssapi(config, listener)
 
@@ -65,8 +68,7 @@ def require_module(config: BrokerConfig, listener: str, mechanism: str) -> Login
     return module
 
 
-def _make_oauthbearer(config: BrokerConfig, listener: str, now_ms: int | None) -> ServerMechanism:
-    from penstock.security.sasl.jwks import open_key_source
+def _make_oauthbearer(config: BrokerConfig, listener: str, sources: KeySources, now_ms: int | None) -> ServerMechanism:
     from penstock.security.sasl.jwt import JwtJudge, JwtRules
     from penstock.security.sasl.oauthbearer import OAuthBearerServer
 
@@ -85,7 +87,7 @@ def _make_oauthbearer(config: BrokerConfig, listener: str, now_ms: int | None) -
     assert isinstance(skew_s, int)
     assert isinstance(allowed_urls, tuple)
     assert isinstance(allowed_files, tuple)
-    keys = open_key_source(None if url is None else str(url), allowed_urls, allowed_files, refresh_ms)
+    keys = sources.open(None if url is None else str(url), allowed_urls, allowed_files, refresh_ms)
     if now_ms is not None and str(url).startswith("file:"):
         try:
             keys.load(now_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.login.mechanisms import require_module
+from penstock.broker.login.mechanisms import find_module, require_module
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.security.sasl.exchange import GSSAPI, PLAIN, Credentials, LoginError
@@ -13,13 +13,21 @@ from penstock.security.sasl.scram_client import ScramCredentials
 MECHANISM_KEY = "sasl.mechanism.inter.broker.protocol"
 
 
-def own_user(config: BrokerConfig) -> str | None:
-    """The user that brokers log in as among each other; None where they log in with tickets, or not at all."""
-    listener = config.inter_broker_listener
-    if not any(each.name == listener and each.has_login for each in config.endpoints):
-        return None
-    mechanism = str(config.listener_value(listener, MECHANISM_KEY))
-    return None if mechanism == GSSAPI else require_module(config, listener, mechanism).options.get("username")
+def own_users(config: BrokerConfig) -> dict[str, str]:
+    """The user that brokers log in as, by listener; without those where they log in with tickets, or not at all. The
+    listeners of clients may have one too: while `inter.broker.listener.name` changes by a rolling restart, brokers that
+    have the new one come by a listener that this broker does not use among brokers yet.
+    """
+    users: dict[str, str] = {}
+    for endpoint in config.endpoints:
+        mechanism = str(config.listener_value(endpoint.name, MECHANISM_KEY))
+        if not endpoint.has_login or (mechanism != PLAIN and mechanism not in SCRAM_HASHES):
+            continue
+        module = find_module(config, endpoint.name, mechanism)
+        user = None if module is None else module.options.get("username")
+        if user:
+            users[endpoint.name] = user
+    return users
 
 
 def own_credentials(config: BrokerConfig) -> Credentials | None:

@@ -311,7 +311,7 @@ METRICS: tuple[Metric, ...] = (
             _C,
             "events",
             "audit.dropped",
-            "Events that are missing in the file or the topic because its queue was full; the numbers show where.",
+            "Events that are missing in the file or the topic because its queue was full or the broker stopped.",
         ),
         (
             "audit_failures_total",

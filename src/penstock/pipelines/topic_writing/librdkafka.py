@@ -188,7 +188,9 @@ def _delivery_callback(report: Callable[[FailedRecord], None]) -> object:
     def take(producer: int, message: Any, opaque: int | None) -> None:
         record = message.contents
         if record.error:
-            error = KafkaError(record.error, _text(_lib.rd_kafka_message_errstr(message)))
+            # Without "produce" in its name the function takes the record's value, which has no end, for the text.
+            text = _text(_lib.rd_kafka_message_produce_errstr(message))
+            error = KafkaError(record.error, text) if text else KafkaError(record.error)
             topic = _text(_lib.rd_kafka_topic_name(record.topic))
             report(FailedRecord(error, topic, record.partition, record.value_size))
 

@@ -86,7 +86,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "topic_destroy": (None, (c_void_p,)),
     "produce_batch": (c_int, (c_void_p, c_int32, c_int, c_void_p, c_int)),
     "produceva": (c_void_p, (c_void_p, c_void_p, c_size_t)),
-    "message_errstr": (c_char_p, (POINTER(Message),)),
+    "message_produce_errstr": (c_char_p, (POINTER(Message),)),
     "error_code": (c_int, (c_void_p,)),
     "error_string": (c_char_p, (c_void_p,)),
     "error_is_fatal": (c_int, (c_void_p,)),

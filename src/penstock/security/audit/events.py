@@ -19,6 +19,10 @@ from typing import Final, Protocol
 Detail = str | int | bool | None
 
 
+# The detail of a refused login that is a name without proof.
+CLAIMED: Final = "claimed"
+
+
 class Kind(enum.StrEnum):
     """What an event is about. `penstock.audit.kinds` chooses among these."""
 

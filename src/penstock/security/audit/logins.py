@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import CLAIMED, AuditEvent, Detail, Kind
 
 SASL = "SaslAuthenticate"
 TLS = "TlsHandshake"
+
+_MOST_CLAIMED = 64
 
 
 def login_succeeded(what: str, mechanism: str, principal: str, address: str, *, is_again: bool = False) -> AuditEvent:
@@ -16,10 +18,19 @@ def login_succeeded(what: str, mechanism: str, principal: str, address: str, *, 
     )
 
 
-def login_refused(what: str, mechanism: str, address: str, reason: str, principal: str = "") -> AuditEvent:
+def login_refused(
+    what: str, mechanism: str, address: str, reason: str, principal: str = "", claimed: str = ""
+) -> AuditEvent:
     """`reason` is one of a few texts of ours, because repeats are merged by it; the client is told less. `principal` is
-    who was known on the connection before, and never a name that somebody claimed without proof.
+    who was known on the connection before. `claimed` is the name that the client gave without proof: the account that
+    is attacked, perhaps. It stands in the details, where nobody takes it for somebody who was here.
     """
-    return AuditEvent(
-        Kind.LOGIN, what, is_allowed=False, principal=principal, address=address, operation=mechanism, rule=reason
-    )
+    details: dict[str, Detail] = {CLAIMED: show_claimed(claimed)} if claimed else {}
+    return AuditEvent(Kind.LOGIN, what, False, principal, address, operation=mechanism, rule=reason, details=details)
+
+
+def show_claimed(name: str) -> str:
+    """A name as strangers write it, fit for a line of a log: short, and without control characters."""
+    cut = name[:_MOST_CLAIMED]
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
+    return shown if len(name) == len(cut) else shown + "…"

@@ -3,25 +3,32 @@
 Reads and writes are told when the minute is over. Of logins and denials the first is told at once, because somebody may
 wait for it, and its repeats when the minute is over: a client that tries a thousand times a second leaves two events.
 Changes are never merged: each one is worth a line.
+
+Refused logins are merged by the name that was claimed, too. Who guesses names invents thousands of them: a minute tells
+a few of each address, and the others together.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.security.audit.events import AuditEvent, Detail, Kind
+from penstock.security.audit.events import CLAIMED, AuditEvent, Detail, Kind
 
 WINDOW_MS = 60_000
 # Clients choose names, so different events are bounded: when there are this many, the minute ends early.
 MOST_DIFFERENT = 10_000
+# Names that an address claims, in a minute. Those after them are told as one.
+MOST_CLAIMED = 20
+OTHERS = "(others)"
 
 _TOLD_LATER = frozenset({Kind.READ, Kind.WRITE})
 _MERGED = _TOLD_LATER | {Kind.LOGIN, Kind.DENIAL}
 # Details that are sums over the repeats. Others are those of the first.
 _SUMS = ("bytes", "records")
 
-_Identity = tuple[Kind, str, bool, str, str, str | None, str, str, str]
+_Identity = tuple[Kind, str, bool, str, str, str | None, str, str, str, Detail]
 
 
 class Repeats:
@@ -56,6 +63,7 @@ class Merging:
     def __init__(self, most_different: int = MOST_DIFFERENT) -> None:
         self._most = most_different
         self._repeats: dict[_Identity, Repeats] = {}
+        self._claims: Counter[str] = Counter()  # different names, by address
 
     def __len__(self) -> int:
         return len(self._repeats)
@@ -71,6 +79,13 @@ class Merging:
             return event
         identity = _identity(event)
         repeats = self._repeats.get(identity)
+        if repeats is None and CLAIMED in event.details:
+            if self._claims[event.address] < MOST_CLAIMED:
+                self._claims[event.address] += 1
+            else:
+                event = replace(event, details={**event.details, CLAIMED: OTHERS})
+                identity = _identity(event)
+                repeats = self._repeats.get(identity)
         if repeats is None:
             repeats = self._repeats[identity] = Repeats(event, now_ms)
             if event.kind not in _TOLD_LATER:
@@ -81,6 +96,7 @@ class Merging:
     def take_all(self) -> Iterator[AuditEvent]:
         """What the minute has to tell. The next one begins."""
         ended, self._repeats = self._repeats, {}
+        self._claims.clear()
         return (repeats.told() for repeats in ended.values() if repeats.count)
 
 
@@ -95,4 +111,5 @@ def _identity(event: AuditEvent) -> _Identity:
         event.resource,
         event.operation,
         event.rule,
+        event.details.get(CLAIMED),
     )

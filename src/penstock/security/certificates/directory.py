@@ -203,12 +203,13 @@ class CertificateDirectory:
             if self.file("previous").exists():
                 if not may_go_on:
                     raise CertificatesError("a rotation is under way; `rotate --ca` goes on with it")
+                if _lack_a_new_one(self._authorities()):
+                    self._write_authority("ca", _successor(self.authority(), self._now))
                 self._write_trust(self.entries())
                 return False
             old = self.authority()
-            name = old.certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
             self._write_authority("previous", old)
-            self._write_authority("ca", create_authority(str(name), self._now))
+            self._write_authority("ca", _successor(old, self._now))
             self._write_trust(self.entries())
             return True
 
@@ -221,6 +222,10 @@ class CertificateDirectory:
         with self._locked():
             if not self.file("previous").exists():
                 raise CertificatesError("no rotation is under way; `rotate --ca` begins one")
+            if _lack_a_new_one(self._authorities()):
+                raise CertificatesError(
+                    "the rotation was cut short before its first step; `rotate --ca` goes on with it"
+                )
             serial = _serial(self.authority("previous").certificate)
             behind = sorted(entry.name for entry in self.current() if entry.authority == serial)
             if behind:
@@ -321,6 +326,16 @@ def _check_wanted(wanted: Wanted) -> None:
 
 def _wanted(entry: Entry) -> Wanted:
     return Wanted(entry.kind, entry.name, entry.hosts, entry.organization)
+
+
+def _lack_a_new_one(authorities: Sequence[Authority]) -> bool:
+    """A rotation was killed after it had put the old authority aside, and before it made a new one."""
+    return len({each.certificate.serial_number for each in authorities}) == 1
+
+
+def _successor(old: Authority, now: datetime.datetime) -> Authority:
+    name = old.certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
+    return create_authority(str(name), now)
 
 
 def _serial(certificate: x509.Certificate) -> str:

@@ -2,7 +2,7 @@
 
 Rules:
 - The answer is bounded in size, and the whole question in time: an issuer that sends a byte now and then is cut off as
-  one that sends none.
+  one that sends none, and all addresses of its name share the time. The system's resolver alone may take longer.
 - No redirect is followed, and no proxy is asked: what is asked is what was allowed.
 - The certificate of the other side is verified before anything is sent.
 - A broker does not ask a link-local address, also where a name stands for it: that is where a cloud tells a machine its
@@ -15,10 +15,11 @@ import http.client
 import ipaddress
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import SplitResult, urlsplit
+
+from penstock.core.socket_deadline import SocketDeadline
 
 # A key set has a few keys of some 500 bytes each.
 MAX_BYTES = 512 * 1024
@@ -59,21 +60,14 @@ def is_unasked(host: str) -> bool:
 @contextmanager
 def _connected(parts: SplitResult, timeout_s: float) -> Iterator[socket.socket]:
     """Shut down when the time is over, whatever is going on then; the handshake of TLS is still to come."""
+    deadline = SocketDeadline(timeout_s)
     port = parts.port or (443 if parts.scheme == _HTTPS else 80)
     context = ssl.create_default_context() if parts.scheme == _HTTPS else None
-    sock = socket.create_connection((parts.hostname or "", port), timeout_s)
-    if context is not None:
-        sock = context.wrap_socket(sock, server_hostname=parts.hostname, do_handshake_on_connect=False)
-    with sock:
-        # Not the method of an SSLSocket, which would have the rest read in plain text.
-        end = threading.Timer(timeout_s, socket.socket.shutdown, (sock, socket.SHUT_RDWR))
-        end.daemon = True
-        end.start()
-        try:
+    with deadline.connect(parts.hostname or "", port) as sock:
+        if context is not None:
+            sock = context.wrap_socket(sock, server_hostname=parts.hostname, do_handshake_on_connect=False)
+        with sock, deadline.guarding(sock):
             yield sock
-        finally:
-            end.cancel()
-            end.join()  # it must not meet another socket with the same number
 
 
 def _ask(sock: socket.socket, parts: SplitResult, body: bytes | None, headers: dict[str, str]) -> bytes:

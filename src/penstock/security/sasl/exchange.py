@@ -39,10 +39,15 @@ class Login(NamedTuple):
 
 
 class ServerExchange(Protocol):
-    """One login, seen by the broker. `login` is there once the client has proved who it is."""
+    """One login, seen by the broker. `login` is there once the client has proved who it is, `claimed` once it has said
+    so: the name before any proof, as the client wrote it, or nothing where a mechanism has no such name.
+    """
 
     @property
     def login(self) -> Login | None: ...
+
+    @property
+    def claimed(self) -> str: ...
 
     def respond(self, token: bytes) -> Step:
         """The answer to the client's token. Raises LoginError, and so may a `Slow` step."""

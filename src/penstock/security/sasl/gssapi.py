@@ -67,6 +67,7 @@ class GssapiServer:
 
 class GssapiServerExchange:
     __slots__ = ("_context", "_errors", "_names", "_open", "_state", "login")
+    claimed = ""  # a ticket names nobody before it is opened
 
     def __init__(self, gssapi: Any, open_context: Callable[[], Any], names: KerberosNames) -> None:
         self._open = open_context

@@ -25,7 +25,7 @@ from penstock.security.sasl.asking_issuers import MAX_BYTES, bounded, is_unasked
 
 _FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
 _UNKNOWN_KEY_PAUSE_MS = 60_000
-# After a failed attempt, whoever asks.
+# After the end of a failed attempt, whoever asks.
 _RETRY_PAUSE_MS = 10_000
 
 # Issuers have two or three. Reading one takes up to a millisecond.
@@ -53,8 +53,10 @@ _NOTHING = _Held(None, 0)
 
 
 class KeySource:
-    def __init__(self, read: Read, refresh_ms: int) -> None:
+    def __init__(self, read: Read, refresh_ms: int, clock_ms: Callable[[], int]) -> None:
+        """The clock is for the end of an attempt; `now_ms` elsewhere is when a login began."""
         self._read = read
+        self._clock_ms = clock_ms
         self._refresh_ms = refresh_ms
         self._lock = threading.Lock()  # of the thread that reads
         self._is_reading = False
@@ -86,7 +88,7 @@ class KeySource:
                 self._held = _Held(parse_keys(self._read()), now_ms)
                 self._failed_at_ms = None
             except (OSError, ValueError) as error:
-                self._failed_at_ms, self._failure = now_ms, type(error).__name__
+                self._failed_at_ms, self._failure = self._clock_ms(), type(error).__name__
             finally:
                 self._is_reading = False
 
@@ -142,7 +144,11 @@ def _import_key(document: dict[str, Any]) -> Any:
 
 
 def open_key_source(
-    url: str | None, allowed_urls: tuple[str, ...], allowed_files: tuple[str, ...], refresh_ms: int
+    url: str | None,
+    allowed_urls: tuple[str, ...],
+    allowed_files: tuple[str, ...],
+    refresh_ms: int,
+    clock_ms: Callable[[], int],
 ) -> KeySource:
     """Raises ConfigError where the address is missing or not allowed."""
     key = "sasl.oauthbearer.jwks.endpoint.url"
@@ -153,7 +159,7 @@ def open_key_source(
         if not is_allowed_file(parts.path, allowed_files):
             allowed = "penstock.sasl.oauthbearer.allowed.files"
             raise ConfigError.of_value(key, url, f"a file has to be named in {allowed}, or its directory")
-        return KeySource(lambda: _read_file(parts.path), refresh_ms)
+        return KeySource(lambda: _read_file(parts.path), refresh_ms, clock_ms)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError.of_value(key, url, "Expected a URL with https, http or file")
     if url not in allowed_urls:
@@ -161,7 +167,7 @@ def open_key_source(
         raise ConfigError.of_value(key, url, f"the URL has to be named in {allowed}")
     if is_unasked(parts.hostname):
         raise ConfigError.of_value(key, url, "a link-local address is not asked for keys")
-    return KeySource(lambda: read_url(url, refuses_link_local=True), refresh_ms)
+    return KeySource(lambda: read_url(url, refuses_link_local=True), refresh_ms, clock_ms)
 
 
 def is_allowed_file(path: str, allowed: tuple[str, ...]) -> bool:

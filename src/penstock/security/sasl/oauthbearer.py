@@ -40,6 +40,7 @@ class OAuthBearerServer:
 
 class OAuthBearerServerExchange:
     __slots__ = ("_judge", "_now_ms", "_refusal", "login")
+    claimed = ""  # what an unproved token says is not read
 
     def __init__(self, judge: TokenJudge, now_ms: int) -> None:
         self._judge = judge

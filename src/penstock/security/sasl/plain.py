@@ -30,11 +30,12 @@ class PlainServer:
 
 
 class _PlainServerExchange:
-    __slots__ = ("_digests", "login")
+    __slots__ = ("_digests", "claimed", "login")
 
     def __init__(self, digests: Mapping[str, bytes]) -> None:
         self._digests = digests
         self.login: Login | None = None
+        self.claimed = ""
 
     def respond(self, token: bytes) -> Step:
         try:
@@ -44,6 +45,7 @@ class _PlainServerExchange:
         if len(parts) != _PARTS:
             raise LoginError(f"the token has {len(parts)} parts")
         authorization_id, user, password = parts
+        self.claimed = user
         known = self._digests.get(user)
         is_right = hmac.compare_digest(_digest(password), _NOBODY if known is None else known)
         if not user or not password or known is None or not is_right:

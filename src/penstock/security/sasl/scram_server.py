@@ -82,6 +82,11 @@ class ScramServerExchange:
         self._is_known = False
         self.login: Login | None = None
 
+    @property
+    def claimed(self) -> str:
+        """With a delegation token its id, which is no secret."""
+        return "" if self._first is None else self._first.user
+
     def respond(self, token: bytes) -> Step:
         if self.login is not None:
             raise LoginError("a token after the end of the login")

@@ -95,6 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         self.session = self._listener.opened(self, transport) or _NOBODY
         if self.session is _NOBODY:  # the listener has no room for it
             self.abort()
+        elif self.is_reading_paused:  # uvloop begins to read after this call, whatever it was told in it
+            asyncio.get_running_loop().call_soon(self._transport.pause_reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
@@ -262,9 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def pace_reading(self) -> None:
-        """Stops reading while much is waiting, and so pushes back on a client that does not take its replies. The
-        backlog calls it when there is room for others' requests again.
-        """
+        """Stops reading while much waits: it pushes back on a client. The backlog calls it when there is room again."""
         if self.is_reading_paused and self._yielded and self.unmuting is None:
             return  # Between two turns nothing is read: the stream's end must not overtake what came before it.
         assembler = self._assembler

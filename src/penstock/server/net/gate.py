@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import sys
 from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
 
 _PAUSE_S = 0.001
 # How long nobody is accepted when the process has no descriptor left. asyncio's servers do the same.
@@ -77,7 +80,8 @@ class Gate:
             self._next = None
             loop.add_reader(self._socket, self._on_clients)
             return
-        except OSError:
+        except OSError as error:
+            logger.warning("accepting nobody for a second: %s", error)
             self._next = loop.call_later(_EXHAUSTED_PAUSE_S, self._accept)
             return
         served = self._served()

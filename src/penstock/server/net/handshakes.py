@@ -190,12 +190,14 @@ class Handshakes:
         self._is_stepping = False
 
     def _stepped(self, client: Shaking, outcome: Outcome) -> None:
-        if client in self._shaking:  # otherwise it has gone meanwhile
-            client.end_step(outcome)
-        if self._steps:
-            self._call_soon(self._step_soon)
-        else:
-            self._is_stepping = False
+        try:
+            if client in self._shaking:  # otherwise it has gone meanwhile
+                client.end_step(outcome)
+        finally:  # a bug that one client brings to light must not keep all others waiting
+            if self._steps:
+                self._call_soon(self._step_soon)
+            else:
+                self._is_stepping = False
 
     def _set_deadline(self, client: Shaking) -> None:
         self._deadlines.pop(client, None)

@@ -8,6 +8,9 @@ An encrypted connection holds five times as much memory as a plain one. So those
 number: beyond it the oldest are closed, unless they are so new that a real client may still be at it. Whoever floods a
 listener pushes out the connections of the flood.
 
+A client that waits for the broker itself, as for an issuer of tokens that is slow or for a refusal, is not late: its
+time begins anew.
+
 One look a second at the oldest connections is all that it costs: connections come in the order of their deadlines, and
 one whose client has logged in is forgotten when its deadline comes.
 """
@@ -19,18 +22,24 @@ from typing import Protocol
 
 from penstock.broker.session import Session
 from penstock.server.net import limits
+from penstock.server.net.pending import PendingReplies
 
 _LOOK_S = 1.0
 
 
 class Unproved(Protocol):
-    """A connection. While `unmuting` is set the broker itself does not read it."""
+    """A connection. While `unmuting` is set the broker itself does not read it; `pending` are answers that the client
+    waits for.
+    """
 
     @property
     def session(self) -> Session: ...
 
     @property
     def unmuting(self) -> object | None: ...
+
+    @property
+    def pending(self) -> PendingReplies: ...
 
     def abort(self) -> None: ...
 
@@ -74,9 +83,17 @@ class LoginDeadlines:
             self._make_room()
 
     def _make_room(self) -> None:
-        """For a quarter of the places at once: all of them are looked at, which takes some 0.1 ms."""
+        """For a quarter of the places at once: all of them are looked at, which takes some 0.1 ms. While the oldest is
+        so new that it stays, nothing is: else each handshake of a flood would take that.
+        """
         now_ms = self._now_ms()
-        self._encrypted = {each: since for each, since in self._encrypted.items() if not _has_logged_in(each)}
+        if now_ms - next(iter(self._encrypted.values())) < limits.PRESSED_LOGIN_TIMEOUT_MS:
+            return
+        strangers = {each: since for each, since in self._encrypted.items() if not _has_logged_in(each)}
+        waiting = [each for each in strangers if _waits_for_us(each)]
+        for connection in waiting:
+            del strangers[connection]
+        self._encrypted = strangers | dict.fromkeys(waiting, now_ms)
         excess = len(self._encrypted) - limits.ENCRYPTED_STRANGERS * 3 // 4
         for connection, since_ms in list(self._encrypted.items())[: max(excess, 0)]:
             if now_ms - since_ms < limits.PRESSED_LOGIN_TIMEOUT_MS:
@@ -97,7 +114,7 @@ class LoginDeadlines:
             del self._deadlines[connection]
             if _has_logged_in(connection):
                 self._encrypted.pop(connection, None)
-            elif connection.unmuting is not None:  # the silence is ours
+            elif _waits_for_us(connection):
                 self._deadlines[connection] = now_ms + self.timeout_ms
             else:
                 self._close(connection)
@@ -109,3 +126,7 @@ class LoginDeadlines:
 def _has_logged_in(connection: Unproved) -> bool:
     login = connection.session.login
     return login is not None and login.login is not None
+
+
+def _waits_for_us(connection: Unproved) -> bool:
+    return connection.unmuting is not None or bool(connection.pending.futures())

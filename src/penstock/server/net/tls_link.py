@@ -33,7 +33,7 @@ from typing import Any, cast
 from penstock.server.net import limits
 from penstock.server.net.connection import Connection
 from penstock.server.net.handshakes import Outcome, Work
-from penstock.server.net.tls_port import TlsPort, failure_kind
+from penstock.server.net.tls_port import TlsPort, failure_kind, failure_reason
 
 _HANDSHAKE_RECORD = 0x16
 _ENCRYPTED = object()  # says so before there is an SSLObject
@@ -54,7 +54,7 @@ def _step(established: ssl.SSLObject) -> Outcome:
         established.do_handshake()
     except ssl.SSLWantReadError:
         return False
-    except (OSError, ValueError) as error:  # all of OpenSSL's are of the first kind
+    except Exception as error:  # noqa: BLE001 - OpenSSL's are OSErrors; after any other, too, the others go on
         return error
     return True
 
@@ -63,6 +63,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
     __slots__ = (
         "_connection",
         "_handshake_bytes",
+        "_has_begun",
         "_has_ended",
         "_incoming",
         "_is_paused",
@@ -85,6 +86,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._incoming: ssl.MemoryBIO | None = None
         self._outgoing: ssl.MemoryBIO | None = None
         self._state = _State.SILENT
+        self._has_begun = False  # the first byte has come, and waits
         self._handshake_bytes = 0
         self._is_stepping = False  # OpenSSL is at work in a thread, and its buffers must be left alone
         self._is_paused = False
@@ -97,9 +99,8 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast("asyncio.Transport", transport)
         self._connection.connection_made(self)
-        session = self._connection.session
-        if session is not None:
-            self.address = session.client_host
+        if self._state is not _State.OVER:  # the listener has room for it
+            self.address = self._connection.session.client_host
             self._port.handshakes.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,15 +125,13 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         if self._state is _State.OPEN:
             self._decrypt(self._port.encrypted_buffer[:nbytes])
         elif self._state is _State.SILENT:
-            assert self._raw is not None
             if self._port.encrypted_buffer[0] != _HANDSHAKE_RECORD:
                 self._fail("plain text", "the client does not speak TLS")
-                return
-            self._state = _State.WAITING
-            if self._port.handshakes.request_place(self):
-                self.start_handshake()
-            else:
+            elif self._is_paused and self._raw is not None:  # uvloop had begun to read a client that is held back
+                self._has_begun = True
                 self._raw.pause_reading()
+            else:
+                self._request_place()
         elif self._state is _State.SHAKING:
             assert self._incoming is not None
             self._connection.idle_rounds = 0
@@ -156,6 +155,14 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
 
     # -------------------------------------------------------------------------------------------- handshake
 
+    def _request_place(self) -> None:
+        assert self._raw is not None
+        self._state = _State.WAITING
+        if self._port.handshakes.request_place(self):
+            self.start_handshake()
+        else:
+            self._raw.pause_reading()
+
     def start_handshake(self) -> None:
         assert self._raw is not None
         self._raw.resume_reading()
@@ -175,7 +182,7 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_stepping = False
         self._flush()  # where the handshake failed this is the alert that tells the client
         if isinstance(outcome, Exception):
-            self._fail(failure_kind(outcome), getattr(outcome, "reason", None) or str(outcome))
+            self._fail(failure_kind(outcome), failure_reason(outcome))
         elif not outcome:
             if self._undecrypted:  # came during the step
                 assert self._raw is not None
@@ -193,7 +200,9 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
             self._go_on()  # a client sends its first request with the end of the handshake
 
     def expire_handshake(self) -> None:
-        if self._state is not _State.OVER:
+        if self._state is _State.SILENT and self._connection.unmuting is not None:  # it was we who did not read
+            self._port.handshakes.add(self)
+        elif self._state is not _State.OVER:
             reason = "the client sent nothing" if self._state is _State.SILENT else "the client took too long"
             self._port.handshake_failed(self._connection, "timeout", reason)
             self._state = _State.OVER
@@ -254,15 +263,20 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._has_ended = not received
         return received
 
-    def _may_decrypt(self) -> bool:
-        return self._state is _State.OPEN and not self._is_paused
-
     def _go_on(self) -> None:
-        if not self._may_decrypt():
+        if (
+            self._state is _State.SILENT and not self._is_paused
+        ):  # the client came faster than it may, and was held back
+            assert self._raw is not None
+            if self._has_begun:
+                self._request_place()
+            else:
+                self._raw.resume_reading()
+        if self._state is not _State.OPEN or self._is_paused:
             return
         data, self._undecrypted = self._undecrypted, b""
         self._decrypt(memoryview(data))
-        if self._may_decrypt():
+        if not self.is_closing() and not self._is_paused:
             assert self._raw is not None
             self._raw.resume_reading()
 
@@ -329,6 +343,8 @@ class TlsLink(asyncio.Transport, asyncio.BufferedProtocol):
         self._raw.close()
 
     def abort(self) -> None:
+        if self._state is not _State.OPEN:
+            self._port.handshakes.remove(self)  # or a step that is under way would still open it
         self._state = _State.OVER
         if self._raw is not None:
             self._raw.abort()

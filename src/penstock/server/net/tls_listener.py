@@ -112,7 +112,9 @@ class TlsListener(TcpListener):
         fields = {"listener": self.name, "client": str(connection.session), "kind": kind, "reason": reason}
         self.limited_log.once_per(f"handshake {kind}", level, "closing a connection: no TLS handshake", fields)
         if kind != _QUIET:
-            self._report(login_refused(TLS, _MECHANISM, connection.session.client_host, f"no TLS handshake: {kind}"))
+            # Of certificates OpenSSL has a few dozen reasons, which repeats may be merged by.
+            told = f"{kind}: {reason.replace('_', ' ').lower()}" if kind == _REVOKED.kind else kind
+            self._report(login_refused(TLS, _MECHANISM, connection.session.client_host, f"no TLS handshake: {told}"))
 
     def _report(self, event: AuditEvent) -> None:
         """Repeats are merged by address and kind, so that a flood of them makes a few events a minute."""

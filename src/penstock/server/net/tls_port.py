@@ -55,6 +55,13 @@ def failure_kind(error: Exception) -> str:
     return "protocol"
 
 
+def failure_reason(error: Exception) -> str:
+    """In OpenSSL's words. Of a certificate that was refused, what is wrong with it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return getattr(error, "reason", None) or str(error)
+
+
 class NoPrincipalError(Exception):
     """The client's certificate is in order, and names nobody."""
 

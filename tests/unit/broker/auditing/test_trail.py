@@ -13,6 +13,7 @@ import pytest
 
 from penstock.broker.auditing.file_sink import FileSink, rotated_files
 from penstock.broker.auditing.numbering import Numbering
+from penstock.broker.auditing.sink_queue import SinkQueue
 from penstock.broker.auditing.trail import AuditTrail
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import AuditSection
@@ -22,6 +23,7 @@ from penstock.security.audit.checking import STARTED, STOPPED, Check
 from penstock.security.audit.cloud_events import Numbered, decode
 from penstock.security.audit.events import AuditEvent, Kind
 from penstock.testing.clock import ManualClock
+from tests.unit.broker.harness import until
 
 SOURCE = "penstock://c/brokers/1"
 
@@ -202,6 +204,27 @@ def test_nothing_is_lost_when_a_sink_fails_for_a_moment(tmp_path: Path) -> None:
         await trail.stop()
         assert shelf.words == [STARTED, "Topic:a", STOPPED]
         assert metrics.failures == 1
+
+    asyncio.run(run())
+
+
+def test_events_are_counted_when_the_sink_refuses_them_until_the_broker_stops() -> None:
+    """As the leader of the topic does that does not know this broker by name, in the middle of a rolling change."""
+
+    async def reserve(number: int) -> None:
+        pass
+
+    async def run() -> None:
+        shelf, metrics = Shelf(), AuditMetrics()
+        shelf.failures = 1_000
+        queue = SinkQueue(shelf, 10, metrics, reserve)
+        queue.start()
+        for number in (1, 2):
+            queue.put(Numbered(number, 0, change("a")))
+        await until(lambda: metrics.failures > 0)
+        assert len(queue) == 2
+        assert not await queue.stop(patience_s=0.0)
+        assert metrics.dropped == {"shelf": 2}
 
     asyncio.run(run())
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from penstock.security.audit.events import AuditEvent, Kind
-from penstock.security.audit.merging import Merging
+from penstock.security.audit.logins import SASL, login_refused
+from penstock.security.audit.merging import MOST_CLAIMED, OTHERS, Merging
 
 
 def denial(resource: str = "Topic:orders") -> AuditEvent:
@@ -52,3 +53,29 @@ def test_minute_ends_early_when_clients_invent_names() -> None:
         assert not merging.is_full
         merging.add(denial(f"Topic:{name}"), 0)
     assert merging.is_full
+
+
+def refused(claimed: str, address: str = "10.0.0.1") -> AuditEvent:
+    return login_refused(SASL, "PLAIN", address, "wrong user or password", claimed=claimed)
+
+
+def test_refused_logins_are_merged_by_the_name_that_was_claimed() -> None:
+    merging = Merging()
+    assert merging.add(refused("alice"), 0) == refused("alice")
+    assert merging.add(refused("alice"), 1) is None
+    assert merging.add(refused("bob"), 2) == refused("bob")
+    assert [(each.details["claimed"], each.details["count"]) for each in merging.take_all()] == [("alice", 1)]
+
+
+def test_names_are_told_as_one_when_an_address_claims_endless_ones() -> None:
+    merging = Merging()
+    told = [merging.add(refused(f"name{number}"), number) for number in range(1_000)]
+    names = [event.details["claimed"] for event in told if event is not None]
+    assert names == [*(f"name{number}" for number in range(MOST_CLAIMED)), OTHERS]
+    assert len(merging) == MOST_CLAIMED + 1
+    assert merging.add(refused("alice", "10.0.0.2"), 0) == refused("alice", "10.0.0.2"), (
+        "other addresses have their own"
+    )
+    (others,) = merging.take_all()
+    assert (others.details["claimed"], others.details["count"]) == (OTHERS, 1_000 - MOST_CLAIMED - 1)
+    assert merging.add(refused("name999"), 0) == refused("name999"), "the next minute begins anew"

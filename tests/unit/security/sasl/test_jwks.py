@@ -14,10 +14,12 @@ from penstock.security.sasl.exchange import LoginError
 from penstock.security.sasl.jwks import KeyNotFoundError, KeySource, open_key_source, parse_keys
 from penstock.security.sasl.jwt import JwtJudge, JwtRules
 from penstock.security.sasl.oauthbearer import OAuthBearerServer
+from penstock.testing.clock import ManualClock
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 URL = "https://issuer.test/jwks"
+CLOCK_MS = ManualClock().now_ms
 
 
 def key(name: str) -> dict[str, Any]:
@@ -36,10 +38,16 @@ class Publisher:
         self.names = names
         self.asked = 0
         self.is_away = False
+        self.now_ms = 0
+        self.patience_ms = 0  # of who asks it while it is away
+
+    def clock_ms(self) -> int:
+        return self.now_ms
 
     def read(self) -> bytes:
         self.asked += 1
         if self.is_away:
+            self.now_ms += self.patience_ms
             raise OSError("nobody answers")
         return json.dumps({"keys": [KEYS[name] for name in self.names]}).encode()
 
@@ -53,7 +61,7 @@ def look_up(source: KeySource, key_id: str | None, now_ms: int) -> Any:
 
 def test_keys_are_read_again_when_an_hour_has_passed() -> None:
     issuer = Publisher("a")
-    source = KeySource(issuer.read, HOUR_MS)
+    source = KeySource(issuer.read, HOUR_MS, issuer.clock_ms)
     assert look_up(source, "a", 0).kid == "a"
     look_up(source, None, HOUR_MS - 1)
     assert issuer.asked == 1
@@ -63,7 +71,7 @@ def test_keys_are_read_again_when_an_hour_has_passed() -> None:
 
 def test_keys_are_read_once_a_minute_when_key_ids_are_made_up() -> None:
     issuer = Publisher("a")
-    source = KeySource(issuer.read, HOUR_MS)
+    source = KeySource(issuer.read, HOUR_MS, issuer.clock_ms)
     look_up(source, "a", 0)
     for number in range(1_000):  # in less than two minutes
         with pytest.raises(KeyNotFoundError):
@@ -75,7 +83,7 @@ def test_keys_are_read_once_a_minute_when_key_ids_are_made_up() -> None:
 
 def test_keys_stay_for_a_day_and_nobody_is_believed_after_it_when_the_issuer_is_away() -> None:
     issuer = Publisher("a")
-    source = KeySource(issuer.read, HOUR_MS)
+    source = KeySource(issuer.read, HOUR_MS, issuer.clock_ms)
     look_up(source, "a", 0)
     issuer.is_away = True
     for hour in range(1, 25):
@@ -87,13 +95,25 @@ def test_keys_stay_for_a_day_and_nobody_is_believed_after_it_when_the_issuer_is_
 def test_nobody_is_believed_and_the_issuer_is_left_in_peace_when_it_was_never_reached() -> None:
     issuer = Publisher("a")
     issuer.is_away = True
-    source = KeySource(issuer.read, HOUR_MS)
+    source = KeySource(issuer.read, HOUR_MS, issuer.clock_ms)
     for number in range(100):
         with pytest.raises(KeyNotFoundError):
             look_up(source, "a", number * 100)
     assert issuer.asked == 1, "after a failure it is asked again in ten seconds"
     issuer.is_away = False
     assert look_up(source, "a", 10_000).kid == "a"
+
+
+def test_issuer_is_left_in_peace_after_the_end_of_the_question_when_it_does_not_answer() -> None:
+    """A question may take as long as the pause."""
+    issuer = Publisher("a")
+    issuer.is_away, issuer.patience_ms = True, 10_000
+    source = KeySource(issuer.read, HOUR_MS, issuer.clock_ms)
+    source.read("a", 0)
+    source.read("a", 0)  # another login, which began at that time too, and waited for the first
+    assert issuer.asked == 1
+    assert not source.needs_reading("a", 19_999)
+    assert source.needs_reading("a", 20_000)
 
 
 def test_known_keys_are_found_without_waiting_when_an_issuer_does_not_answer() -> None:
@@ -107,7 +127,7 @@ def test_known_keys_are_found_without_waiting_when_an_issuer_does_not_answer() -
             may_answer.wait(30)
         return issuer.read()
 
-    source = KeySource(read, HOUR_MS)
+    source = KeySource(read, HOUR_MS, issuer.clock_ms)
     look_up(source, "a", 0)
     issuer.names = ("a", "b")
     reader = threading.Thread(target=source.read, args=("b", 1))
@@ -164,7 +184,7 @@ def test_other_keys_are_used_when_one_is_of_an_unknown_kind() -> None:
 def test_address_is_refused_when_a_cloud_tells_its_secrets_there_although_it_is_allowed(url: str) -> None:
     """CVE-2025-27817."""
     with pytest.raises(ConfigError, match="link-local"):
-        open_key_source(url, (url,), (), HOUR_MS)
+        open_key_source(url, (url,), (), HOUR_MS, CLOCK_MS)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +205,7 @@ def test_address_is_refused_when_a_cloud_tells_its_secrets_there_although_it_is_
 def test_address_is_refused_when_it_is_not_among_those_allowed(url: str | None) -> None:
     """CVE-2025-27817."""
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url"):
-        open_key_source(url, ("https://issuer.test/jwks/",), ("/allowed",), HOUR_MS)
+        open_key_source(url, ("https://issuer.test/jwks/",), ("/allowed",), HOUR_MS, CLOCK_MS)
 
 
 def test_file_is_refused_when_a_link_leads_out_of_the_allowed_directory(tmp_path: Path) -> None:
@@ -194,7 +214,7 @@ def test_file_is_refused_when_a_link_leads_out_of_the_allowed_directory(tmp_path
     outside.write_text("{}")
     (allowed / "jwks.json").symlink_to(outside)
     with pytest.raises(ConfigError, match="allowed"):
-        open_key_source((allowed / "jwks.json").as_uri(), (), (str(allowed),), HOUR_MS)
+        open_key_source((allowed / "jwks.json").as_uri(), (), (str(allowed),), HOUR_MS, CLOCK_MS)
 
 
 # ---------------------------------------------------------------------------------- logins
@@ -202,7 +222,7 @@ def test_file_is_refused_when_a_link_leads_out_of_the_allowed_directory(tmp_path
 
 def test_refused_token_is_not_kept_when_the_client_does_not_answer_its_refusal() -> None:
     issuer = Publisher("a")
-    source = KeySource(issuer.read, HOUR_MS)
+    source = KeySource(issuer.read, HOUR_MS, issuer.clock_ms)
     source.load(0)
     exchange = OAuthBearerServer(JwtJudge(source, JwtRules())).begin(0)
     assert exchange.respond(b"n,,\x01auth=Bearer " + b"x" * 30_000 + b"\x01\x01") == b'{"status":"invalid_token"}'

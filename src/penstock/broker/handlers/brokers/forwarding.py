@@ -1,6 +1,8 @@
 """Requests for the controller: passed on by the broker that got them, taken out of their Envelope by the controller.
 
-Only brokers may send envelopes (CLUSTER_ACTION), because an envelope says in whose name its request is made.
+Only brokers may send envelopes (CLUSTER_ACTION), because an envelope says in whose name its request is made. Kafka
+takes them on the listener of the brokers alone. Here super users send them on others too, where they are audited: while
+`inter.broker.listener.name` changes by a rolling restart, brokers do not agree on that listener.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from penstock.broker.session import Principal, RequestContext, Session, Unanswer
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.security.acls.types import camel_case
+from penstock.security.audit.events import AuditEvent, Kind
 
 Request = TypeVar("Request", bound=Message)
 
@@ -46,18 +50,23 @@ BROKER_CLIENT_ID = "broker-"
 
 def is_broker(broker: Broker, context: RequestContext) -> bool:
     """Whether the request comes from a broker, as far as the listeners and their logins can tell. The rights of a
-    broker are not enough: a super user has them too. Where brokers log in by a name, it is this one.
+    broker are not enough: a super user has them too.
     """
     if not serves_brokers(broker, context.listener) or not (context.client_id or "").startswith(BROKER_CLIENT_ID):
         return False
-    if not _may_be_broker(broker, context.principal):
+    if not _may_be_broker(broker, context):
         return False
     return broker.authorizer.would_allow(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def _may_be_broker(broker: Broker, principal: Principal) -> bool:
-    """Where brokers do not log in by a name, nobody can be told from a broker."""
-    return broker.own_user is None or principal == Principal(_USER, broker.own_user)
+def _may_be_broker(broker: Broker, context: RequestContext) -> bool:
+    """Where brokers log in by a name, it is this one. Where they do not, nobody on their listener can be told from a
+    broker, and nobody on another listener is one.
+    """
+    user = broker.own_users.get(context.listener)
+    if user is None:
+        return context.listener == broker.config.inter_broker_listener
+    return context.principal == Principal(_USER, user)
 
 
 def check_broker(broker: Broker, context: RequestContext) -> None:
@@ -110,6 +119,10 @@ async def envelope(broker: Broker, context: RequestContext, request: EnvelopeReq
     NOT_CONTROLLER sends the other broker to look again. Errors of the request inside are in the response inside.
     """
     check_broker(broker, context)
+    is_among_brokers = context.listener == broker.config.inter_broker_listener
+    if not is_among_brokers and not broker.authorizer.is_super_user(context.principal):
+        _tell_refusal(broker, context)
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.metadata.is_controller:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     assert broker.handle_forwarded is not None, "a broker that serves has a dispatcher"
@@ -119,7 +132,7 @@ async def envelope(broker: Broker, context: RequestContext, request: EnvelopeReq
         listener=context.listener,
         principal=decode_principal(request.request_principal),
         is_forwarded=True,
-        passed_on_by="" if _may_be_broker(broker, context.principal) else str(context.principal),
+        passed_on_by="" if is_among_brokers and _may_be_broker(broker, context) else str(context.principal),
     )
     try:
         reply = broker.handle_forwarded(session, request.request_data)
@@ -131,6 +144,24 @@ async def envelope(broker: Broker, context: RequestContext, request: EnvelopeReq
     assert reply is not None, "every request that is forwarded is answered"
     frame = b"".join(reply)  # type: ignore[arg-type]  # no answer to such a request has parts in files
     return EnvelopeResponse(response_data=frame[_SIZE_BYTES:])
+
+
+def _tell_refusal(broker: Broker, context: RequestContext) -> None:
+    """Whatever rights the client has, so the authorizer does not know of it."""
+    rule = "only super users send envelopes on a listener that is not the brokers'"
+    who, where, cluster = str(context.principal), context.client_host, f"Cluster:{CLUSTER_NAME}"
+    denial = AuditEvent(
+        Kind.DENIAL,
+        "Envelope",
+        False,
+        who,
+        where,
+        context.client_id,
+        cluster,
+        camel_case(Operation.CLUSTER_ACTION),
+        rule,
+    )
+    broker.auditor.record(denial)
 
 
 _SIZE_BYTES = 4  # of a frame, before the response's header

@@ -11,6 +11,8 @@ import socket
 import ssl
 from typing import NamedTuple
 
+from penstock.core.socket_deadline import SocketDeadline
+
 # CVE-2023-44981 (a server joins without a login) and CVE-2024-23944 (names of nodes are told to anybody) are mended
 # from these on: the second in the line before.
 _MENDED = ((3, 8, 4), (3, 9, 2))
@@ -29,23 +31,27 @@ class Server(NamedTuple):
     host_name: str | None
 
 
-def ask_version(server: Server, tls: ssl.SSLContext | None) -> Version | None:
-    """For a thread. None where the server does not tell."""
+def ask_version(server: Server, tls: ssl.SSLContext | None, patience_s: float = _PATIENCE_S) -> Version | None:
+    """For a thread. None where the server does not tell, or not in time."""
     try:
-        with socket.create_connection(server.address, _PATIENCE_S) as plain:
+        deadline = SocketDeadline(patience_s)
+        with deadline.connect(*server.address) as plain:
             if tls is None:
-                return parse_version(_ask(plain))
-            with tls.wrap_socket(plain, server_hostname=server.host_name) as encrypted:
-                return parse_version(_ask(encrypted))
-    except OSError:
+                return parse_version(_ask(plain, deadline))
+            with tls.wrap_socket(plain, server_hostname=server.host_name, do_handshake_on_connect=False) as encrypted:
+                return parse_version(_ask(encrypted, deadline))
+    except (OSError, ValueError):  # the second where a certificate has to have a name, and the server has none
         return None
 
 
-def _ask(connection: socket.socket) -> bytes:
-    connection.sendall(b"srvr")
+def _ask(connection: socket.socket, deadline: SocketDeadline) -> bytes:
     answer = b""
-    while len(answer) < _MOST_BYTES and (chunk := connection.recv(_MOST_BYTES)):
-        answer += chunk
+    with deadline.guarding(connection):
+        if isinstance(connection, ssl.SSLSocket):
+            connection.do_handshake()
+        connection.sendall(b"srvr")
+        while len(answer) < _MOST_BYTES and (chunk := connection.recv(_MOST_BYTES)):
+            answer += chunk
     return answer
 
 
