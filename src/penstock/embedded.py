@@ -6,6 +6,7 @@ with penstock.Broker() as broker:
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from pathlib import Path
@@ -34,7 +35,8 @@ def _properties(data_dir: Path, host: str, port: int, config: ConfigMapping | No
 class AsyncBroker:
     """A broker on the caller's event loop. Data goes to `data_dir`, or to a temporary directory that is removed at
     the end. With `secure` clients need TLS and a login, which `client_config` has; certificates and passwords go to a
-    directory beside `data_dir`. Data that was secure once stays so, unless `secure` is False.
+    directory beside `data_dir`. Data that was secure once stays so, unless `secure` is False: a start that says nothing
+    raises SecureSetupError where files of that directory are lost.
     """
 
     def __init__(
@@ -62,19 +64,20 @@ class AsyncBroker:
             self._temporary = Path(tempfile.mkdtemp(prefix="penstock-"))
             data_dir = self._temporary / "data"
         try:
-            config = BrokerConfig.parse(self._properties(data_dir))
+            config = BrokerConfig.parse(await self._properties(data_dir))
             self._server = await BrokerServer.start(config, is_temporary=self._given_dir is None)
         except BaseException:
             self._remove_temporary()
             raise
 
-    def _properties(self, data_dir: Path) -> dict[str, str]:
+    async def _properties(self, data_dir: Path) -> dict[str, str]:
         properties = _properties(data_dir, self._host, self._port, self._config)
         if not (stays_secure(properties) if self._is_secure is None else self._is_secure):
             return properties
         from penstock.securing.single import secure_single
 
-        self._setup, secured = secure_single(properties)
+        is_asked = self._is_secure is True
+        self._setup, secured = await asyncio.to_thread(secure_single, properties, is_asked=is_asked)
         return secured
 
     async def stop(self) -> None:

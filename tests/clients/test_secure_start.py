@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
 from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.broker_options import StartOptions
+from penstock.cli.broker_start import start_broker
 from penstock.cli.errors import CliError, ExitCode
+from penstock.local_cluster.errors import ClusterError
+from penstock.securing.setup import SecureSetupError
+from penstock.server.stores import METADATA_FILE
 from penstock.testing.processes import BrokerProcess
 from penstock.testing.pytest_plugin import KafkaFixture
 from tests.certificates import new_directory
@@ -90,6 +97,69 @@ def test_command_keeps_data_secure_unless_it_is_told_otherwise(tmp_path: Path) -
     with BrokerProcess(data, arguments=["--insecure"]) as process:
         AdminClient({"bootstrap.servers": process.bootstrap_servers}).list_topics(timeout=20)
         assert f"{data}.security is left out" in process.read_log()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_moved_data_stays_secure_and_is_refused_when_its_certificates_and_users_are_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It started open to everybody, without a word."""
+    with penstock.Broker(tmp_path / "data", secure=True) as broker:
+        broker.create_topic("kept")
+        assert mode(tmp_path / "data") == 0o700
+        assert {mode(each) for each in (tmp_path / "data").glob(f"{METADATA_FILE}*")} == {0o600}
+    moved = (tmp_path / "data").rename(tmp_path / "moved")
+    with penstock.Broker(moved) as broker:
+        assert broker.client_config["security.protocol"] == "SASL_SSL"
+        assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+    shutil.rmtree(tmp_path / "data.security")
+    with pytest.raises(SecureSetupError, match="secure broker"), penstock.Broker(moved):
+        pass
+    assert start_broker(StartOptions(data=str(moved), listen="localhost:0")) == 2
+    told = capsys.readouterr().err
+    assert f"{moved}.security/client.properties" in told
+    assert "--secure" in told
+
+
+@pytest.mark.parametrize("lost", ["client.properties", "."])
+def test_admin_can_log_in_when_a_secure_start_makes_lost_files_anew(tmp_path: Path, lost: str) -> None:
+    data = tmp_path / "data"
+    with penstock.Broker(data, secure=True) as broker:
+        broker.create_topic("kept")
+        password = broker.client_config["sasl.password"]
+    (tmp_path / "data.security" / lost).resolve().rename(tmp_path / "elsewhere")
+    with penstock.Broker(data, secure=True) as broker:
+        assert broker.client_config["sasl.password"] != password
+        assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+    with penstock.Broker(data) as broker:
+        assert "kept" in AdminClient(broker.client_config).list_topics(timeout=10).topics
+
+
+def test_cluster_is_refused_at_once_when_it_was_secure_and_its_passwords_are_lost(tmp_path: Path) -> None:
+    """Brokers tried for ten seconds to log in with passwords that were made up."""
+    cluster = penstock.Cluster(2, tmp_path / "cluster", secure=True)
+    cluster.prepare()
+    assert cluster.setup is not None
+    cluster.abandon()
+    (tmp_path / "cluster" / "broker-1").mkdir()  # as it is once a broker has run
+    security = tmp_path / "cluster" / "security"
+    (security / "users.json").unlink()
+    again = penstock.Cluster(2, tmp_path / "cluster")
+    again.prepare()  # the credentials follow from the passwords
+    assert again.setup is not None
+    again.abandon()
+    (security / "client.properties").unlink()
+    with pytest.raises(ClusterError, match=r"client\.properties is missing") as caught:
+        penstock.Cluster(2, tmp_path / "cluster").prepare()
+    assert "penstock users password admin" in caught.value.hint
+    shutil.rmtree(security)
+    for is_asked in (False, True):
+        with pytest.raises(ClusterError, match=r"broker\.properties.* is missing") as caught:
+            penstock.Cluster(2, tmp_path / "cluster", secure=is_asked).prepare()
+        assert "from a copy" in caught.value.hint
 
 
 def test_secure_brokers_replicate_and_serve_when_they_form_a_cluster() -> None:

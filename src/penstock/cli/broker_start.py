@@ -16,7 +16,7 @@ def start_broker(options: StartOptions) -> int:
         properties = start_properties(options, _read_file(options.config))
         was_secure = stays_secure(properties)
         if options.secure or (was_secure and not options.insecure):
-            properties, announcement = _secured(properties)
+            properties, announcement = _secured(properties, is_asked=options.secure)
         elif was_secure:
             announcement = f"{security_directory(properties)} is left out: everybody who connects may do everything"
     except StartOptionsError as problem:
@@ -31,12 +31,12 @@ def start_broker(options: StartOptions) -> int:
     return run_broker(properties, announcement=announcement)
 
 
-def _secured(properties: dict[str, str]) -> tuple[dict[str, str], str]:
+def _secured(properties: dict[str, str], *, is_asked: bool) -> tuple[dict[str, str], str]:
     from penstock.securing.setup import SecureSetupError
     from penstock.securing.single import secure_single
 
     try:
-        setup, secured = secure_single(properties)
+        setup, secured = secure_single(properties, is_asked=is_asked)
     except SecureSetupError as error:
         raise StartOptionsError(str(error)) from None
     return secured, f"Clients need this file: penstock topics list --command-config {setup.client_file}"

@@ -66,6 +66,7 @@ def translate_client_settings(
     """librdkafka settings that mean what the Java client would understand by `settings`. Whoever can do without
     librdkafka also takes a delegation token, as the setting `TOKEN`.
     """
+    settings = {name: value.strip() for name, value in settings.items()}  # as Kafka does with every text
     for kind, accepted in _ACCEPTED_STORES.items():
         location, store_type = settings.get(f"ssl.{kind}.location", ""), _store_type(settings, kind)
         if location and store_type not in accepted:

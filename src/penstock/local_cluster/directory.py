@@ -7,6 +7,7 @@ broker-1.properties  its settings, written anew at each start: `penstock broker 
 broker-1.log         what it says
 requests/            what other commands want of the one that runs the cluster
 security/            certificates, users and the file for clients, where the cluster is secure
+penstock-secure      is there where the cluster is secure, whatever is lost of security/
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Self
 
 from penstock.local_cluster.errors import ClusterError
 from penstock.log.storage.files import Files, OpenFile
+from penstock.securing.places import MARK_FILE
 
 _FORMAT = 1
 LOCK = ".lock"
@@ -44,7 +46,7 @@ class ClusterDirectory:
         """Without a path the directory is temporary, and removed when it is closed."""
         chosen = Path(tempfile.mkdtemp(prefix="penstock-cluster-")) if path is None else path.absolute()
         try:
-            chosen.mkdir(parents=True, exist_ok=True)
+            chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = Files().lock(chosen / LOCK)
         except BlockingIOError:
             hint = "Stop that one first, or give this one a directory of its own."
@@ -64,6 +66,10 @@ class ClusterDirectory:
     @property
     def security_dir(self) -> Path:
         return security_directory(self.path)
+
+    @property
+    def secure_mark(self) -> Path:
+        return self.path / MARK_FILE
 
     @property
     def zookeeper_dir(self) -> Path:

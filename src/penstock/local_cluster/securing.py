@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
 
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.settings import BrokerPlace
 from penstock.securing.setup import LISTENER, BrokerAddress, SecureSetup, SecureSetupError
+from penstock.security.private_files import write_private
 
 
 def find_setup(directory: ClusterDirectory, *, is_wanted: bool) -> SecureSetup | None:
     """A cluster that was secure once stays so."""
     setup = SecureSetup(directory.security_dir)
-    return setup if is_wanted or setup.is_there else None
+    return setup if is_wanted or _was_secure(directory, setup) else None
 
 
 def secure_places(directory: ClusterDirectory, places: Sequence[BrokerPlace]) -> list[BrokerPlace]:
-    """Raises ClusterError where the cluster was founded without: nobody could log in to it."""
+    """Raises ClusterError where the cluster was founded without, or its passwords are lost: nobody could log in."""
     setup = SecureSetup(directory.security_dir)
     founded = next((place for place in places if place.data_dir.exists()), None)
-    if founded is not None and not setup.is_there:
+    if founded is not None and _was_secure(directory, setup):
+        _check_whole(directory, setup)
+    elif founded is not None:
         raise ClusterError(
             f"{directory.path} holds a cluster that is not secure, so that nobody could log in",
             "Take another directory, or see `Turn security on in a running cluster` in docs/guides/security.md.",
@@ -30,9 +34,31 @@ def secure_places(directory: ClusterDirectory, places: Sequence[BrokerPlace]) ->
     addresses = [BrokerAddress(place.node_id, (place.host,)) for place in places]
     try:
         setup.prepare(addresses, datetime.datetime.now(datetime.UTC), servers)
+        if not directory.secure_mark.exists():
+            write_private(directory.secure_mark, os.fsencode(f"{setup.path}\n"))
+        own = [{**setup.broker_properties(place.node_id), **setup.store_properties()} for place in places]
     except SecureSetupError as error:
         raise ClusterError(str(error)) from error
-    return [
-        place._replace(listener=LISTENER, own={**setup.broker_properties(place.node_id), **setup.store_properties()})
-        for place in places
-    ]
+    return [place._replace(listener=LISTENER, own=settings) for place, settings in zip(places, own, strict=True)]
+
+
+def _was_secure(directory: ClusterDirectory, setup: SecureSetup) -> bool:
+    return setup.is_there or setup.broker_file.exists() or directory.secure_mark.exists()
+
+
+def _check_whole(directory: ClusterDirectory, setup: SecureSetup) -> None:
+    """The store has the users' passwords, and takes new ones from nobody who does not know an old one. So what is lost
+    cannot be made anew before the brokers run.
+    """
+    lost = setup.lost
+    if not lost:
+        return
+    hint = f"Put {setup.path} back from a copy."
+    if lost == [setup.client_file]:
+        command = f"penstock users password admin --command-config {setup.client_file}"
+        hint += (
+            f" Or log in as the brokers do: cp -p {setup.broker_file} {setup.client_file}, start the cluster, "
+            f"`{command}`, then write admin and this password to the file."
+        )
+    names = ", ".join(map(str, lost))
+    raise ClusterError(f"{directory.path} holds a secure cluster, and {names} is missing", hint)

@@ -122,7 +122,8 @@ class ZooKeeperProcess(ServerProcess):
 
     def prepare(self) -> None:
         """The data directory with its configuration. What is there already stays, but for the configuration."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        # Users' credentials are among what the brokers keep there.
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._logging.write_text(_LOGGING)
         self._configuration.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         (self.data_dir / "myid").write_text(f"{self.place.server_id}\n")

@@ -1,5 +1,11 @@
 """Where the files of a secure single broker are, and whether its data is to stay secure.
 
+Rules:
+- A secure start leaves a mark in the data: a file that names the directory with the certificates and the users. Data
+  with the mark is never opened to everybody unless the start says so, wherever the data was moved to and whatever was
+  lost beside it.
+- The directory lies beside the data. Where data was moved alone, the mark still tells where the directory is.
+
 Quick to import: every start of a broker asks.
 """
 
@@ -10,6 +16,10 @@ from collections.abc import Mapping
 
 _PLAIN = "PLAINTEXT"
 USERS_FILE = "users.json"
+BROKER_FILE = "broker.properties"
+# No name with a dot in front: `mv data/* elsewhere` would leave the mark behind.
+MARK_FILE = "penstock-secure"
+_MOST_BYTES = 10_000  # more than the longest path
 
 
 def first_data_directory(properties: Mapping[str, str]) -> str:
@@ -17,15 +27,38 @@ def first_data_directory(properties: Mapping[str, str]) -> str:
 
 
 def security_directory(properties: Mapping[str, str]) -> str:
-    """Beside the first data directory."""
-    return f"{os.path.normpath(first_data_directory(properties))}.security"
+    """Beside the first data directory, or where its mark says."""
+    data = os.path.normpath(first_data_directory(properties))
+    beside = f"{data}.security"
+    if _is_secure(beside):
+        return beside
+    marked = _read_mark(data)
+    return marked if marked and _is_secure(marked) else beside
+
+
+def is_marked(data: str) -> bool:
+    return os.path.exists(os.path.join(data, MARK_FILE))
 
 
 def stays_secure(properties: Mapping[str, str]) -> bool:
     """The data was made by a secure start, and the settings have no security of their own: without more they would open
     it to everybody.
     """
-    return os.path.exists(os.path.join(security_directory(properties), USERS_FILE)) and _is_plain(properties)
+    was_secure = is_marked(first_data_directory(properties)) or _is_secure(security_directory(properties))
+    return was_secure and _is_plain(properties)
+
+
+def _is_secure(directory: str) -> bool:
+    return any(os.path.exists(os.path.join(directory, name)) for name in (USERS_FILE, BROKER_FILE))
+
+
+def _read_mark(data: str) -> str:
+    """Empty where there is none, or it cannot be read."""
+    try:
+        with open(os.path.join(data, MARK_FILE), "rb") as file:
+            return os.fsdecode(file.read(_MOST_BYTES)).rstrip("\n")
+    except OSError:
+        return ""
 
 
 def _is_plain(properties: Mapping[str, str]) -> bool:

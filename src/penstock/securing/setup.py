@@ -8,6 +8,8 @@
 Rules:
 - What is there is kept: the second start uses the authority, the certificates and the passwords of the first. A start
   that was interrupted goes on where it stopped. The passwords are written before the credentials that follow from them.
+- Where there is a store already, its users have the passwords that were in the files. `new_logins` are those of files
+  that are lost: whoever prepares the directory writes them to the store first.
 - A broker whose addresses have changed gets a new certificate, as does one whose certificate is about to expire.
 - Files are for their owner alone. Passwords are in no log line and on no screen.
 """
@@ -15,6 +17,7 @@ Rules:
 from __future__ import annotations
 
 import datetime
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,12 +28,15 @@ from penstock.client.security import ClientSecurity, client_security
 from penstock.cluster.controller.first_users import format_first_users
 from penstock.cluster.security_image import SecurityImage, user_key
 from penstock.core.config.types import ConfigError
+from penstock.core.jaas import parse_jaas
 from penstock.core.properties import format_properties, read_properties
-from penstock.securing.places import USERS_FILE
+from penstock.securing.places import BROKER_FILE, USERS_FILE
 from penstock.security.certificates.directory import CertificateDirectory, CertificatesError
 from penstock.security.certificates.signing import Wanted
 from penstock.security.private_files import write_private
 from penstock.security.sasl.scram import SHA_512, encode_credential, make_credential
+
+logger = logging.getLogger(__name__)
 
 ADMIN = "admin"
 BROKER = "penstock-broker"
@@ -39,7 +45,7 @@ _MECHANISM = SHA_512.mechanism
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _DIGEST = "penstock.zookeeper.digest"
-_ITERATIONS = 8192  # twice Kafka's least; the passwords are random, so that more would protect nothing
+ITERATIONS = 8192  # twice Kafka's least; the passwords are random, so that more would protect nothing
 _SALT_BYTES = 24
 _PASSWORD_BYTES = 24
 # A certificate that ends sooner than this is renewed by a start.
@@ -62,15 +68,37 @@ class SecureSetup:
         self.path = path.absolute()
         self.certificates_path = self.path / "certificates"
         self.client_file = self.path / "client.properties"
+        self.broker_file = self.path / BROKER_FILE
         self._users_file = self.path / USERS_FILE
-        self._broker_file = self.path / "broker.properties"
 
     @property
     def is_there(self) -> bool:
         return self._users_file.exists()
 
-    def prepare(self, brokers: Sequence[BrokerAddress], now: datetime.datetime, bootstrap_servers: str = "") -> None:
-        """Makes what is missing. Raises SecureSetupError."""
+    @property
+    def lost(self) -> list[Path]:
+        """What cannot be made again as it was, in a directory that was used before. The users' credentials can: they
+        follow from the passwords.
+        """
+        return [each for each in (self.certificates_path, self.broker_file, self.client_file) if not each.exists()]
+
+    def new_logins(self) -> dict[str, str]:
+        """Of the users whose file is missing, by name."""
+        return {user: _new_login(user) for user, file in self._files.items() if not file.exists()}
+
+    @property
+    def _files(self) -> dict[str, Path]:
+        return {ADMIN: self.client_file, BROKER: self.broker_file}
+
+    def prepare(
+        self,
+        brokers: Sequence[BrokerAddress],
+        now: datetime.datetime,
+        bootstrap_servers: str = "",
+        logins: Mapping[str, str] | None = None,
+    ) -> None:
+        """Makes what is missing, with `logins`, or new ones. Raises SecureSetupError."""
+        logins = self.new_logins() if logins is None else logins
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             certificates = CertificateDirectory(self.certificates_path, now)
@@ -78,8 +106,9 @@ class SecureSetup:
                 certificates.create()
             for broker in brokers:
                 _certify(certificates, broker, now)
-            self._write_client(certificates, bootstrap_servers)
-            self._write_users()
+            self._write_client(certificates, bootstrap_servers, logins)
+            self._write_users(logins)
+            self._remark_readable()
         except OSError as error:
             raise SecureSetupError(f"{error.filename or self.path}: {error.strerror}") from error
         except (CertificatesError, ConfigError) as error:
@@ -87,7 +116,7 @@ class SecureSetup:
 
     def broker_properties(self, node_id: int) -> dict[str, str]:
         """The settings of one broker. Its listener's name is `LISTENER`."""
-        jaas = read_properties(self._broker_file)["sasl.jaas.config"]
+        jaas = _read_login(self.broker_file)
         certificates = self.certificates_path
         return {
             "security.inter.broker.protocol": LISTENER,
@@ -109,7 +138,7 @@ class SecureSetup:
         """Settings of brokers on ZooKeeper: what they write there, nobody else changes, and nobody else reads secrets.
         Empty for a directory from before there was a password for it.
         """
-        digest = read_properties(self._broker_file).get(_DIGEST)
+        digest = read_properties(self.broker_file).get(_DIGEST)
         return {} if digest is None else {_DIGEST: digest, "zookeeper.set.acl": "true"}
 
     def client_properties(self) -> dict[str, str]:
@@ -124,12 +153,15 @@ class SecureSetup:
         """For connections of our own."""
         return client_security(self.client_properties())
 
-    def _write_client(self, certificates: CertificateDirectory, bootstrap_servers: str) -> None:
-        before = read_properties(self.client_file) if self.client_file.exists() else {}
+    def _write_client(
+        self, certificates: CertificateDirectory, bootstrap_servers: str, logins: Mapping[str, str]
+    ) -> None:
+        is_there = self.client_file.exists()
+        before = read_properties(self.client_file) if is_there else {}
         properties = {
             "security.protocol": LISTENER,
             "sasl.mechanism": _MECHANISM,
-            "sasl.jaas.config": before.get("sasl.jaas.config") or _new_login(ADMIN),
+            "sasl.jaas.config": _read_login(self.client_file) if is_there else logins[ADMIN],
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(certificates.trusted),
         }
@@ -138,18 +170,22 @@ class SecureSetup:
         if properties != before:
             write_private(self.client_file, format_properties(properties).encode())
 
-    def _write_users(self) -> None:
-        if not self._broker_file.exists():
+    def _write_users(self, logins: Mapping[str, str]) -> None:
+        if not self.broker_file.exists():
             passwords = {
-                "sasl.jaas.config": _new_login(BROKER),
+                "sasl.jaas.config": logins[BROKER],
                 _DIGEST: f"{BROKER}:{secrets.token_urlsafe(_PASSWORD_BYTES)}",
             }
-            write_private(self._broker_file, format_properties(passwords).encode())
+            write_private(self.broker_file, format_properties(passwords).encode())
         if self._users_file.exists():
             return
-        logins = {ADMIN: self.client_file, BROKER: self._broker_file}
-        users = {user_key(name): _credential(_password(read_properties(file))) for name, file in logins.items()}
+        users = {user_key(name): _credential(password_of(_read_login(file))) for name, file in self._files.items()}
         write_private(self._users_file, format_first_users(SecurityImage(entity_configs=users)).encode())
+
+    def _remark_readable(self) -> None:
+        for file in (self.client_file, self.broker_file, self._users_file):
+            if file.stat().st_mode & 0o077:
+                logger.warning("%s is open to others than its owner, and has secrets: chmod 600 closes it", file)
 
 
 def _certify(certificates: CertificateDirectory, broker: BrokerAddress, now: datetime.datetime) -> None:
@@ -173,11 +209,25 @@ def _new_login(user: str) -> str:
     return f'{_MODULE} required username="{user}" password="{secrets.token_urlsafe(_PASSWORD_BYTES)}";'
 
 
-def _password(properties: Mapping[str, str]) -> str:
-    return properties["sasl.jaas.config"].rpartition('password="')[2].rpartition('"')[0]
+def _read_login(file: Path) -> str:
+    try:
+        login = read_properties(file).get("sasl.jaas.config", "")
+        if login and password_of(login):
+            return login
+        reason = "there is no user with a password in it (sasl.jaas.config)"
+    except ConfigError as error:
+        reason = error.message
+    raise SecureSetupError(
+        f"{file} cannot be used: {reason}. Put it back as it was, or remove it: then the next start says how to go on"
+    )
+
+
+def password_of(login: str) -> str:
+    """Empty where there is none. Raises ConfigError."""
+    return parse_jaas(login).options.get("password", "")
 
 
 def _credential(password: str) -> dict[str, str]:
     salt = secrets.token_bytes(_SALT_BYTES)
-    salted = SHA_512.salted_password(password, salt, _ITERATIONS)
-    return {_MECHANISM: encode_credential(make_credential(SHA_512, salted, salt, _ITERATIONS))}
+    salted = SHA_512.salted_password(password, salt, ITERATIONS)
+    return {_MECHANISM: encode_credential(make_credential(SHA_512, salted, salt, ITERATIONS))}

@@ -41,8 +41,11 @@ async def open_store(config: BrokerConfig, is_temporary: bool, metrics: StoreMet
         return MemoryStore()
     from penstock.cluster.store.sqlite import SqliteStore
 
-    store = await SqliteStore.open(_metadata_path(config))
+    path = _metadata_path(config)
+    store = await SqliteStore.open(path)
     try:
+        if any(endpoint.has_login for endpoint in config.endpoints) and _is_open_to_others(path):
+            logger.warning("%s holds users' credentials, and others than its owner can read it: chmod 600", path)
         await _check_single(config, store)
     except BaseException:
         await store.close()
@@ -50,14 +53,25 @@ async def open_store(config: BrokerConfig, is_temporary: bool, metrics: StoreMet
     return store
 
 
+def make_data_directory(path: Path) -> None:
+    """For its owner alone: users' credentials are in the metadata, and topics may hold more. A directory that is there
+    keeps the mode that somebody gave it.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def _metadata_path(config: BrokerConfig) -> Path:
     directory = Path(config.log_directories[0])
-    directory.mkdir(parents=True, exist_ok=True)
+    make_data_directory(directory)
     if (directory / ADOPTED_FILE).exists() and not (directory / METADATA_FILE).exists():
         raise LogDirectoryError(f"{directory} belongs to a cluster: start its broker with zookeeper.connect")
     if not (directory / METADATA_FILE).exists():
         _check_unowned(directory, config.identity.penstock_cluster_id)
     return directory / METADATA_FILE
+
+
+def _is_open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & 0o044 and path.parent.stat().st_mode & 0o011)
 
 
 def _check_unowned(directory: Path, cluster_id: str) -> None:

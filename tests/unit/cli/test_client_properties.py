@@ -44,6 +44,12 @@ def test_pem_key_store_gives_key_and_certificate_when_translated() -> None:
     assert translated == {"ssl.certificate.location": "me.pem", "ssl.key.location": "me.pem"}
 
 
+def test_blanks_behind_values_mean_nothing_when_translated() -> None:
+    """Java keeps them, and Kafka takes them off every text."""
+    blanks = {"ssl.truststore.location": "ca.store ", "ssl.truststore.type": "PEM  ", "sasl.mechanism": "PLAIN\t"}
+    assert translate_client_properties(blanks) == {"ssl.ca.location": "ca.store", "sasl.mechanism": "PLAIN"}
+
+
 @pytest.mark.parametrize(
     "properties",
     [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 import stat
 from pathlib import Path
 
 import pytest
 
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.securing.places import stays_secure
+from penstock.securing.places import MARK_FILE, security_directory, stays_secure
 from penstock.securing.setup import ADMIN, BROKER, BrokerAddress, SecureSetup, SecureSetupError
 from penstock.securing.single import secure_single
 from penstock.security.certificates.directory import CertificateDirectory
@@ -126,3 +127,78 @@ def test_data_stays_secure_when_the_settings_have_no_security_of_their_own(
 def test_secure_start_is_refused_when_the_broker_is_one_of_a_cluster(tmp_path: Path) -> None:
     with pytest.raises(SecureSetupError, match="settings of its own"):
         secure_single({"log.dirs": str(tmp_path / "data"), "zookeeper.connect": "127.0.0.1:2181"})
+
+
+def first_start(data: Path) -> SecureSetup:
+    """As a broker that has made its store then."""
+    setup, _ = secure_single({"log.dirs": str(data)})
+    (data / METADATA_FILE).touch()
+    return setup
+
+
+def test_data_stays_secure_when_it_is_moved_without_the_directory_beside_it(tmp_path: Path) -> None:
+    setup = first_start(tmp_path / "data")
+    moved = (tmp_path / "data").rename(tmp_path / "moved")
+    properties = {"log.dirs": str(moved)}
+    assert stays_secure(properties)
+    assert security_directory(properties) == str(setup.path)
+    again, _ = secure_single(properties, is_asked=False)
+    assert again.client_properties() == setup.client_properties()
+
+
+def test_directory_beside_the_data_is_used_when_both_are_moved(tmp_path: Path) -> None:
+    first_start(tmp_path / "data")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    beside = (tmp_path / "data.security").rename(tmp_path / "moved.security")
+    setup, _ = secure_single({"log.dirs": str(tmp_path / "moved")}, is_asked=False)
+    assert setup.path == beside
+    assert (tmp_path / "moved" / MARK_FILE).read_text() == f"{beside}\n"
+
+
+def test_mark_and_data_directory_are_for_their_owner_alone(tmp_path: Path) -> None:
+    first_start(tmp_path / "data")
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "data" / MARK_FILE).stat().st_mode) == 0o600
+
+
+def test_users_are_written_again_when_their_file_is_lost(tmp_path: Path) -> None:
+    setup = first_start(tmp_path / "data")
+    before = setup.client_properties()
+    (setup.path / "users.json").unlink()
+    assert stays_secure({"log.dirs": str(tmp_path / "data")})
+    secure_single({"log.dirs": str(tmp_path / "data")}, is_asked=False)
+    assert setup.is_there
+    assert setup.client_properties() == before
+
+
+@pytest.mark.parametrize("lost", ["client.properties", "broker.properties", "certificates"])
+def test_start_that_says_nothing_is_refused_when_a_file_is_lost(tmp_path: Path, lost: str) -> None:
+    setup = first_start(tmp_path / "data")
+    path = setup.path / lost
+    path.rename(tmp_path / "elsewhere")
+    assert stays_secure({"log.dirs": str(tmp_path / "data")})
+    with pytest.raises(SecureSetupError, match=f"secure broker, and {path} is missing.*--secure.*--insecure"):
+        secure_single({"log.dirs": str(tmp_path / "data")}, is_asked=False)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["client.properties", "broker.properties"])
+@pytest.mark.parametrize("text", ["garbage\n", "", "sasl.jaas.config=nonsense\n", "key=\\u12"])
+def test_file_without_a_login_is_named(tmp_path: Path, name: str, text: str) -> None:
+    setup = first_start(tmp_path / "data")
+    (setup.path / name).write_text(text)
+    with pytest.raises(SecureSetupError, match=f"{name}"):
+        secure_single({"log.dirs": str(tmp_path / "data")})
+
+
+def test_file_with_a_password_is_remarked_when_others_can_read_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    setup = prepared(tmp_path)
+    assert not caplog.records
+    setup.client_file.chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        prepared(tmp_path)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{setup.client_file} is open to others than its owner, and has secrets: chmod 600 closes it"
+    ]

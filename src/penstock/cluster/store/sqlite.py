@@ -265,6 +265,11 @@ def _open(path: Path, durable: bool) -> sqlite3.Connection:
 def _open_untranslated(path: Path, durable: bool) -> sqlite3.Connection:
     import sqlite3  # an embedded broker with its metadata in memory never pays for the import
 
+    # The file has credentials in it: it is for its owner alone, and SQLite gives the files beside it the same mode. A
+    # file that is there is not opened: to close it would end the locks of another connection of this process. Where
+    # the file cannot be made, SQLite tells why.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     # The one thread that uses the connection is the executor's, and nobody else holds the file: no need to wait.
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=True)
     try:

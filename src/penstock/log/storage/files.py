@@ -237,7 +237,8 @@ class Files:
         os.mkdir(path, 0o755)
 
     def make_directories(self, path: StrPath) -> None:
-        os.makedirs(path, 0o755, exist_ok=True)
+        """The last of them for its owner alone: it is a data directory."""
+        os.makedirs(path, 0o700, exist_ok=True)
 
     def remove_tree(self, path: StrPath) -> None:
         with contextlib.suppress(FileNotFoundError):
