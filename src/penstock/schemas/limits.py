@@ -20,7 +20,7 @@ class Limits:
     # Direct and indirect references of one schema.
     references: int = 1_000
     # Pairs of types that a comparison looks at: about a second of work.
-    comparisons: int = 200_000
+    comparisons: int = 100_000
     # Types within types that a comparison goes down. Names allow far deeper nesting than the brackets of the text do.
     depth: int = 64
     # What does not fit is listed up to here: an answer with ten thousand messages helps nobody.

@@ -22,8 +22,23 @@ class _Parse(Protocol):
     ) -> ParsedSchema: ...
 
 
+def _parse_json_schema(
+    text: str,
+    references: tuple[Reference, ...],
+    resolved: Sequence[ResolvedReference],
+    limits: Limits,
+    *,
+    is_new: bool,
+) -> ParsedSchema:
+    # Here, because its library is an extra that Avro does not need.
+    from penstock.schemas.json_schema.schema import parse_json_schema
+
+    return parse_json_schema(text, references, resolved, limits, is_new=is_new)
+
+
 FORMATS: dict[SchemaType, _Parse] = {
     SchemaType.AVRO: parse_avro,
+    SchemaType.JSON: _parse_json_schema,
 }
 
 

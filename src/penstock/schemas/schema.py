@@ -6,6 +6,7 @@ sorted where Confluent's registry sorts them, because their order goes into the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -93,11 +94,15 @@ class RuleSet:
     enable_at: str | None = None
 
 
+_PLACES = re.compile(r"\{(reader|writer|path|info)\}")
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One thing that a reader cannot read.
 
-    `description` has `{reader}` and `{writer}` where the text says which of the two schemas is meant.
+    `description` has `{reader}` and `{writer}` where the text says which of the two schemas is meant, and `{path}` and
+    `{info}` where it says what is.
     """
 
     kind: str
@@ -114,7 +119,8 @@ class Difference:
         if self.verbatim is not None:
             return self.verbatim
         quote = self.quote
-        description = self.description.replace("{reader}", reader).replace("{writer}", writer)
+        words = {"reader": reader, "writer": writer, "path": self.path, "info": self.additional_info or ""}
+        description = _PLACES.sub(lambda found: words[found[1]], self.description)
         kind = f"{{errorType:{quote}{self.kind}{quote}, description:{quote}{description}{quote}"
         if self.additional_info is None:
             return kind + "}"

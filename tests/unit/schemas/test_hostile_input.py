@@ -87,6 +87,66 @@ def _records_of_each_other(count: int) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested('{"items":', "{}", "}", 100_000),
+        nested('{"items":', "{}", "}", 200),
+        '{"pattern":"' + "(?:" * 3_000 + "a" + "){1000}" * 3_000 + '"}',
+        '{"pattern":"(?:(?:a{1000}){1000}){1000}"}',
+        '{"pattern":"' + "a" * 20_000 + '"}',
+        '{"enum":[' + "1," * 250_000 + "1]}",
+        '{"multipleOf":1e999999999999999999999}',
+        '{"$ref":"#' + "/a" * 400_000 + '"}',
+    ],
+)
+def test_a_json_schema_is_refused_when_it_is_too_deep_or_too_large(text: str) -> None:
+    with pytest.raises(InvalidSchemaError):
+        parse(SchemaType.JSON, text)
+
+
+def test_numbers_with_huge_exponents_are_compared_without_writing_them_out() -> None:
+    old = parse(SchemaType.JSON, '{"multipleOf":1e-300,"maximum":1e300}')
+    new = parse(SchemaType.JSON, '{"multipleOf":3e300,"maximum":1e-300}')
+    kinds = [each.kind for each in new.differences_from(old, Policy.STRICT)]
+    assert kinds == ["MAXIMUM_DECREASED", "MULTIPLE_OF_CHANGED"]
+
+
+def test_definitions_that_refer_to_all_others_are_compared_within_the_budget() -> None:
+    """Each of sixty definitions is a choice of all sixty: as a tree it would have no end."""
+
+    def schema(last: str) -> str:
+        names = [f"d{index}" for index in range(60)]
+        choice = [{"$ref": f"#/definitions/{name}"} for name in names]
+        definitions: dict[str, Any] = {
+            name: {"type": "object", "properties": {name: {"anyOf": choice}}, "additionalProperties": False}
+            for name in names
+        }
+        definitions["d59"]["properties"]["x"] = {"type": last}
+        return json.dumps({"$ref": "#/definitions/d0", "definitions": definitions})
+
+    old, new = parse(SchemaType.JSON, schema("integer")), parse(SchemaType.JSON, schema("string"))
+    with pytest.raises(InvalidSchemaError, match="deep"):
+        new.differences_from(old, Policy.STRICT)
+
+
+def test_expressions_that_explode_are_matched_within_the_budget() -> None:
+    names = {f"{'a' * 30}{index}": {} for index in range(300)}
+    patterns = {f"^(?!x{index})(a|a|a)*b$": {"type": "string"} for index in range(300)}
+    old = parse(SchemaType.JSON, json.dumps({"properties": names}))
+    new = parse(SchemaType.JSON, json.dumps({"patternProperties": patterns}))
+    with pytest.raises(InvalidSchemaError, match="too large"):
+        new.differences_from(old, Policy.STRICT)
+
+
+def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
+    definitions: dict[str, Any] = {f"d{index}": {"$ref": f"#/definitions/d{index + 1}"} for index in range(5_000)}
+    definitions["d5000"] = {"type": "string"}
+    document = {"$ref": "#/definitions/d0", "definitions": definitions}
+    parsed = parse(SchemaType.JSON, json.dumps(document))
+    assert parsed.differences_from(parse(SchemaType.JSON, '{"type":"string"}'), Policy.STRICT) == []
+
+
 def test_the_list_of_differences_ends_when_there_are_too_many() -> None:
     def record(kind: str) -> str:
         return json.dumps(

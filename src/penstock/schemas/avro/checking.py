@@ -28,17 +28,17 @@ _PROMOTIONS: dict[str, frozenset[str]] = {
 }
 
 _DESCRIPTIONS = {
-    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {{reader}} schema does not match with "
-    "the {{writer}} schema",
-    "TYPE_MISMATCH": "The type (path '{path}') of a field in the {{reader}} schema does not match with the {{writer}} "
+    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {reader} schema does not match with "
+    "the {writer} schema",
+    "TYPE_MISMATCH": "The type (path '{path}') of a field in the {reader} schema does not match with the {writer} "
     "schema",
     "NAME_MISMATCH": "The name of the schema has changed (path '{path}')",
-    "MISSING_ENUM_SYMBOLS": "The {{reader}} schema is missing enum symbols '{info}' at path '{path}' in the {{writer}} "
+    "MISSING_ENUM_SYMBOLS": "The {reader} schema is missing enum symbols '{info}' at path '{path}' in the {writer} "
     "schema",
-    "MISSING_UNION_BRANCH": "The {{reader}} schema is missing a type inside a union field at path '{path}' in the "
-    "{{writer}} schema",
-    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{info}' at path '{path}' in the {{reader}} schema has no default "
-    "value and is missing in the {{writer}} schema",
+    "MISSING_UNION_BRANCH": "The {reader} schema is missing a type inside a union field at path '{path}' in the "
+    "{writer} schema",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{info}' at path '{path}' in the {reader} schema has no default "
+    "value and is missing in the {writer} schema",
 }
 
 
@@ -194,5 +194,4 @@ def _missing_branch(writer: AvroType, path: tuple[str, ...]) -> Difference:
 
 def _difference(kind: str, path: tuple[str, ...], info: str) -> Difference:
     pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)
-    description = _DESCRIPTIONS[kind].format(path=pointer, info=info)
-    return Difference(kind, pointer, description, info)
+    return Difference(kind, pointer, _DESCRIPTIONS[kind], info)
