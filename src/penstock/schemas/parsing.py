@@ -30,15 +30,29 @@ def _parse_json_schema(
     *,
     is_new: bool,
 ) -> ParsedSchema:
-    # Here, because its library is an extra that Avro does not need.
+    # Here, because its library is an extra that Avro does not need. The same holds for Protobuf.
     from penstock.schemas.json_schema.schema import parse_json_schema
 
     return parse_json_schema(text, references, resolved, limits, is_new=is_new)
 
 
+def _parse_protobuf(
+    text: str,
+    references: tuple[Reference, ...],
+    resolved: Sequence[ResolvedReference],
+    limits: Limits,
+    *,
+    is_new: bool,
+) -> ParsedSchema:
+    from penstock.schemas.protobuf.schema import parse_protobuf
+
+    return parse_protobuf(text, references, resolved, limits, is_new=is_new)
+
+
 FORMATS: dict[SchemaType, _Parse] = {
     SchemaType.AVRO: parse_avro,
     SchemaType.JSON: _parse_json_schema,
+    SchemaType.PROTOBUF: _parse_protobuf,
 }
 
 

@@ -131,7 +131,7 @@ def test_definitions_that_refer_to_all_others_are_compared_within_the_budget() -
 
 
 def test_expressions_that_explode_are_matched_within_the_budget() -> None:
-    names = {f"{'a' * 30}{index}": {} for index in range(300)}
+    names: dict[str, Any] = {f"{'a' * 30}{index}": {} for index in range(300)}
     patterns = {f"^(?!x{index})(a|a|a)*b$": {"type": "string"} for index in range(300)}
     old = parse(SchemaType.JSON, json.dumps({"properties": names}))
     new = parse(SchemaType.JSON, json.dumps({"patternProperties": patterns}))
@@ -145,6 +145,38 @@ def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
     document = {"$ref": "#/definitions/d0", "definitions": definitions}
     parsed = parse(SchemaType.JSON, json.dumps(document))
     assert parsed.differences_from(parse(SchemaType.JSON, '{"type":"string"}'), Policy.STRICT) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested("message M {", "", "}", 30_000),
+        nested("message M {", "", "}", 100),
+        "option x = " + nested("{ a: ", "1", "}", 50_000) + ";",
+        "option x = " + nested("[", "1", "]", 50_000) + ";",
+        "a " * 250_000,
+        "message M { optional int32 a = " + "1" * 100_000 + "; }",
+        "message M { " + "".join(f"optional int32 f{index} = 1;" for index in range(20_000)) + "}",
+        "QUFB" * 100_000,
+        "/*" * 300_000,
+        '"' + "\\" * 400_000,
+    ],
+)
+def test_a_protobuf_schema_is_refused_when_it_is_too_deep_or_too_large(text: str) -> None:
+    with pytest.raises(InvalidSchemaError):
+        parse(SchemaType.PROTOBUF, text)
+
+
+def test_a_long_chain_of_messages_is_compared_without_recursion() -> None:
+    messages = [f"message M{index} {{ optional M{index + 1} m = 1; }}" for index in range(3_000)]
+    chain = parse(SchemaType.PROTOBUF, "".join(messages) + "message M3000 { optional int32 a = 1; }")
+    other = parse(SchemaType.PROTOBUF, "".join(messages) + "message M3000 { optional string a = 1; }")
+    assert [each.path for each in other.differences_from(chain, Policy.STRICT)] == ["#/M3000/1"]
+
+
+def test_a_long_chain_of_imports_is_followed_without_recursion() -> None:
+    chain = [ResolvedReference(f"{index}", f'import "{index + 1}";') for index in range(900)]
+    parse(SchemaType.PROTOBUF, 'import "0";', resolved=[*chain, ResolvedReference("900", "")])
 
 
 def test_the_list_of_differences_ends_when_there_are_too_many() -> None:
