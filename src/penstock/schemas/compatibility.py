@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from penstock.schemas.schema import InvalidSchemaError, Metadata, ParsedSchema, Policy
+from penstock.schemas.schema import Metadata, ParsedSchema, Policy
 
 # The property of the metadata that lists the fields no version may have.
 RESERVED = "confluent:reserved"
@@ -86,10 +86,7 @@ def check(
     messages = _check_reserved_fields(new, metadata, older) if rules.validate_fields else []
     directions = _DIRECTIONS[rules.level]
     if directions.backward or directions.forward:
-        try:
-            messages += _check_versions(new, _in_group(metadata, older, rules.group), rules.policy, directions)
-        except RecursionError:
-            raise InvalidSchemaError("The schemas nest too deep to be compared") from None
+        messages += _check_versions(new, _in_group(metadata, older, rules.group), rules.policy, directions)
     if messages:
         validated = "true" if rules.validate_fields else "false"
         messages.append(f"{{validateFields: '{validated}', compatibility: '{rules.level}'}}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from penstock.schemas.schema import InvalidSchemaError
 
@@ -29,6 +32,22 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def bounded(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Names allow types to nest deeper than any text does; what goes down too far for Python is refused, not broken."""
+
+    @wraps(function)
+    def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise InvalidSchemaError("The schema nests types too deep") from None
+
+    return call
+
 
 class Budget:
     """The work that one comparison may do: each step is paid for, and a spent budget is an error."""
@@ -41,7 +60,7 @@ class Budget:
     def spend(self, steps: int = 1) -> None:
         self._left -= steps
         if self._left < 0:
-            raise InvalidSchemaError("The schemas are too large to be compared")
+            raise InvalidSchemaError("The schema is too large, or too entangled, to be worked on")
 
     def descend(self) -> None:
         self.spend()

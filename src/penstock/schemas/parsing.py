@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.schemas.avro.schema import parse_avro
-from penstock.schemas.limits import DEFAULT_LIMITS, Limits
+from penstock.schemas.limits import DEFAULT_LIMITS, Limits, bounded
 from penstock.schemas.schema import InvalidSchemaError, ParsedSchema, Reference, ResolvedReference, SchemaType
 
 
@@ -56,6 +56,7 @@ FORMATS: dict[SchemaType, _Parse] = {
 }
 
 
+@bounded
 def parse(
     schema_type: SchemaType,
     text: str,
@@ -75,8 +76,6 @@ def parse(
         parsed = FORMATS[schema_type](text, tuple(references), resolved, limits, is_new=is_new)
         # Printed here, so that what cannot be printed or stored (a lone surrogate, say) is an error here and now.
         parsed.canonical_text.encode()
-    except RecursionError:
-        raise InvalidSchemaError("The schema nests too deep") from None
     except UnicodeEncodeError:
         raise InvalidSchemaError("The schema has half of a surrogate pair, which no UTF-8 text can have") from None
     return parsed

@@ -13,7 +13,7 @@ from penstock.schemas.avro.normalizing import Normalizer
 from penstock.schemas.avro.parsing import AvroParser
 from penstock.schemas.avro.printing import print_schema
 from penstock.schemas.json_text import read_json
-from penstock.schemas.limits import Limits
+from penstock.schemas.limits import Limits, bounded
 from penstock.schemas.schema import (
     Difference,
     ParsedSchema,
@@ -62,16 +62,19 @@ class AvroSchema:
     def name(self) -> str | None:
         return self.root.name.full if isinstance(self.root, Record) else None
 
+    @bounded
     def normalized(self) -> AvroSchema:
         root = Normalizer(DefaultCheck(self.limits)).normalized(self.root)
         return AvroSchema(root, tuple(sorted(set(self.references))), self.defined_elsewhere, self.limits)
 
+    @bounded
     def formatted(self, format_name: str) -> str:
         return print_schema(self.root) if format_name == "resolved" else self.canonical_text
 
     def has_top_level_field(self, name: str) -> bool:
         return isinstance(self.root, Record) and self.root.field(name) is not None
 
+    @bounded
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:
         assert isinstance(writer, AvroSchema)
         return differences(self.root, writer.root, policy, self.limits)

@@ -62,6 +62,7 @@ class Comparison:
         # As much work as some twenty comparisons, and more for long names.
         self._budget.spend(20 + len(name) // 50)
         if pattern not in self._expressions:
+            self._budget.spend(1_000)
             try:
                 self._expressions[pattern] = Expression(pattern)
             except InvalidSchemaError:

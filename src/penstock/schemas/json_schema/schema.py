@@ -11,9 +11,9 @@ from penstock.schemas.json_schema.differences import describe
 from penstock.schemas.json_schema.documents import Documents
 from penstock.schemas.json_schema.drafts import draft_of, subschemas
 from penstock.schemas.json_schema.model import Model, Node
-from penstock.schemas.json_schema.validators import Expression, check_against_metaschema
+from penstock.schemas.json_schema.validators import check_against_metaschema, check_expression
 from penstock.schemas.json_text import Json, read_json, write_json
-from penstock.schemas.limits import Limits
+from penstock.schemas.limits import Limits, bounded
 from penstock.schemas.schema import (
     Difference,
     InvalidSchemaError,
@@ -49,6 +49,10 @@ def parse_json_schema(
     return JsonSchema(document, references, Model(documents), limits)
 
 
+# Each may take a millisecond to be looked at.
+_MOST_EXPRESSIONS = 1_000
+
+
 def _check_expressions(document: Json) -> None:
     """Stored schemas may have expressions of another dialect, which are then never matched."""
     waiting = [document]
@@ -61,8 +65,10 @@ def _check_expressions(document: Json) -> None:
         patterns = schema.get("patternProperties")
         for pattern in [schema.get("pattern"), *(patterns if isinstance(patterns, dict) else ())]:
             if isinstance(pattern, str) and pattern not in seen:
-                Expression(pattern)
+                check_expression(pattern)
                 seen.add(pattern)
+                if len(seen) > _MOST_EXPRESSIONS:
+                    raise InvalidSchemaError(f"The schema has more than {_MOST_EXPRESSIONS} regular expressions")
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ class JsonSchema:
         properties = self.document.get("properties") if isinstance(self.document, dict) else None
         return isinstance(properties, dict) and name in properties
 
+    @bounded
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:
         assert isinstance(writer, JsonSchema)
         return [describe(each) for each in Comparison(policy, self._limits).compare(writer.root, self.root)]

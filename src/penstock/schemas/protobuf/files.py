@@ -14,10 +14,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
 from penstock.schemas.limits import Limits
-from penstock.schemas.protobuf.checking import check_file
 from penstock.schemas.protobuf.describing import FileDescriptor, describe
 from penstock.schemas.protobuf.elements import ProtoFile
 from penstock.schemas.protobuf.names import Symbols
+from penstock.schemas.protobuf.printing import print_proto
 from penstock.schemas.protobuf.reading import read_proto
 from penstock.schemas.protobuf.undescribing import undescribe
 from penstock.schemas.schema import InvalidSchemaError, ResolvedReference
@@ -64,9 +64,22 @@ def read_source(text: str, limits: Limits) -> ProtoFile:
     if not _BASE64.fullmatch(text):
         return read_proto(text, limits)
     try:
-        return undescribe(descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=False)))
+        descriptor = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=False))
     except (binascii.Error, DecodeError, ValueError):
         raise InvalidSchemaError("Neither a .proto file nor a FileDescriptorProto in base64") from None
+    _check_texts(descriptor)
+    # Through the text: a descriptor may have names that no .proto file can have, and the text is what is kept.
+    return read_proto(print_proto(undescribe(descriptor)), limits)
+
+
+def _check_texts(message: Any) -> None:
+    """The library gives bytes where a string is no UTF-8. The depth of messages is bounded by the library."""
+    for field, value in message.ListFields():
+        for each in value if field.is_repeated else [value]:
+            if field.type == field.TYPE_MESSAGE:
+                _check_texts(each)
+            elif field.type == field.TYPE_STRING and not isinstance(each, str):
+                raise InvalidSchemaError(f"A {field.name} of the FileDescriptorProto is no text")
 
 
 @dataclass(slots=True)
@@ -82,6 +95,7 @@ class Linked:
 
 
 def link(file: ProtoFile, resolved: Mapping[str, ResolvedReference], limits: Limits) -> Linked:
+    """The file and what it imports, each checked by protobuf's runtime as it comes in."""
     return _Linker(resolved, limits).link(file)
 
 
@@ -100,7 +114,6 @@ class _Linker:
         main = _DEFAULT_NAME
         while main in self._linked:
             main += "_"
-        check_file(file)
         self._add(main, file, None)
         return Linked(list(self._linked.values()), self._symbols)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from penstock.schemas.limits import Limits
+from penstock.schemas.limits import Limits, bounded
+from penstock.schemas.protobuf.checking import check_file
 from penstock.schemas.protobuf.comparing import differences
 from penstock.schemas.protobuf.elements import ProtoFile
 from penstock.schemas.protobuf.extensions import without_extensions
@@ -25,6 +26,8 @@ def parse_protobuf(
     is_new: bool,
 ) -> ProtobufSchema:
     file = read_source(text, limits)
+    if is_new:
+        check_file(file)
     linked = link(file, {each.name: each for each in resolved}, limits)
     return ProtobufSchema(file, references, linked, limits)
 
@@ -50,10 +53,12 @@ class ProtobufSchema:
         first = self.file.messages[0].name
         return f"{self.file.package}.{first}" if self.file.package else first
 
+    @bounded
     def normalized(self) -> ProtobufSchema:
         file = normalize(self.file, self._linked.symbols)
         return replace(self, file=file, references=tuple(sorted(set(self.references))))
 
+    @bounded
     def formatted(self, format_name: str) -> str:
         if format_name == "serialized":
             return serialized(self._linked)
@@ -64,6 +69,7 @@ class ProtobufSchema:
     def has_top_level_field(self, name: str) -> bool:
         return bool(self.file.messages) and any(each.name == name for each in self.file.messages[0].all_fields())
 
+    @bounded
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:
         assert isinstance(writer, ProtobufSchema)
         return differences(writer._linked, self._linked, self._limits)
