@@ -14,8 +14,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
 from penstock.schemas.limits import Limits
+from penstock.schemas.protobuf.checking import check_file
 from penstock.schemas.protobuf.describing import FileDescriptor, describe
 from penstock.schemas.protobuf.elements import ProtoFile
+from penstock.schemas.protobuf.interpreting import Interpreter
 from penstock.schemas.protobuf.names import Symbols
 from penstock.schemas.protobuf.printing import print_proto
 from penstock.schemas.protobuf.reading import read_proto
@@ -28,7 +30,7 @@ _BUNDLED = (
 )  # fmt: skip
 _GOOGLE = {f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2" for name in _BUNDLED}
 # What Confluent's clients define, in our words: metadata of fields and the like, and decimal numbers.
-_CONFLUENT = {
+CONFLUENT = {
     "confluent/meta.proto": """
         syntax = "proto3";
         package confluent;
@@ -63,13 +65,37 @@ def read_source(text: str, limits: Limits) -> ProtoFile:
     """A .proto file, or a `FileDescriptorProto` in base64."""
     if not _BASE64.fullmatch(text):
         return read_proto(text, limits)
+    return _read_descriptor(_decoded(text), limits)
+
+
+def _decoded(text: str) -> FileDescriptor:
     try:
         descriptor = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=False))
     except (binascii.Error, DecodeError, ValueError):
         raise InvalidSchemaError("Neither a .proto file nor a FileDescriptorProto in base64") from None
     _check_texts(descriptor)
-    # Through the text: a descriptor may have names that no .proto file can have, and the text is what is kept.
+    return descriptor
+
+
+def _read_descriptor(descriptor: FileDescriptor, limits: Limits) -> ProtoFile:
+    """Through the text: a descriptor may have names that no .proto file can have, and the text is what is kept."""
     return read_proto(print_proto(undescribe(descriptor)), limits)
+
+
+def read_and_link(
+    text: str, resolved: Mapping[str, ResolvedReference], limits: Limits, *, is_new: bool = True
+) -> Linked:
+    """The file with what it imports, each checked by protobuf's runtime as it comes in. More is asked of a new one."""
+    file = read_source(text, limits)
+    if is_new:
+        check_file(file)
+    linked = _Linker(resolved, limits).link(file)
+    if not linked.symbols.extensions or not _BASE64.fullmatch(text):
+        return linked
+    # What the options of a descriptor mean is known once its imports are.
+    descriptor = _decoded(text)
+    linked.interpreter.spell_out(descriptor)
+    return _Linker(resolved, limits).link(_read_descriptor(descriptor, limits))
 
 
 def _check_texts(message: Any) -> None:
@@ -88,15 +114,11 @@ class Linked:
 
     files: list[LinkedFile]
     symbols: Symbols
+    interpreter: Interpreter
 
     @property
     def main(self) -> LinkedFile:
         return self.files[-1]
-
-
-def link(file: ProtoFile, resolved: Mapping[str, ResolvedReference], limits: Limits) -> Linked:
-    """The file and what it imports, each checked by protobuf's runtime as it comes in."""
-    return _Linker(resolved, limits).link(file)
 
 
 class _Linker:
@@ -115,7 +137,8 @@ class _Linker:
         while main in self._linked:
             main += "_"
         self._add(main, file, None)
-        return Linked(list(self._linked.values()), self._symbols)
+        interpreter = Interpreter(self._pool, self._symbols.extensions)
+        return Linked(list(self._linked.values()), self._symbols, interpreter)
 
     def _in_order(self, file: ProtoFile) -> list[str]:
         """The imports of imports first. Without recursion: a name is put down when all its imports are."""
@@ -150,8 +173,8 @@ class _Linker:
             descriptor = descriptor_pb2.FileDescriptorProto()
             import_module(_GOOGLE[name]).DESCRIPTOR.CopyToProto(descriptor)
             return undescribe(descriptor), None
-        if name in _CONFLUENT:
-            return read_proto(_CONFLUENT[name], self._limits), None
+        if name in CONFLUENT:
+            return read_proto(CONFLUENT[name], self._limits), None
         raise InvalidSchemaError(f'"{name[:200]}" is imported, but it is not among the references of the schema')
 
     def _add(self, name: str, file: ProtoFile, origin: tuple[str, int] | None) -> None:
@@ -168,5 +191,7 @@ class _Linker:
 
 
 def serialized(linked: Linked) -> str:
-    content: Any = linked.main.descriptor.SerializeToString(deterministic=True)
-    return base64.b64encode(content).decode()
+    descriptor = descriptor_pb2.FileDescriptorProto()
+    descriptor.CopyFrom(linked.main.descriptor)
+    linked.interpreter.interpret(descriptor)
+    return base64.b64encode(descriptor.SerializeToString(deterministic=True)).decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.schemas.protobuf.elements import Aggregate, Literal, Option, OptionValue, Symbol
+from penstock.schemas.protobuf.elements import Aggregate, ListValue, Literal, Option, OptionValue, Symbol
 from penstock.schemas.protobuf.printing import print_option_value
 
 _PART = re.compile(r"\(([^)]*)\)|([^.()]+)")
@@ -13,25 +13,25 @@ _PART = re.compile(r"\(([^)]*)\)|([^.()]+)")
 
 def apply_options(descriptor: Any, options: list[Option]) -> None:
     for option in options:
-        if option.is_custom or not _set_path(descriptor.options, option.name.split("."), option.value):
-            _add_uninterpreted(descriptor.options, option)
+        if option.is_custom or not set_path(descriptor.options, option.name.split("."), option.value):
+            add_uninterpreted(descriptor.options, option)
 
 
-def _set_path(message: Any, path: list[str], value: OptionValue) -> bool:
+def set_path(message: Any, path: list[str], value: OptionValue) -> bool:
     """Sets a field by its path; False if there is no such field, or the value does not fit."""
     field = message.DESCRIPTOR.fields_by_name.get(path[0])
     if field is None:
         return False
     if len(path) > 1:
-        return (
-            field.message_type is not None
-            and not field.is_repeated
-            and _set_path(getattr(message, path[0]), path[1:], value)
-        )
+        if field.message_type is None or field.is_repeated:
+            return False
+        return set_path(getattr(message, path[0]), path[1:], value)
+    if isinstance(value, ListValue):
+        return field.is_repeated and all(set_path(message, path, each) for each in value.values)
     if field.message_type is not None:
-        return _set_message(message, field, value)
+        return isinstance(value, Aggregate) and _set_message(message, field, value)
     try:
-        plain = _plain(field, value)
+        plain = value_for(field, value)
         if field.is_repeated:
             getattr(message, field.name).append(plain)
         else:
@@ -41,15 +41,29 @@ def _set_path(message: Any, path: list[str], value: OptionValue) -> bool:
     return True
 
 
-def _set_message(message: Any, field: Any, value: OptionValue) -> bool:
-    if not isinstance(value, Aggregate):
-        return False
+def _set_message(message: Any, field: Any, value: Aggregate) -> bool:
     inner = getattr(message, field.name)
+    if field.message_type.GetOptions().map_entry:
+        return _set_map_entry(inner, field.message_type, dict(value.entries))
     target = inner.add() if field.is_repeated else inner
-    return all(_set_path(target, [key], each) for key, each in value.entries)
+    target.SetInParent()
+    return all(set_path(target, [key], each) for key, each in value.entries)
 
 
-def _plain(field: Any, value: OptionValue) -> Any:
+def _set_map_entry(entries: Any, entry: Any, value: dict[str, OptionValue]) -> bool:
+    """An entry of a map is written as a message with a key and a value. Values that are messages are left to others."""
+    kinds = entry.fields_by_name
+    if kinds["value"].message_type is not None or "key" not in value or "value" not in value:
+        return False
+    try:
+        entries[value_for(kinds["key"], value["key"])] = value_for(kinds["value"], value["value"])
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def value_for(field: Any, value: OptionValue) -> Any:
+    """The value as the field takes it; TypeError or ValueError if it does not fit."""
     if isinstance(value, Literal):
         return value.content if field.type == field.TYPE_BYTES else value.content.decode()
     if not isinstance(value, Symbol):
@@ -63,7 +77,7 @@ def _plain(field: Any, value: OptionValue) -> Any:
     return int(text, 0) if text.lstrip("-").isalnum() else float(text)
 
 
-def _add_uninterpreted(options: Any, option: Option) -> None:
+def add_uninterpreted(options: Any, option: Option) -> None:
     uninterpreted = options.uninterpreted_option.add()
     for extension, plain in _PART.findall(option.name):
         uninterpreted.name.add(name_part=extension or plain, is_extension=bool(extension))

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.schemas.limits import Limits, bounded
-from penstock.schemas.protobuf.checking import check_file
 from penstock.schemas.protobuf.comparing import differences
 from penstock.schemas.protobuf.elements import ProtoFile
 from penstock.schemas.protobuf.extensions import without_extensions
-from penstock.schemas.protobuf.files import Linked, link, read_source, serialized
+from penstock.schemas.protobuf.files import Linked, read_and_link, serialized
 from penstock.schemas.protobuf.normalizing import normalize
 from penstock.schemas.protobuf.printing import print_proto
 from penstock.schemas.schema import Difference, ParsedSchema, Policy, Reference, ResolvedReference, SchemaType
@@ -25,11 +24,8 @@ def parse_protobuf(
     *,
     is_new: bool,
 ) -> ProtobufSchema:
-    file = read_source(text, limits)
-    if is_new:
-        check_file(file)
-    linked = link(file, {each.name: each for each in resolved}, limits)
-    return ProtobufSchema(file, references, linked, limits)
+    linked = read_and_link(text, {each.name: each for each in resolved}, limits, is_new=is_new)
+    return ProtobufSchema(linked.main.file, references, linked, limits)
 
 
 @dataclass(frozen=True)

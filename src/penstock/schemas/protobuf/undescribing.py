@@ -178,13 +178,15 @@ def _options(descriptor: Any) -> list[Option]:
     found = []
     for field, value in descriptor.options.ListFields():
         if field.name == "uninterpreted_option":
-            found += [_uninterpreted(each) for each in value]
+            found += [undescribe_uninterpreted(each) for each in value]
         elif field.name != "map_entry":
-            found += [Option(field.name, _value(field, each)) for each in (value if field.is_repeated else [value])]
+            found += [
+                Option(field.name, option_value(field, each)) for each in (value if field.is_repeated else [value])
+            ]
     return found
 
 
-def _uninterpreted(option: Any) -> Option:
+def undescribe_uninterpreted(option: Any) -> Option:
     parts = (f"({each.name_part})" if each.is_extension else each.name_part for each in option.name)
     name = ".".join(parts)
     if option.HasField("string_value"):
@@ -195,7 +197,8 @@ def _uninterpreted(option: Any) -> Option:
     return Option(name, read_option_value("{" + option.aggregate_value + "}", DEFAULT_LIMITS))
 
 
-def _value(field: Any, value: Any) -> OptionValue:
+def option_value(field: Any, value: Any) -> OptionValue:
+    """A value of an option as it would be written."""
     if field.message_type is not None:
         return _aggregate(value)
     if field.enum_type is not None:
@@ -208,11 +211,23 @@ def _value(field: Any, value: Any) -> OptionValue:
     return Symbol(str(value))
 
 
+def _map(entry: Any, entries: Any) -> ListValue:
+    key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
+    return ListValue(
+        tuple(
+            Aggregate((("key", option_value(key, each)), ("value", option_value(value, entries[each]))))
+            for each in sorted(entries)
+        )
+    )
+
+
 def _aggregate(message: Any) -> Aggregate:
     entries: list[tuple[str, OptionValue]] = []
     for field, value in message.ListFields():
-        if field.is_repeated:
-            entries.append((field.name, ListValue(tuple(_value(field, each) for each in value))))
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            entries.append((field.name, _map(field.message_type, value)))
+        elif field.is_repeated:
+            entries.append((field.name, ListValue(tuple(option_value(field, each) for each in value))))
         else:
-            entries.append((field.name, _value(field, value)))
+            entries.append((field.name, option_value(field, value)))
     return Aggregate(tuple(entries))

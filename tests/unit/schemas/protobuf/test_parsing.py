@@ -11,6 +11,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 from penstock.schemas.parsing import parse
+from penstock.schemas.protobuf.files import CONFLUENT
 from penstock.schemas.schema import InvalidSchemaError, ParsedSchema, Policy, Reference, ResolvedReference, SchemaType
 
 EVERYTHING = r"""
@@ -115,14 +116,17 @@ def test_texts_are_fixpoints(text: str) -> None:
 @pytest.mark.parametrize("text", [EVERYTHING, PROTO2])
 def test_descriptor_is_that_of_the_compiler(text: str, tmp_path: Path) -> None:
     ours = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(proto(text).formatted("serialized")))
-    source, out = tmp_path / "default", tmp_path / "out"
-    bundled = Path(protoc.__file__).parent / "_proto"
     for printed in (text, proto(text).canonical_text, proto(text).normalized().canonical_text):
-        source.write_text(printed)
-        command = ["protoc", f"-I{tmp_path}", f"-I{bundled}", f"--descriptor_set_out={out}", str(source)]
-        assert protoc.main(command) == 0
-        theirs = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
-        assert _sorted(theirs) == _sorted(ours)
+        assert _sorted(compiled(printed, tmp_path)) == _sorted(ours)
+
+
+def compiled(text: str, directory: Path) -> Any:
+    """What protoc makes of the text."""
+    source, out = directory / "default", directory / "out"
+    bundled = Path(protoc.__file__).parent / "_proto"
+    source.write_text(text)
+    assert protoc.main(["protoc", f"-I{directory}", f"-I{bundled}", f"--descriptor_set_out={out}", str(source)]) == 0
+    return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
 
 
 def _sorted(descriptor: Any) -> Any:
@@ -212,6 +216,46 @@ def test_extensions_are_left_out_when_asked() -> None:
     assert "mine" not in printed
     assert "(confluent.field_meta).doc" in printed
     assert "deprecated" in printed
+
+
+TAGGED = """
+syntax = "proto3"; package p;
+import "confluent/meta.proto"; import "google/protobuf/descriptor.proto";
+message Own { int32 x = 1; repeated string y = 2; }
+extend google.protobuf.MessageOptions { Own own = 50000; }
+extend google.protobuf.FieldOptions { repeated int32 numbers = 50001; }
+message M {
+  option (own) = { x: 5, y: ["a", "b"] };
+  string a = 1 [(confluent.field_meta).tags = "PII", (confluent.field_meta).doc = "d", (numbers) = 3, (unknown) = 1];
+  string b = 2 [(confluent.field_meta) = { params: [{ key: "k", value: "v" }] }, (numbers) = 1, (numbers) = 2];
+}
+"""
+
+
+def test_options_of_others_are_in_the_descriptor_as_the_compiler_puts_them(tmp_path: Path) -> None:
+    parsed = proto(TAGGED)
+    ours = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(parsed.formatted("serialized")))
+    (unknown,) = ours.message_type[1].field[0].options.uninterpreted_option
+    assert unknown.name[0].name_part == "unknown"
+    (tmp_path / "confluent").mkdir()
+    meta = parse(SchemaType.PROTOBUF, CONFLUENT["confluent/meta.proto"]).canonical_text
+    (tmp_path / "confluent" / "meta.proto").write_text(meta)
+    theirs = compiled(TAGGED.replace(", (unknown) = 1", ""), tmp_path)
+    del ours.message_type[1].field[0].options.uninterpreted_option[:]
+    for ours_field, theirs_field in zip(ours.message_type[1].field, theirs.message_type[1].field, strict=True):
+        # Merged, where the compiler may write the same field twice.
+        assert ours_field.options.ByteSize() <= theirs_field.options.ByteSize()
+    assert ours.message_type[1].options == theirs.message_type[1].options
+
+
+def test_options_of_others_are_read_from_a_descriptor() -> None:
+    parsed = proto(TAGGED)
+    read = proto(parsed.formatted("serialized"))
+    assert "(confluent.field_meta) = {\n" in read.canonical_text
+    assert '"PII"' in read.canonical_text
+    assert '"k"' in read.canonical_text
+    assert read.formatted("serialized") == parsed.formatted("serialized")
+    assert proto(read.canonical_text).canonical_text == read.canonical_text
 
 
 def test_name_and_fields_are_those_of_the_first_message() -> None:
