@@ -47,7 +47,13 @@ def compare_arrays(old_plain: Plain, new_plain: Plain, comparer: Comparer) -> It
     if new.keywords.get("uniqueItems") is True and old.keywords.get("uniqueItems") is not True:
         yield "UNIQUE_ITEMS_ADDED", ("uniqueItems",)
     yield from _compare_prefixes(old, new, comparer)
-    if old.prefix or new.prefix or old.rest.demands() or is_covered([old.rest], new.rest, comparer):
+    if (
+        old.prefix
+        or new.prefix
+        or old.rest.demands()
+        or new.rest.is_false
+        or is_covered([old.rest], new.rest, comparer)
+    ):
         yield from compare_open_parts(old.rest, new.rest, (new.rest_keyword,), new.rest_kind, comparer)
     else:
         yield "SCHEMA_ADDED", (new.rest_keyword,)

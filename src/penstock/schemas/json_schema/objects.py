@@ -44,21 +44,17 @@ class _Object:
         referred = self.properties[name].schema if name in self.properties else None
         return any(isinstance(each, dict) and "default" in each for each in (given, referred))
 
-    def dependencies(self) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+    def dependencies(self) -> dict[tuple[bool, str], tuple[str, Json]]:
+        """By kind and name: later drafts have two keywords for the two kinds where there was one."""
+        found: dict[tuple[bool, str], tuple[str, Json]] = {}
         for keyword in ("dependencies", "dependentRequired", "dependentSchemas"):
             each = self.keywords.get(keyword)
             if isinstance(each, dict):
-                found |= {f"{_kind_of(value)}/{name}": value for name, value in each.items()}
+                found |= {(isinstance(value, list), name): (keyword, value) for name, value in each.items()}
         return found
 
     def inner(self, schema: Json) -> Node:
         return self._node.inner(schema)
-
-
-def _kind_of(dependency: Json) -> str:
-    """Later drafts have two keywords where there was one."""
-    return "dependentRequired" if isinstance(dependency, list) else "dependentSchemas"
 
 
 def compare_objects(old_plain: Plain, new_plain: Plain, comparer: Comparer) -> Iterator[Found]:
@@ -132,16 +128,16 @@ def _compare_patterns(old: _Object, new: _Object, comparer: Comparer) -> Iterato
 
 def _compare_dependencies(old: _Object, new: _Object, comparer: Comparer) -> Iterator[Found]:
     before = old.dependencies()
-    for name, after in new.dependencies().items():
-        path = tuple(name.split("/", 1))
+    for key, (keyword, after) in new.dependencies().items():
+        path = (keyword, key[1])
         kind = "DEPENDENCY_ARRAY" if isinstance(after, list) else "DEPENDENCY_SCHEMA"
-        if name not in before:
+        if key not in before:
             yield f"{kind}_ADDED", path
         elif isinstance(after, list):
-            known = before[name]
+            known = before[key][1]
             assert isinstance(known, list)
             if any(each not in known for each in after):
                 is_longer = all(each in after for each in known)
                 yield f"{kind}_EXTENDED" if is_longer else f"{kind}_CHANGED", path
         else:
-            yield from below(path, comparer.compare(old.inner(before[name]), new.inner(after)))
+            yield from below(path, comparer.compare(old.inner(before[key][1]), new.inner(after)))

@@ -170,10 +170,10 @@ def test_new_takes_what_old_took(old: Any, new: Any) -> None:
         (
             obj(dependencies={"a": ["b"]}),
             obj(dependencies={"a": ["b", "c"]}),
-            "DEPENDENCY_ARRAY_EXTENDED #/dependentRequired/a",
+            "DEPENDENCY_ARRAY_EXTENDED #/dependencies/a",
         ),
-        (obj(), obj(dependencies={"a": ["b"]}), "DEPENDENCY_ARRAY_ADDED #/dependentRequired/a"),
-        (obj(), obj(dependencies={"a": obj({}, "b")}), "DEPENDENCY_SCHEMA_ADDED #/dependentSchemas/a"),
+        (obj(), obj(dependencies={"a": ["b"]}), "DEPENDENCY_ARRAY_ADDED #/dependencies/a"),
+        (obj(), obj(dependencies={"a": obj({}, "b")}), "DEPENDENCY_SCHEMA_ADDED #/dependencies/a"),
         (obj(), obj(propertyNames={"maxLength": 4}), "SCHEMA_ADDED #/propertyNames"),
         (
             obj(patternProperties={"^a": STRING}),
