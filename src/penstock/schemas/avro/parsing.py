@@ -1,13 +1,16 @@
 """Avro schemas from JSON, by the rules of Java's parser.
 
-A name means the type of that name in the enclosing namespace, else the type of exactly that name. Namespaces and
-defaults are checked in schemas that are new; a stored schema that an older registry let in stays readable.
+A name means the type of that name in the enclosing namespace, else the type of exactly that name. It may stand before
+the definition, as in Java since 1.12: all named types are declared first, empty, and filled where they are defined.
+Namespaces and defaults are checked in schemas that are new; a stored schema that was let in once stays readable.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from penstock.schemas.avro.defaults import DefaultCheck, number_from_text
 from penstock.schemas.avro.model import (
@@ -42,6 +45,9 @@ _MAX_FIXED_SIZE = 2**31 - 1 - 8
 _EXCERPT = 200
 
 
+_AnyNamed = TypeVar("_AnyNamed", Record, Enum, Fixed)
+
+
 @dataclass(slots=True)
 class AvroParser:
     """One parse of a schema after the schemas it refers to: the names of all of them are one table."""
@@ -51,6 +57,11 @@ class AvroParser:
     is_new: bool
     check_names: bool = True
     names: dict[str, Named] = field(default_factory=dict)
+    _declared: dict[str, Named] = field(default_factory=dict)
+
+    def parse_document(self, document: Json) -> AvroType:
+        self._declared = {each.name.full: each for each in declarations(document)}
+        return self.parse(document)
 
     def parse(self, node: Json, namespace: str | None = None) -> AvroType:
         if isinstance(node, str):
@@ -83,10 +94,11 @@ class AvroParser:
     def _find(self, name: str, namespace: str | None) -> AvroType:
         if name in PRIMITIVES:
             return Primitive(name)
-        found = self.names.get(Name.of(name, namespace).full) or self.names.get(name)
-        if found is None:
-            raise InvalidSchemaError(f'Undefined schema: "{name[:_EXCERPT]}"')
-        return found
+        for full in (Name.of(name, namespace).full, name):
+            found = self.names.get(full) or self._declared.get(full)
+            if found is not None:
+                return found
+        raise InvalidSchemaError(f'Undefined schema: "{name[:_EXCERPT]}"')
 
     def _parse_union(self, node: list[Json], namespace: str | None) -> Union:
         branches = [self.parse(branch, namespace) for branch in node]
@@ -101,15 +113,13 @@ class AvroParser:
         return Union(branches)
 
     def _parse_record(self, node: Properties, namespace: str | None, *, is_error: bool) -> Record:
-        record = Record(self._name(node, namespace), _text(node, "doc"), is_error)
-        fields = node.get("fields")
-        if not isinstance(fields, list):
+        record = self._define(Record(self._name(node, namespace), _text(node, "doc"), is_error))
+        listed = node.get("fields")
+        if not isinstance(listed, list):
             raise InvalidSchemaError(f"Record has no fields: {_excerpt(node)}")
-        # Before its fields: a record may contain itself.
-        self._define(record)
         record.aliases = self._type_aliases(node, record.name)
         seen: set[str] = set()
-        for each in fields:
+        for each in listed:
             parsed = self._parse_field(each, record)
             if parsed.name in seen:
                 raise InvalidSchemaError(f"Duplicate field {parsed.name} in record {record.name.full}")
@@ -162,9 +172,7 @@ class AvroParser:
         if default is not None and default not in seen:
             raise InvalidSchemaError(f"The Enum Default: {default} is not in the enum symbol set: {_excerpt(symbols)}")
         aliases = self._type_aliases(node, name)
-        enum = Enum(name, _text(node, "doc"), list(seen), default, _properties(node, _ENUM_KEYS), aliases)
-        self._define(enum)
-        return enum
+        return self._define(Enum(name, _text(node, "doc"), list(seen), default, _properties(node, _ENUM_KEYS), aliases))
 
     def _parse_fixed(self, node: Properties, namespace: str | None) -> Fixed:
         name = self._name(node, namespace)
@@ -172,9 +180,7 @@ class AvroParser:
         if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _MAX_FIXED_SIZE:
             raise InvalidSchemaError(f"Invalid or no size: {_excerpt(node)}")
         aliases = self._type_aliases(node, name)
-        fixed = Fixed(name, _text(node, "doc"), size, _properties(node, _TYPE_KEYS), aliases)
-        self._define(fixed)
-        return fixed
+        return self._define(Fixed(name, _text(node, "doc"), size, _properties(node, _TYPE_KEYS), aliases))
 
     def _name(self, node: Properties, namespace: str | None) -> Name:
         text = _text(node, "name")
@@ -194,13 +200,48 @@ class AvroParser:
         if self.check_names and not _NAME.fullmatch(name):
             raise InvalidSchemaError(f"Invalid name: {name[:_EXCERPT]!r}" if name else "Empty name")
 
-    def _define(self, named: Named) -> None:
-        if named.name.full in self.names:
-            raise InvalidSchemaError(f"Can't redefine: {named.name.full}")
-        self.names[named.name.full] = named
+    def _define(self, named: _AnyNamed) -> _AnyNamed:
+        """The declared type, which others may refer to already, with what its definition says."""
+        full = named.name.full
+        if full in self.names:
+            raise InvalidSchemaError(f"Can't redefine: {full}")
+        declared = self._declared.get(full)
+        if isinstance(declared, type(named)):
+            for each in fields(named):
+                setattr(declared, each.name, getattr(named, each.name))
+            named = declared
+        self.names[full] = named
+        return named
 
     def _type_aliases(self, node: Properties, name: Name) -> list[Name]:
         return list(dict.fromkeys(Name.of(alias, name.namespace) for alias in _aliases(node)))
+
+
+def declarations(document: Json) -> Iterator[Named]:
+    """Empty types for all definitions in a document. What is wrong with one is said where it is parsed."""
+    waiting: list[tuple[Json, str | None]] = [(document, None)]
+    while waiting:
+        node, namespace = waiting.pop()
+        if isinstance(node, list):
+            waiting += [(branch, namespace) for branch in reversed(node)]
+        elif isinstance(node, dict):
+            kind, name, own = _text(node, "type"), _text(node, "name"), _text(node, "namespace")
+            if kind in _EMPTY and name is not None:
+                declared = _EMPTY[kind](Name.of(name, namespace if own is None else own))
+                yield declared
+                inner = node.get("fields")
+                fields_of = inner if isinstance(inner, list) else []
+                types = [each.get("type") for each in fields_of if isinstance(each, dict)]
+                waiting += [(each, declared.name.namespace) for each in reversed(types)]
+            waiting += [(node[key], namespace) for key in ("values", "items") if key in node]
+
+
+_EMPTY: dict[str, Callable[[Name], Named]] = {
+    "record": lambda name: Record(name, None),
+    "error": lambda name: Record(name, None, is_error=True),
+    "enum": lambda name: Enum(name, None, [], None),
+    "fixed": lambda name: Fixed(name, None, 0),
+}
 
 
 def _aliases(node: Properties) -> list[str]:

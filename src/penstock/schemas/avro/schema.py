@@ -36,10 +36,10 @@ def parse_avro(
     # Not as new ones: they are registered already.
     parser.is_new = False
     for reference in resolved:
-        parser.parse(read_json(reference.text, limits, keep_numbers=False))
+        parser.parse_document(read_json(reference.text, limits, keep_numbers=False))
     defined_elsewhere = frozenset(parser.names)
     parser.is_new, parser.check_names = is_new, True
-    root = parser.parse(read_json(text, limits, keep_numbers=False))
+    root = parser.parse_document(read_json(text, limits, keep_numbers=False))
     return AvroSchema(root, references, defined_elsewhere, limits)
 
 

@@ -157,6 +157,15 @@ def test_types_of_references_are_written_by_name() -> None:
     assert not parsed.has_top_level_field("x")
 
 
+def test_a_name_may_stand_before_its_definition() -> None:
+    early = '{"type":"record","name":"n.R","fields":[{"name":"a","type":["null","E"]},{"name":"b","type":%s}]}'
+    enum = '{"type":"enum","name":"E","symbols":["A"]}'
+    assert canonical(early % enum) == (
+        '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":["null",' + enum + "]},"
+        '{"name":"b","type":"E"}]}'
+    )
+
+
 def test_an_alias_in_the_enclosing_namespace_is_found_by_its_short_name_alone() -> None:
     parsed = canonical('{"type":"record","name":"n.R","fields":[{"name":"f","type":["null","R"]}]}')
     assert parsed == '{"type":"record","name":"R","namespace":"n","fields":[{"name":"f","type":["null","R"]}]}'
