@@ -46,14 +46,14 @@ class DefaultCheck:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._budget = Budget(limits)
+        self.budget = Budget(limits)
         self._known: dict[tuple[int, int], bool] = {}
         self._kept: list[tuple[AvroType, Json]] = []
 
     def fits(self, kind: AvroType, value: Json) -> bool:
         if isinstance(kind, Union):
             return any(self.fits(branch, value) for branch in kind.branches)
-        self._budget.spend()
+        self.budget.spend()
         if kind.kind in _SCALARS:
             return _SCALARS[kind.kind](value)
         key = (id(kind), id(value))

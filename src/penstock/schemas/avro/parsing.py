@@ -31,6 +31,7 @@ from penstock.schemas.avro.model import (
     Union,
     union_key,
 )
+from penstock.schemas.avro.printing import print_schema
 from penstock.schemas.json_text import Json, write_json
 from penstock.schemas.schema import InvalidSchemaError
 
@@ -59,9 +60,26 @@ class AvroParser:
     names: dict[str, Named] = field(default_factory=dict)
     _declared: dict[str, Named] = field(default_factory=dict)
 
+    _repeated: list[Named] = field(default_factory=list)
+
     def parse_document(self, document: Json) -> AvroType:
-        self._declared = {each.name.full: each for each in declarations(document)}
-        return self.parse(document)
+        self._declared = {}
+        for each in declarations(document):
+            self._declared.setdefault(each.name.full, each)
+        root = self.parse(document)
+        self._check_repeated()
+        return root
+
+    def _check_repeated(self) -> None:
+        """A type may be defined once more if it is the same type but for docs and aliases, as in Java since 1.12."""
+        for named in self._repeated:
+            full = named.name.full
+            self.defaults.budget.spend(1 + len(self.names) // 10)
+            others = self.names.keys() - {full}
+            texts = {print_schema(each, others, with_notes=False) for each in (named, self.names[full])}
+            if len(texts) > 1:
+                raise InvalidSchemaError(f"Can't redefine: {full}")
+        self._repeated.clear()
 
     def parse(self, node: Json, namespace: str | None = None) -> AvroType:
         if isinstance(node, str):
@@ -204,7 +222,8 @@ class AvroParser:
         """The declared type, which others may refer to already, with what its definition says."""
         full = named.name.full
         if full in self.names:
-            raise InvalidSchemaError(f"Can't redefine: {full}")
+            self._repeated.append(named)
+            return named
         declared = self._declared.get(full)
         if isinstance(declared, type(named)):
             for each in fields(named):

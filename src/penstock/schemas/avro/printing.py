@@ -12,14 +12,15 @@ from penstock.schemas.avro.model import Array, AvroType, Enum, Field, Fixed, Map
 from penstock.schemas.json_text import Json, write_json
 
 
-def print_schema(schema: AvroType, known_names: Iterable[str] = ()) -> str:
-    """The text; types with known names are not written out anywhere."""
-    return write_json(_Printer(set(known_names)).document(schema, None))
+def print_schema(schema: AvroType, known_names: Iterable[str] = (), *, with_notes: bool = True) -> str:
+    """The text; types with known names are not written out anywhere. Notes are docs and aliases."""
+    return write_json(_Printer(set(known_names), with_notes=with_notes).document(schema, None))
 
 
 class _Printer:
-    def __init__(self, known_names: set[str]) -> None:
+    def __init__(self, known_names: set[str], *, with_notes: bool) -> None:
         self._known = known_names
+        self._with_notes = with_notes
 
     def document(self, schema: AvroType, namespace: str | None) -> Json:
         if isinstance(schema, Union):
@@ -40,7 +41,7 @@ class _Printer:
         document: dict[str, Json] = {"type": schema.kind, "name": name.short}
         if name.namespace != namespace:
             document["namespace"] = name.namespace or ""
-        if schema.doc is not None:
+        if schema.doc is not None and self._with_notes:
             document["doc"] = schema.doc
         if isinstance(schema, Record):
             if schema.is_error:
@@ -53,19 +54,19 @@ class _Printer:
         else:
             document["size"] = schema.size
         document.update(schema.properties)
-        if schema.aliases:
+        if schema.aliases and self._with_notes:
             document["aliases"] = [alias.relative_to(name.namespace) for alias in schema.aliases]
         return document
 
     def _field(self, field: Field, namespace: str | None) -> Json:
         document: dict[str, Json] = {"name": field.name, "type": self.document(field.type, namespace)}
-        if field.doc is not None:
+        if field.doc is not None and self._with_notes:
             document["doc"] = field.doc
         if not isinstance(field.default, NoDefault):
             document["default"] = field.default
         if field.order != "ascending":
             document["order"] = field.order
-        if field.aliases:
+        if field.aliases and self._with_notes:
             document["aliases"] = list(field.aliases)
         document.update(field.properties)
         return document

@@ -157,6 +157,16 @@ def test_types_of_references_are_written_by_name() -> None:
     assert not parsed.has_top_level_field("x")
 
 
+def test_a_type_may_be_defined_twice_when_it_is_the_same_type() -> None:
+    twice = RECORD % '{"name":"a","type":%s},{"name":"b","type":%s}'
+    fixed = '{"type":"fixed","name":"F","size":1}'
+    assert canonical(twice % (fixed, fixed)) == twice % (fixed, '"F"')
+    inner = '{"type":"record","name":"I","fields":[{"name":"i","type":["null","I"]},{"name":"f","type":"F"}]}'
+    assert canonical(twice % (fixed, inner)) == twice % (fixed, inner)
+    with pytest.raises(InvalidSchemaError, match="redefine: F"):
+        canonical(twice % (fixed, fixed.replace("1", "2")))
+
+
 def test_a_name_may_stand_before_its_definition() -> None:
     early = '{"type":"record","name":"n.R","fields":[{"name":"a","type":["null","E"]},{"name":"b","type":%s}]}'
     enum = '{"type":"enum","name":"E","symbols":["A"]}'
