@@ -75,7 +75,8 @@ def parse(
     try:
         parsed = FORMATS[schema_type](text, tuple(references), resolved, limits, is_new=is_new)
         # Printed here, so that what cannot be printed or stored (a lone surrogate, say) is an error here and now.
-        parsed.canonical_text.encode()
+        if len(parsed.canonical_text.encode()) > limits.text_bytes and is_new:
+            raise InvalidSchemaError(f"The schema has more than {limits.text_bytes} bytes when it is printed")
     except UnicodeEncodeError:
         raise InvalidSchemaError("The schema has half of a surrogate pair, which no UTF-8 text can have") from None
     return parsed

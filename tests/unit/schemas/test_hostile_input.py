@@ -54,6 +54,14 @@ def test_a_chain_of_names_is_refused_when_it_is_longer_than_any_comparison_may_g
         schema.differences_from(schema, Policy.STRICT)
 
 
+def test_large_unions_of_large_records_are_compared_by_name_first() -> None:
+    fields = [{"name": f"f{index}", "type": "int"} for index in range(20)]
+    branches = [{"type": "record", "name": f"R{index}", "fields": fields} for index in range(200)]
+    schema = parse(SchemaType.AVRO, json.dumps(branches))
+    backwards = parse(SchemaType.AVRO, json.dumps(branches[::-1]))
+    assert schema.differences_from(backwards, Policy.STRICT) == []
+
+
 def test_huge_unions_are_compared_within_the_budget_or_refused() -> None:
     names = [f"R{index}" for index in range(2_000)]
     branches = [{"type": "record", "name": name, "fields": []} for name in names]
@@ -126,8 +134,29 @@ def test_definitions_that_refer_to_all_others_are_compared_within_the_budget() -
         return json.dumps({"$ref": "#/definitions/d0", "definitions": definitions})
 
     old, new = parse(SchemaType.JSON, schema("integer")), parse(SchemaType.JSON, schema("string"))
-    with pytest.raises(InvalidSchemaError, match="deep"):
+    with pytest.raises(InvalidSchemaError, match="entangled"):
         new.differences_from(old, Policy.STRICT)
+
+
+def test_definitions_that_contain_all_others_are_refused_when_they_are_too_entangled() -> None:
+    names = [f"d{index}" for index in range(150)]
+    parts = [{"$ref": f"#/$defs/{name}"} for name in names]
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "properties": {name: {"$ref": f"#/$defs/{name}", "minLength": 1} for name in names},
+        "$defs": {name: {"allOf": parts, "maxLength": index} for index, name in enumerate(names)},
+    }
+    schema = parse(SchemaType.JSON, json.dumps(document))
+    with pytest.raises(InvalidSchemaError, match="entangled"):
+        schema.differences_from(schema, Policy.STRICT)
+
+
+def test_a_chain_of_references_is_followed_once_however_many_lead_into_it() -> None:
+    definitions: dict[str, Any] = {f"d{index}": {"$ref": f"#/definitions/d{index + 1}"} for index in range(3_000)}
+    definitions["d3000"] = {"type": "string"}
+    properties = {f"p{index}": {"$ref": "#/definitions/d0"} for index in range(3_000)}
+    parsed = parse(SchemaType.JSON, json.dumps({"properties": properties, "definitions": definitions}))
+    assert parsed.differences_from(parsed, Policy.STRICT) == []
 
 
 def test_expressions_that_explode_are_matched_within_the_budget() -> None:
@@ -173,6 +202,22 @@ def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
 def test_a_protobuf_schema_is_refused_when_it_is_too_deep_or_too_large(text: str) -> None:
     with pytest.raises(InvalidSchemaError):
         parse(SchemaType.PROTOBUF, text)
+
+
+def test_many_fields_and_many_reserved_numbers_are_checked_in_time_that_grows_with_their_number() -> None:
+    fields = "".join(f"optional int32 f{index}={2 * index + 1};" for index in range(9_000))
+    reserved = ",".join(str(2 * index + 2) for index in range(9_000))
+    text = f"message M {{ reserved {reserved}; {fields} }}"
+    assert parse(SchemaType.PROTOBUF, text).has_top_level_field("f8999")
+    with pytest.raises(InvalidSchemaError, match="reserved"):
+        parse(SchemaType.PROTOBUF, text.replace("f8999=17999", "f8999=18000"))
+
+
+def test_a_text_that_grows_when_it_is_printed_is_refused() -> None:
+    """Each line is indented by each message around it."""
+    fields = "".join(f"optional int32 f{index}={index + 1};" for index in range(9_000))
+    with pytest.raises(InvalidSchemaError, match="printed"):
+        parse(SchemaType.PROTOBUF, nested("message M {", fields, "}", 60))
 
 
 def test_a_long_chain_of_messages_is_compared_without_recursion() -> None:

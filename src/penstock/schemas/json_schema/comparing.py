@@ -154,6 +154,8 @@ class Comparison:
         def fits(before: int, after: int) -> bool:
             return not self.compare(old.branches[before], new.branches[after])
 
+        # For the pairing, which may look at each pair again for each branch.
+        self._budget.spend(len(old.branches) * len(new.branches))
         candidates = candidates_of(len(old.branches), len(new.branches), fits)
         if match_all(len(old.branches), candidates):
             return []

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from penstock.schemas.json_schema.documents import Documents
 from penstock.schemas.json_schema.drafts import Draft
 from penstock.schemas.json_text import Json, write_json
+from penstock.schemas.limits import Budget, Limits
 from penstock.schemas.schema import InvalidSchemaError
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -115,8 +116,12 @@ _SINCE = {
 class Model:
     """The nodes of one schema with all that it refers to, made when they are asked for."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, limits: Limits) -> None:
         self._documents = documents
+        # For all nodes together: what was collected once is kept.
+        self._budget = Budget(limits)
+        # Where schemas that are references alone lead in the end.
+        self._targets: dict[int, Schema] = {}
         self._nodes: dict[tuple[int, str], Node] = {}
         self._demands: dict[int, list[Demand]] = {}
 
@@ -133,14 +138,18 @@ class Model:
 
     def _followed(self, schema: Schema) -> Schema:
         """What a schema refers to that is nothing but a reference. That such references end has been checked."""
-        while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        passed: list[int] = []
+        while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and id(schema) not in self._targets:
             before_2019 = self._documents.scope(schema).draft < Draft.DRAFT_2019_09
             if not before_2019 and not schema.keys() <= _ANNOTATIONS:
                 break
+            passed.append(id(schema))
             following = self._documents.follow(schema)
             assert isinstance(following, dict | bool)
             schema = following
-        return schema
+        target = self._targets.get(id(schema), schema)
+        self._targets |= dict.fromkeys(passed, target)
+        return target
 
     def _typed(self, node: Node, kind: str) -> Node:
         """The part of a schema that is about one of its types."""
@@ -162,6 +171,7 @@ class Model:
         waiting: deque[tuple[Node, Path]] = deque([(start, ())])
         seen: set[int] = set()
         while waiting:
+            self._budget.spend()
             node, path = waiting.popleft()
             if id(node) in seen or isinstance(node.schema, bool):
                 if node.schema is False:

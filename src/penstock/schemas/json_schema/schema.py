@@ -46,7 +46,7 @@ def parse_json_schema(
         documents.add(reference.name, referred)
     documents.add("", document)
     documents.check()
-    return JsonSchema(document, references, Model(documents), limits)
+    return JsonSchema(document, references, Model(documents, limits), limits)
 
 
 # Each may take a millisecond to be looked at.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from penstock.schemas.protobuf.elements import Enum, Field, Message, ProtoFile, Range, Reserved, Symbol
@@ -25,10 +26,10 @@ def check_file(file: ProtoFile) -> None:
 def _problems(file: ProtoFile) -> Iterator[str]:
     is_proto3 = file.syntax == "proto3"
     for name, message in walk(file.messages, file.package or ""):
-        numbers, names = _reserved(message.reserved)
+        reserved = _ReservedNames(message.reserved)
         for field in message.all_fields():
             yield from _field_problems(name, field, is_proto3=is_proto3)
-            if field.name in names or any(each.start <= field.number <= each.end for each in numbers):
+            if reserved.has(field.name, field.number):
                 yield f'Field "{field.name}" of "{name}" uses a name or a number that is reserved'
         yield from _oneof_problems(name, message)
     for enum in enums_of(file):
@@ -57,16 +58,29 @@ def _oneof_problems(name: str, message: Message) -> Iterator[str]:
 
 def _enum_problems(enum: Enum) -> Iterator[str]:
     may_repeat = any(option.name == "allow_alias" and option.value == Symbol("true") for option in enum.options)
-    numbers, names = _reserved(enum.reserved)
+    reserved = _ReservedNames(enum.reserved)
     seen: set[int] = set()
     for constant in enum.constants:
         if constant.number in seen and not may_repeat:
             yield f'"{constant.name}" of enum "{enum.name}" has the number of another constant, without allow_alias'
         seen.add(constant.number)
-        if constant.name in names or any(each.start <= constant.number <= each.end for each in numbers):
+        if reserved.has(constant.name, constant.number):
             yield f'"{constant.name}" of enum "{enum.name}" uses a name or a number that is reserved'
 
 
-def _reserved(statements: list[Reserved]) -> tuple[list[Range], set[str]]:
-    values = [value for reserved in statements for value in reserved.values]
-    return [each for each in values if isinstance(each, Range)], {each for each in values if isinstance(each, str)}
+class _ReservedNames:
+    """Names and numbers that are reserved, sorted so that one look finds a number."""
+
+    def __init__(self, statements: list[Reserved]) -> None:
+        values = [value for reserved in statements for value in reserved.values]
+        self._names = {each for each in values if isinstance(each, str)}
+        self._starts: list[int] = []
+        # The largest end of the ranges up to each start.
+        self._ends: list[int] = []
+        for each in sorted((each for each in values if isinstance(each, Range)), key=lambda each: each.start):
+            self._starts.append(each.start)
+            self._ends.append(max(each.end, self._ends[-1]) if self._ends else each.end)
+
+    def has(self, name: str, number: int) -> bool:
+        index = bisect_right(self._starts, number) - 1
+        return name in self._names or (index >= 0 and number <= self._ends[index])

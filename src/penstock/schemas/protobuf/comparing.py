@@ -10,6 +10,7 @@ as they like.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,7 +100,7 @@ class _Comparison:
         self._old, self._new = _Types(old), _Types(new)
         self._limits = limits
         self._budget = Budget(limits)
-        self._waiting: list[tuple[Any, Any, str]] = []
+        self._waiting: deque[tuple[Any, Any, str]] = deque()
         self._seen: set[tuple[int, int]] = set()
 
     def run(self) -> list[Difference]:
@@ -109,7 +110,7 @@ class _Comparison:
         for each in self._compare_types(self._old_file.message_type, self._new_file.message_type, "#"):
             found[each] = None
         while self._waiting and len(found) < self._limits.differences:
-            old, new, path = self._waiting.pop(0)
+            old, new, path = self._waiting.popleft()
             if (id(old), id(new)) in self._seen:
                 continue
             self._seen.add((id(old), id(new)))
