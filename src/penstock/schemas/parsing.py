@@ -71,7 +71,7 @@ def parse(
     `resolved` has what the references name, and what those name in turn, each after all that it needs. A schema that is
     stored already is not new: it is read even if a new one like it would be refused.
     """
-    _check_sizes(text, resolved, limits)
+    _check_sizes(text, resolved, limits, is_new=is_new)
     try:
         parsed = FORMATS[schema_type](text, tuple(references), resolved, limits, is_new=is_new)
         # Printed here, so that what cannot be printed or stored (a lone surrogate, say) is an error here and now.
@@ -82,8 +82,9 @@ def parse(
     return parsed
 
 
-def _check_sizes(text: str, resolved: Sequence[ResolvedReference], limits: Limits) -> None:
-    if len(text) > limits.text_bytes:
+def _check_sizes(text: str, resolved: Sequence[ResolvedReference], limits: Limits, *, is_new: bool) -> None:
+    # What is stored already may have grown when it was normalised.
+    if len(text) > limits.text_bytes and is_new:
         raise InvalidSchemaError(f"The schema has more than {limits.text_bytes} characters")
     if len(resolved) > limits.references:
         raise InvalidSchemaError(f"The schema has more than {limits.references} references")

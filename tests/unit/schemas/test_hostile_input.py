@@ -113,6 +113,13 @@ def test_a_json_schema_is_refused_when_it_is_too_deep_or_too_large(text: str) ->
         parse(SchemaType.JSON, text)
 
 
+def test_long_lists_of_names_are_compared_in_time_that_grows_with_their_length() -> None:
+    names = [f"a{index}" for index in range(50_000)]
+    document = {"required": names, "dependencies": {"a": names}}
+    parsed = parse(SchemaType.JSON, json.dumps(document, separators=(",", ":")))
+    assert parsed.differences_from(parsed, Policy.STRICT) == []
+
+
 def test_numbers_with_huge_exponents_are_compared_without_writing_them_out() -> None:
     old = parse(SchemaType.JSON, '{"multipleOf":1e-300,"maximum":1e300}')
     new = parse(SchemaType.JSON, '{"multipleOf":3e300,"maximum":1e-300}')

@@ -22,7 +22,7 @@ class _Object:
         self.patterns = self._nodes("patternProperties")
         required = keywords.get("required")
         # Draft 3 had a flag here, which means nothing since.
-        self.required = [str(name) for name in required] if isinstance(required, list) else []
+        self.required = dict.fromkeys(str(name) for name in required) if isinstance(required, list) else {}
         self.rest_keyword, self.rest_kind = "additionalProperties", "ADDITIONAL_PROPERTIES"
         if "additionalProperties" not in keywords and "unevaluatedProperties" in keywords:
             self.rest_keyword, self.rest_kind = "unevaluatedProperties", "UNEVALUATED_PROPERTIES"
@@ -134,10 +134,10 @@ def _compare_dependencies(old: _Object, new: _Object, comparer: Comparer) -> Ite
         if key not in before:
             yield f"{kind}_ADDED", path
         elif isinstance(after, list):
-            known = before[key][1]
-            assert isinstance(known, list)
-            if any(each not in known for each in after):
-                is_longer = all(each in after for each in known)
-                yield f"{kind}_EXTENDED" if is_longer else f"{kind}_CHANGED", path
+            earlier = before[key][1]
+            assert isinstance(earlier, list)
+            was, now = set(map(str, earlier)), set(map(str, after))
+            if not now <= was:
+                yield f"{kind}_EXTENDED" if was < now else f"{kind}_CHANGED", path
         else:
             yield from below(path, comparer.compare(old.inner(before[key][1]), new.inner(after)))
