@@ -135,13 +135,12 @@ def _check_reserved_fields(new: ParsedSchema, metadata: Metadata | None, older: 
     reserved = _reserved_fields(metadata)
     before = _reserved_fields(older[-1].metadata) if older else []
     messages = [
-        f"The new schema has reserved field {name} removed from its metadata "
-        "which is present in the old schema's metadata."
+        f"The field {name}, which the old schema reserves in its metadata, is not reserved by the new schema"
         for name in before
         if name not in reserved
     ]
     messages += [
-        f"The new schema has field that conflicts with the reserved field {name}."
+        f"The new schema has the field {name}, which its metadata reserves"
         for name in reserved
         if new.has_top_level_field(name)
     ]
