@@ -1,0 +1,1 @@
+"""Avro: schemas as Java's library parses, prints and compares them."""

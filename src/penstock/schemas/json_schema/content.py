@@ -1,0 +1,54 @@
+"""What a schema says of the properties and items that it does not list: its content model.
+
+Open: anything goes. Closed: nothing does. Partially open: what fits the schemas that cover it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from penstock.schemas.json_schema.differences import Found
+from penstock.schemas.json_schema.model import Node, Path
+
+
+class Comparer(Protocol):
+    """What the parts of schemas are compared with: it pays for the work and remembers what was found."""
+
+    def compare(self, old: Node, new: Node) -> Sequence[Found]:
+        """The differences, with paths below the new schema."""
+        ...
+
+    def matches(self, pattern: str, name: str) -> bool: ...
+
+
+def below(path: Path, found: Sequence[Found]) -> Iterator[Found]:
+    for kind, inner in found:
+        yield kind, (*path, *inner)
+
+
+def compare_open_parts(old: Node, new: Node, path: Path, kind: str, comparer: Comparer) -> Iterator[Found]:
+    """`additionalProperties` and the like: what may be there beside the parts that are listed."""
+    if old.is_false or is_covered([old], new, comparer):
+        return
+    if new.is_false:
+        yield f"{kind}_REMOVED" if not old.demands() else f"{kind}_NARROWED", path
+    elif not old.demands():
+        yield f"{kind}_NARROWED", path
+    else:
+        yield from below(path, comparer.compare(old, new))
+
+
+def compare_removed(old: Node, cover: Sequence[Node], path: Path, kind: str, comparer: Comparer) -> Iterator[Found]:
+    """A part of the old schema that the new one does not list; `cover` is what the new one says of it otherwise."""
+    for each in cover:
+        if each.is_false:
+            if not old.is_false:
+                yield f"{kind}_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
+        elif comparer.compare(old, each):
+            yield f"{kind}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+
+
+def is_covered(cover: Sequence[Node], new: Node, comparer: Comparer) -> bool:
+    """Whether what the old schema says of a part that it does not list is enough for the new one."""
+    return any(not comparer.compare(each, new) for each in cover)

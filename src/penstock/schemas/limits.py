@@ -1,0 +1,72 @@
+"""How much of a schema is looked at before it is refused. Every number bounds time or memory of one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from penstock.schemas.schema import InvalidSchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    # A record of `_schemas` has at most max.message.bytes (1 MiB) anyway, and the text is the larger part of it.
+    text_bytes: int = 1 << 20
+    # The text and all that it refers to, one after another.
+    resolved_bytes: int = 4 << 20
+    # Brackets in brackets. Recursive functions take up to four frames for each, and Python allows 1,000 in all.
+    nesting: int = 128
+    # Objects and arrays, strings and numbers: a tree of them takes some 100 bytes for each.
+    nodes: int = 200_000
+    # Direct and indirect references of one schema.
+    references: int = 1_000
+    # Pairs of types that a comparison looks at: about a second of work.
+    comparisons: int = 100_000
+    # Types within types that a comparison goes down. Names allow far deeper nesting than the brackets of the text do.
+    depth: int = 64
+    # What does not fit is listed up to here: an answer with ten thousand messages helps nobody.
+    differences: int = 500
+
+
+DEFAULT_LIMITS = Limits()
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def bounded(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Names allow types to nest deeper than any text does; what goes down too far for Python is refused, not broken."""
+
+    @wraps(function)
+    def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise InvalidSchemaError("The schema nests types too deep") from None
+
+    return call
+
+
+class Budget:
+    """The work that one comparison may do: each step is paid for, and a spent budget is an error."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._left = limits.comparisons
+        self._deepest = limits.depth
+        self._depth = 0
+
+    def spend(self, steps: int = 1) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise InvalidSchemaError("The schema is too large, or too entangled, to be worked on")
+
+    def descend(self) -> None:
+        self.spend()
+        self._depth += 1
+        if self._depth > self._deepest:
+            raise InvalidSchemaError(f"The schemas nest types more than {self._deepest} deep")
+
+    def ascend(self) -> None:
+        self._depth -= 1

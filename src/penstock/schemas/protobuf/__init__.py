@@ -1,0 +1,1 @@
+"""Protobuf: .proto files read, printed, linked and compared. Needs no compiler, and no files."""

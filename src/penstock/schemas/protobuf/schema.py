@@ -1,0 +1,71 @@
+"""A Protobuf schema that was parsed, with the files it imports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from penstock.schemas.limits import Limits, bounded
+from penstock.schemas.protobuf.comparing import differences
+from penstock.schemas.protobuf.elements import ProtoFile
+from penstock.schemas.protobuf.extensions import without_extensions
+from penstock.schemas.protobuf.files import Linked, read_and_link, serialized
+from penstock.schemas.protobuf.normalizing import normalize
+from penstock.schemas.protobuf.printing import print_proto
+from penstock.schemas.schema import Difference, ParsedSchema, Policy, Reference, ResolvedReference, SchemaType
+
+
+def parse_protobuf(
+    text: str,
+    references: tuple[Reference, ...],
+    resolved: Sequence[ResolvedReference],
+    limits: Limits,
+    *,
+    is_new: bool,
+) -> ProtobufSchema:
+    linked = read_and_link(text, {each.name: each for each in resolved}, limits, is_new=is_new)
+    return ProtobufSchema(linked.main.file, references, linked, limits)
+
+
+@dataclass(frozen=True)
+class ProtobufSchema:
+    file: ProtoFile = field(repr=False)
+    references: tuple[Reference, ...]
+    _linked: Linked = field(repr=False)
+    _limits: Limits = field(repr=False)
+
+    schema_type = SchemaType.PROTOBUF
+
+    @cached_property
+    def canonical_text(self) -> str:
+        return print_proto(self.file)
+
+    @property
+    def name(self) -> str | None:
+        """The first message, which is the one that records have unless they say otherwise."""
+        if not self.file.messages:
+            return None
+        first = self.file.messages[0].name
+        return f"{self.file.package}.{first}" if self.file.package else first
+
+    @bounded
+    def normalized(self) -> ProtobufSchema:
+        file = normalize(self.file, self._linked.symbols)
+        return replace(self, file=file, references=tuple(sorted(set(self.references))))
+
+    @bounded
+    def formatted(self, format_name: str) -> str:
+        if format_name == "serialized":
+            return serialized(self._linked)
+        if format_name == "ignore_extensions":
+            return print_proto(without_extensions(self.file))
+        return self.canonical_text
+
+    def has_top_level_field(self, name: str) -> bool:
+        return bool(self.file.messages) and any(each.name == name for each in self.file.messages[0].all_fields())
+
+    @bounded
+    def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:
+        assert isinstance(writer, ProtobufSchema)
+        return differences(writer._linked, self._linked, self._limits)

@@ -1,0 +1,161 @@
+"""What every format says of a schema, and the data that is kept beside its text: references, metadata, rules.
+
+`Metadata` and `RuleSet` are plain data: they are stored, compared and hashed, never executed. Collections in them are
+sorted where Confluent's registry sorts them, because their order goes into the hash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class InvalidSchemaError(Exception):
+    """The text is no schema, or a schema that is too large to be worked on; the message is for the caller (42201)."""
+
+
+class SchemaType(StrEnum):
+    AVRO = "AVRO"
+    JSON = "JSON"
+    PROTOBUF = "PROTOBUF"
+
+
+class Policy(StrEnum):
+    """How strictly schemas are compared: LENIENT and LOGICAL change single rules of the formats that know them."""
+
+    STRICT = "STRICT"
+    LENIENT = "LENIENT"
+    LOGICAL = "LOGICAL"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reference:
+    """One name in a schema, and the version of a subject that defines the name."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedReference:
+    """A schema that another one needs, directly or through others. Those that it needs itself come before it."""
+
+    name: str
+    text: str
+    # Where it is registered. Two versions of a schema that refer to the same one need no comparison of it.
+    subject: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    tags: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    sensitive: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        tags: Mapping[str, Iterable[str]] | None = None,
+        properties: Mapping[str, str] | None = None,
+        sensitive: Iterable[str] = (),
+    ) -> Metadata:
+        sorted_tags = tuple((path, tuple(sorted(set(values)))) for path, values in sorted((tags or {}).items()))
+        return cls(sorted_tags, tuple(sorted((properties or {}).items())), tuple(sorted(set(sensitive))))
+
+    def property(self, name: str) -> str | None:
+        return dict(self.properties).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str | None = None
+    doc: str | None = None
+    kind: str | None = None
+    mode: str | None = None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    params: tuple[tuple[str, str], ...] = ()
+    expr: str | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
+    disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    migration_rules: tuple[Rule, ...] = ()
+    domain_rules: tuple[Rule, ...] = ()
+    encoding_rules: tuple[Rule, ...] = ()
+    enable_at: str | None = None
+
+
+_PLACES = re.compile(r"\{(reader|writer|path|info)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that a reader cannot read.
+
+    `description` has `{reader}` and `{writer}` where the text says which of the two schemas is meant, and `{path}` and
+    `{info}` where it says what is.
+    """
+
+    kind: str
+    path: str
+    description: str
+    additional_info: str | None = None
+    # The quotation mark of the text: Avro's messages have single ones, those of the other formats double ones.
+    quote: str = "'"
+    # The whole message, for the rare one that is not in the usual form.
+    verbatim: str | None = None
+
+    def text(self, reader: str, writer: str) -> str:
+        """The message in Confluent's form, with `old` and `new` (or the other way round) for reader and writer."""
+        if self.verbatim is not None:
+            return self.verbatim
+        quote = self.quote
+        words = {"reader": reader, "writer": writer, "path": self.path, "info": self.additional_info or ""}
+        description = _PLACES.sub(lambda found: words[found[1]], self.description)
+        kind = f"{{errorType:{quote}{self.kind}{quote}, description:{quote}{description}{quote}"
+        if self.additional_info is None:
+            return kind + "}"
+        return f"{kind}, additionalInfo:{quote}{self.additional_info}{quote}}}"
+
+
+class ParsedSchema(Protocol):
+    """A schema that was understood. It does not change, so whoever parsed it may keep it."""
+
+    @property
+    def schema_type(self) -> SchemaType: ...
+
+    @property
+    def canonical_text(self) -> str:
+        """The text that is stored and hashed. Parsed again it gives the same text."""
+        ...
+
+    @property
+    def references(self) -> tuple[Reference, ...]: ...
+
+    @property
+    def name(self) -> str | None:
+        """The name of what the schema describes, where the format gives it one."""
+        ...
+
+    def normalized(self) -> ParsedSchema:
+        """The schema with everything sorted whose order means nothing."""
+        ...
+
+    def formatted(self, format_name: str) -> str:
+        """The text in a format that a caller asked for by name; an unknown format is the canonical text."""
+        ...
+
+    def has_top_level_field(self, name: str) -> bool: ...
+
+    def differences_from(self, writer: ParsedSchema, policy: Policy) -> Sequence[Difference]:
+        """What this schema cannot read of data that was written with `writer`, which has the same type."""
+        ...
