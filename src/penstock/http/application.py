@@ -21,10 +21,11 @@ from starlette.routing import Route as StarletteRoute
 
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import HttpMetrics
-from penstock.http.authentication import Authenticator, Credentials, NotEntitledError
+from penstock.http.authentication import Authenticator, Credentials, NotEntitledError, read_basic
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
-from penstock.security.audit.events import AuditEvent, Auditor, Kind
+from penstock.security.audit.events import CLAIMED, AuditEvent, Auditor, Kind
+from penstock.security.audit.logins import show_claimed
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +148,7 @@ class Guard:
         kind = Kind.DENIAL if is_denied else Kind.LOGIN
         if kind not in self._auditor.kinds:
             return
+        claimed = read_basic(credentials) if principal is None else None
         self._auditor.record(
             AuditEvent(
                 kind,
@@ -158,6 +160,7 @@ class Guard:
                 # The scheme of a stranger is a word of the stranger's.
                 operation=credentials.scheme if credentials.scheme in ("basic", "bearer") else "",
                 rule="" if credentials.authorization or principal else "no credentials",
+                details={} if claimed is None else {CLAIMED: show_claimed(claimed[0])},
             )
         )
 

@@ -71,14 +71,20 @@ class BasicAuthenticator:
         self._check = check
 
     async def authenticate(self, credentials: Credentials) -> str | None:
-        if credentials.scheme != _BASIC:
-            return None
-        try:
-            text = base64.b64decode(credentials.value, validate=True).decode()
-        except (binascii.Error, ValueError):
-            return None
-        name, colon, password = text.partition(":")
-        return await self._check(name, password) if colon and name else None
+        read = read_basic(credentials)
+        return None if read is None else await self._check(*read)
+
+
+def read_basic(credentials: Credentials) -> tuple[str, str] | None:
+    """The name and the password that a client has sent; None where it has not, or nobody can read them."""
+    if credentials.scheme != _BASIC:
+        return None
+    try:
+        text = base64.b64decode(credentials.value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    name, colon, password = text.partition(":")
+    return (name, password) if colon and name else None
 
 
 class BearerAuthenticator:

@@ -130,6 +130,7 @@ def test_logins_are_told_of_without_their_secrets_when_there_is_a_trail() -> Non
         (Kind.LOGIN, False, "", "", "no credentials"),
     ]
     assert {each.address for each in notes.events} == {"127.0.0.1"}
+    assert [each.details for each in notes.events] == [{}, {"claimed": "alice"}, {}]
     assert "wonder" not in repr(notes.events)
     assert "guess" not in repr(notes.events)
 
