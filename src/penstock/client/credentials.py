@@ -27,9 +27,10 @@ class CredentialsError(ValueError):
 
 def make_credentials(settings: Mapping[str, str]) -> Credentials | None:
     """None where the security protocol has no SASL. Raises CredentialsError."""
-    if not has_sasl(settings.get("security.protocol", "plaintext").upper()):
+    if not has_sasl(settings.get("security.protocol", "plaintext").strip().upper()):
         return None
-    mechanism = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _DEFAULT_MECHANISM).upper()
+    given = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _DEFAULT_MECHANISM
+    mechanism = given.strip().upper()
     if mechanism == PLAIN:
         return PlainCredentials(*_user(settings, mechanism))
     if mechanism in SCRAM_HASHES:

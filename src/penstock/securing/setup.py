@@ -80,7 +80,8 @@ class SecureSetup:
         """What cannot be made again as it was, in a directory that was used before. The users' credentials can: they
         follow from the passwords.
         """
-        return [each for each in (self.certificates_path, self.broker_file, self.client_file) if not each.exists()]
+        authority = self.certificates_path / "ca.pem"
+        return [each for each in (authority, self.broker_file, self.client_file) if not each.exists()]
 
     def new_logins(self) -> dict[str, str]:
         """Of the users whose file is missing, by name."""
