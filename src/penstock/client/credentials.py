@@ -44,9 +44,10 @@ def make_credentials(settings: Mapping[str, str]) -> Credentials | None:
 
 def read_mechanism(settings: Mapping[str, str]) -> str | None:
     """None where the security protocol has no SASL. Raises CredentialsError for one that no client of Kafka knows."""
-    if not has_sasl(settings.get("security.protocol", "plaintext").upper()):
+    if not has_sasl(settings.get("security.protocol", "plaintext").strip().upper()):
         return None
-    mechanism = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _DEFAULT_MECHANISM).upper()
+    given = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _DEFAULT_MECHANISM
+    mechanism = given.strip().upper()
     if mechanism not in MECHANISMS:
         raise CredentialsError(f"sasl.mechanism {mechanism} is none of {', '.join(MECHANISMS)}")
     return mechanism

@@ -61,4 +61,4 @@ def _check_whole(directory: ClusterDirectory, setup: SecureSetup) -> None:
             f"`{command}`, then write admin and this password to the file."
         )
     names = ", ".join(map(str, lost))
-    raise ClusterError(f"{directory.path} holds a secure cluster, and {names} is missing", hint)
+    raise ClusterError(f"{directory.path} holds a secure cluster, but files are missing: {names}", hint)

@@ -45,6 +45,7 @@ _MECHANISM = SHA_512.mechanism
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _DIGEST = "penstock.zookeeper.digest"
+_LOGIN_LASTS_MS = "3600000"  # clients log in again on their connections; a removed user is gone within the hour
 ITERATIONS = 8192  # twice Kafka's least; the passwords are random, so that more would protect nothing
 _SALT_BYTES = 24
 _PASSWORD_BYTES = 24
@@ -80,7 +81,8 @@ class SecureSetup:
         """What cannot be made again as it was, in a directory that was used before. The users' credentials can: they
         follow from the passwords.
         """
-        return [each for each in (self.certificates_path, self.broker_file, self.client_file) if not each.exists()]
+        authority = self.certificates_path / "ca.pem"
+        return [each for each in (authority, self.broker_file, self.client_file) if not each.exists()]
 
     def new_logins(self) -> dict[str, str]:
         """Of the users whose file is missing, by name."""
@@ -122,6 +124,7 @@ class SecureSetup:
             "security.inter.broker.protocol": LISTENER,
             "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
             "sasl.mechanism.inter.broker.protocol": _MECHANISM,
+            "connections.max.reauth.ms": _LOGIN_LASTS_MS,
             f"listener.name.{LISTENER.lower()}.{_MECHANISM.lower()}.sasl.jaas.config": jaas,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(certificates / f"{_certificate_name(node_id)}.pem"),

@@ -16,7 +16,7 @@ from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.protocol.errors import ApiError
 from penstock.securing.lost_logins import write_logins
 from penstock.securing.places import MARK_FILE, first_data_directory, is_marked, security_directory
-from penstock.securing.setup import ADMIN, LISTENER, BrokerAddress, SecureSetup, SecureSetupError
+from penstock.securing.setup import LISTENER, BrokerAddress, SecureSetup, SecureSetupError
 from penstock.security.private_files import write_private
 from penstock.server.stores import ADOPTED_FILE, METADATA_FILE, make_data_directory
 
@@ -67,18 +67,18 @@ def _settle_lost(setup: SecureSetup, data: Path, *, is_asked: bool) -> dict[str,
     names = ", ".join(map(str, lost))
     if lost and not is_asked:
         raise SecureSetupError(
-            f"{data} is that of a secure broker, and {names} is missing. Put {setup.path} back from a copy or from "
-            "where it was. With --secure (secure=True in a program) the broker makes what is missing anew: clients "
-            "then need the new trusted.pem where certificates are lost, and admin gets a new password. With "
-            "--insecure everybody who connects may do everything"
+            f"{data} is that of a secure broker, but files are missing: {names}. Put {setup.path} back from a copy or "
+            "from where it was. With --secure (secure=True in a program) the broker makes them anew: without "
+            "certificates, clients need the new trusted.pem; without client.properties, admin gets a new password. "
+            "With --insecure everybody who connects may do everything"
         )
     if logins:
         try:
             asyncio.run(write_logins(data, logins))
         except (StoreError, LogDirectoryError, ApiError, OSError) as error:
-            raise SecureSetupError(f"{names} is missing, and no new password can be set: {error}") from error
+            raise SecureSetupError(f"files are missing: {names}. No new password can be set: {error}") from error
     if lost:
-        logger.warning("%s was missing and is made anew%s", names, f": {ADMIN} has a new password" * (ADMIN in logins))
+        logger.warning("made anew, because they were missing: %s", names)
     return logins
 
 

@@ -150,3 +150,19 @@ def test_less_durable_store_keeps_its_nodes_when_closed_properly(tmp_path: Path)
         await again.close()
 
     asyncio.run(reopen())
+
+
+def test_files_are_for_their_owner_alone_when_the_store_makes_them(tmp_path: Path) -> None:
+    """Everybody on the machine could read the users' keys."""
+
+    async def look() -> None:
+        store = await SqliteStore.open(tmp_path / "store.db")
+        try:
+            await store.create("/a", b"1")
+            modes.update(entry.stat().st_mode & 0o777 for entry in os.scandir(tmp_path))
+        finally:
+            await store.close()
+
+    modes: set[int] = set()
+    asyncio.run(look())
+    assert modes == {0o600}

@@ -171,13 +171,13 @@ def test_users_are_written_again_when_their_file_is_lost(tmp_path: Path) -> None
     assert setup.client_properties() == before
 
 
-@pytest.mark.parametrize("lost", ["client.properties", "broker.properties", "certificates"])
+@pytest.mark.parametrize("lost", ["client.properties", "broker.properties", "certificates/ca.pem"])
 def test_start_that_says_nothing_is_refused_when_a_file_is_lost(tmp_path: Path, lost: str) -> None:
     setup = first_start(tmp_path / "data")
     path = setup.path / lost
     path.rename(tmp_path / "elsewhere")
     assert stays_secure({"log.dirs": str(tmp_path / "data")})
-    with pytest.raises(SecureSetupError, match=f"secure broker, and {path} is missing.*--secure.*--insecure"):
+    with pytest.raises(SecureSetupError, match=f"secure broker, but files are missing: {path}. .*--secure.*--insecure"):
         secure_single({"log.dirs": str(tmp_path / "data")}, is_asked=False)
     assert not path.exists()
 
