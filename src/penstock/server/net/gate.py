@@ -34,15 +34,18 @@ class Gate:
         new_protocol: Callable[[], asyncio.BaseProtocol],
         backlog: int,
         served: Callable[[], int],
+        exhausted: Callable[[OSError], None],
     ) -> None:
         """Of a socket that is bound. The socket stays its owner's; the gate has a descriptor of its own. `served` tells
-        how many requests have been served so far, of all clients.
+        how many requests have been served so far, of all clients. `exhausted` hears, once a second, why nobody can be
+        accepted.
         """
         self._socket = socket.socket(fileno=os.dup(descriptor))
         self._socket.setblocking(False)
         self._new_protocol = new_protocol
         self._backlog = backlog
         self._served = served
+        self._exhausted = exhausted
         self._served_before = served()
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.Handle | None = None  # None while the gate waits for clients
@@ -77,7 +80,8 @@ class Gate:
             self._next = None
             loop.add_reader(self._socket, self._on_clients)
             return
-        except OSError:
+        except OSError as error:
+            self._exhausted(error)
             self._next = loop.call_later(_EXHAUSTED_PAUSE_S, self._accept)
             return
         served = self._served()
