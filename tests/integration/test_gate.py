@@ -46,7 +46,7 @@ async def opened(served: Callable[[], int] = lambda: 0) -> AsyncIterator[tuple[G
         served = 0
 
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        gate = Gate(bound.fileno(), Counted, backlog=100, served=served)
+        gate = Gate(bound.fileno(), Counted, backlog=100, served=served, exhausted=lambda error: None)
         gate.open()
         try:
             yield gate, bound.getsockname()[1], Counted

@@ -31,7 +31,7 @@ from penstock.log.recovery.truncation import start_over, truncate_log
 from penstock.log.state.contents import LogContents
 from penstock.log.state.origin import Origin
 from penstock.log.state.transaction_index import AbortedTransaction
-from penstock.log.storage.files import FULL_DISK
+from penstock.log.storage.files import NOT_BROKEN
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
 from penstock.log.upkeep.flush import Flush, Flushing, capture_closing
 from penstock.log.upkeep.segment_deletion import DeletedSegment, apply_retention
@@ -76,7 +76,7 @@ class PartitionLog:
         """For a log whose partition.metadata was lost, or that never had one."""
         contents = self._contents
         contents.availability.check_online()
-        with contents.availability.storage_errors("writing its metadata"):
+        with contents.availability.storage_errors("writing its metadata", is_repeatable=True):
             contents.files.write_atomically(
                 f"{contents.directory}/{names.PARTITION_METADATA}", encode_partition_metadata(topic_id)
             )
@@ -186,7 +186,7 @@ class PartitionLog:
     def apply_retention(self, now_ms: int, most: int | None = None) -> list[DeletedSegment]:
         """The segments that went: all that may go, or the oldest `most` of them."""
         self.availability.check_online()
-        with self.availability.storage_errors("deleting old segments"):
+        with self.availability.storage_errors("deleting old segments", is_repeatable=True):
             return apply_retention(self._contents, self._delayed_deletes, now_ms, most)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> None:
@@ -232,7 +232,7 @@ class PartitionLog:
         try:
             indexes.write_entries()
         except OSError as error:
-            if error.errno not in FULL_DISK:
+            if error.errno not in NOT_BROKEN:
                 raise self.availability.fail("writing its indexes", error) from error
 
     def prepare_close(self) -> Flush:

@@ -35,9 +35,11 @@ from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.storage.files import Files
+from penstock.log.storage.open_files import MAX_OPEN_FILES
 from penstock.protocol.errors import ErrorCode
 from penstock.security.audit.events import NO_AUDIT
 from penstock.server.assembling import Surroundings, assemble, introduce, make_logins
+from penstock.server.descriptors import own_shares
 from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.encryption import Encryption
 from penstock.server.limiting import Limiting, backlog_bounds, connection_bounds, connection_limits
@@ -362,6 +364,7 @@ async def _join(
 
 
 def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Files) -> LogDirectories:
+    shares = own_shares()
     return LogDirectories.open(
         [Path(path) for path in config.log_directories],
         node_id=config.identity.node_id,
@@ -369,6 +372,7 @@ def _open_logs(config: BrokerConfig, metadata: Metadata, clock: Clock, files: Fi
         settings_for=functools.cache(metadata.log_settings),  # the partitions of a topic share one object
         clock=clock,
         files=files,
+        max_open_files=MAX_OPEN_FILES if shares is None else shares.log_files,
     )
 
 

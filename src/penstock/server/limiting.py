@@ -21,6 +21,7 @@ from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from penstock.security.addresses import canonical_host, parse_address
 from penstock.security.quotas.entities import IP, Quota, stored_quotas
 from penstock.security.quotas.rates import Windows
+from penstock.server.descriptors import own_shares
 from penstock.server.net.admission import UNBOUNDED, ConnectionBounds
 from penstock.server.net.backlog import DEFAULT_MAX_BYTES
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, Handle, TcpListener
@@ -115,12 +116,21 @@ def connection_bounds(config: BrokerConfig) -> ConnectionBounds:
         prefixed = {name: f"listener.name.{name.lower()}.{key}" for name in names}
         return {name: int(str(config.values[each])) for name, each in prefixed.items() if each in config.values}
 
+    # Unless the owner of the broker says a number, connections leave descriptors for the logs.
+    shares = own_shares()
+    max_connections, max_per_address = network.max_connections, network.max_connections_per_ip
+    max_protected = UNBOUNDED
+    if shares is not None:
+        max_protected = shares.broker_connections
+        max_connections = shares.connections if max_connections == UNBOUNDED else max_connections
+        max_per_address = shares.connections_of_address if max_per_address == UNBOUNDED else max_per_address
     return ConnectionBounds(
-        max_connections=network.max_connections,
+        max_connections=max_connections,
+        max_protected=max_protected,
         max_creation_rate=network.max_connection_creation_rate,
         listener_connections=of_listeners("max.connections"),
         listener_rates=of_listeners("max.connection.creation.rate"),
-        max_per_address=_max_per_address(network.max_connections_per_ip),
+        max_per_address=max_per_address,
         address_overrides=parse_overrides(network.max_connections_per_ip_overrides),
         protected_listener=protected_listener(config),
         windows=connection_windows(quotas),
@@ -133,20 +143,6 @@ def connection_windows(quotas: QuotaSection) -> Windows:
     """
     count = quotas.quota_window_num
     return Windows(count, quotas.quota_window_size_seconds * 1000, burst_count=count - 1)
-
-
-def _max_per_address(configured: int) -> int:
-    """Unless the owner of the broker says a number, an address may take half of the files that the process may open:
-    whatever one machine does, others can connect, and the logs can be opened.
-    """
-    if configured != UNBOUNDED:
-        return configured
-    try:
-        import resource
-    except ImportError:  # not on Unix
-        return configured
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return configured if most == resource.RLIM_INFINITY else max(most // 2, 1)
 
 
 def parse_overrides(text: str) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all
 
 SETTINGS = replace(SMALL, segment_bytes=300, retention_ms=1000, file_delete_delay_ms=0)
+OPENING = ("create", "open", "read_file", "write_file", "sync_file", "sync_directory")
 
 
 def workload(log: PartitionLog, acknowledged: list[str]) -> None:
@@ -151,3 +153,46 @@ def test_the_rest_is_written_when_the_system_takes_only_a_part(tmp_path: Path) -
     file.write_slowly(b"0123456789abcdef", 0)
     assert path.read_bytes() == b"0123456789abcdef"
     file._fd = -1  # the descriptor is the other object's
+
+
+def persist(call: Callable[[], object]) -> None:
+    """As a client does: again after an error that passes."""
+    try:
+        call()
+    except ApiError as error:
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            raise
+        call()
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_partition_stays_online_and_whole_when_the_process_has_no_descriptor_at_any_opening(
+    tmp_path: Path, error: int
+) -> None:
+    """No descriptor is an error of opening alone. The next attempt finds one again."""
+
+    def workload(log: PartitionLog) -> None:
+        for index in range(12):
+            persist(lambda index=index: append(log, batch(f"value-{index}"), leader_epoch=index // 3))  # type: ignore[misc]
+            log.write_index_entries()
+        persist(log.flushing.flush)
+        persist(lambda: log.reader.read(0, 10**6, 12, True))
+        persist(lambda: log.reader.find_by_timestamp(NOW))
+        persist(lambda: log.apply_retention(NOW))
+
+    counting = FaultyFiles()
+    workload(Disk(tmp_path / "whole", counting, SETTINGS).create())
+    opens = [number for number, each in enumerate(counting.operations, 1) if each.name in OPENING]
+    assert len(opens) > 20
+    for number in opens:
+        files = FaultyFiles()
+        disk = Disk(tmp_path / str(number), files, SETTINGS)
+        log = disk.create()
+        files.fail(Fault(lambda operation, number=number: operation.number == number, error))  # type: ignore[misc]
+        workload(log)
+        assert log.offline_reason is None
+        expected = [(offset, f"value-{offset}") for offset in range(12)]
+        assert read_all(log) == expected
+        log.close(clean=False)
+        log = disk.open(is_clean=False)
+        assert read_all(log) == expected

@@ -267,6 +267,18 @@ def test_nothing_is_tried_twice_when_no_directory_takes_a_partition(tmp_path: Pa
     directories.close()
 
 
+def test_deleted_partitions_stay_gone_and_the_directory_online_when_nothing_can_be_opened(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    directories = opened(tmp_path, files=files)
+    filled(directories, 2)
+    files.fail(Fault.on("sync_directory", error=errno.EMFILE))
+    directories.delete([partition(0)], NOW)
+    assert directories.offline == {}
+    files.heal()
+    append(directories.create(partition(0), TOPIC_ID, SMALL), batch("a"))
+    directories.close()
+
+
 def in_a_thread(work: Callable[[], None]) -> None:
     thread = threading.Thread(target=work)
     thread.start()
@@ -342,19 +354,36 @@ def test_another_directory_takes_the_partition_when_the_first_fails(tmp_path: Pa
     assert (tmp_path / "b" / names.CLEAN_SHUTDOWN).exists()
 
 
-def test_the_directory_stays_online_when_it_is_only_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_the_directory_stays_online_when_it_is_only_full_or_nothing_can_be_opened(tmp_path: Path, error: int) -> None:
     files = FaultyFiles()
     directories = opened(tmp_path, files=files)
     filled(directories, 1)
     for operation in ("make_directory", "write_file", "create"):
         files.heal()
-        files.fail(Fault.on(operation, "orders-5", errno.ENOSPC))
+        files.fail(Fault.on(operation, "orders-5", error))
         with pytest.raises(ApiError) as caught:
             directories.create(partition(5), TOPIC_ID, SMALL)
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
         assert not (tmp_path / "orders-5").exists()
     assert directories.offline == {}
     files.heal()
+    append(directories.create(partition(5), TOPIC_ID, SMALL), batch("a"))
+    directories.close()
+
+
+def test_nothing_is_left_of_a_new_partition_when_the_process_has_no_descriptor(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    directories = opened(tmp_path)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(ApiError) as caught:
+            directories.create(partition(5), TOPIC_ID, SMALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert directories.offline == {}
     append(directories.create(partition(5), TOPIC_ID, SMALL), batch("a"))
     directories.close()
 
@@ -388,11 +417,14 @@ def test_the_directory_goes_offline_when_its_checkpoints_cannot_be_written(tmp_p
     directories.close()
 
 
-def test_checkpoints_are_tried_again_when_the_disk_was_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_checkpoints_are_tried_again_when_the_disk_was_full_or_nothing_could_be_opened(
+    tmp_path: Path, error: int
+) -> None:
     files = FaultyFiles()
     directories = opened(tmp_path, files=files)
     filled(directories, 2)
-    files.fail(Fault.on("write_file", "checkpoint", errno.ENOSPC))
+    files.fail(Fault.on("write_file", "checkpoint", error))
     write = directories.prepare_checkpoints()
     assert write is not None
     write.run()

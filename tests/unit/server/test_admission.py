@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.security.quotas.entities import IP, Quota
 from penstock.security.quotas.rates import Windows
+from penstock.server.descriptors import share_descriptors
 from penstock.server.limiting import connection_bounds, parse_overrides
 from penstock.server.net.admission import Admission, ConnectionBounds, Verdict
 
@@ -115,7 +118,25 @@ class TestConfiguration:
         assert (bounds.max_per_address, bounds.address_overrides) == (3, {"127.0.0.1": 50})
         assert bounds.protected_listener == "BROKERS"
 
-    def test_one_address_cannot_take_all_files_when_nobody_gave_a_bound(self) -> None:
+    def test_connections_leave_descriptors_for_logs_when_nobody_gave_a_bound(self) -> None:
         resource = pytest.importorskip("resource")
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert connection_bounds(BrokerConfig.parse({})).max_per_address <= most // 2
+        shares, bounds = share_descriptors(most), connection_bounds(BrokerConfig.parse({}))
+        assert (bounds.max_connections, bounds.max_per_address) == (shares.connections, shares.connections_of_address)
+        assert bounds.max_protected == shares.broker_connections
+
+    @given(st.integers(min_value=64, max_value=2**30))
+    def test_shares_leave_descriptors_for_the_rest_when_all_are_taken(self, most: int) -> None:
+        shares = share_descriptors(most)
+        taken = shares.connections + shares.broker_connections + shares.log_files
+        assert taken <= most - min(most // 8, 256)
+        assert shares.connections_of_address < shares.connections
+        assert shares.connections >= most // 2
+
+
+def test_brokers_have_a_number_of_their_own_when_clients_have_taken_theirs() -> None:
+    admission = Admission(ConnectionBounds(max_connections=2, max_protected=3, protected_listener="BROKERS"))
+    assert [admission.admit("CLIENTS", "10.0.0.1", 0).is_refused for _ in range(3)] == [False, False, True]
+    assert [admission.admit("BROKERS", "10.0.0.2", 0).is_refused for _ in range(4)] == [False, False, False, True]
+    admission.leave("BROKERS", "10.0.0.2")
+    assert not admission.admit("BROKERS", "10.0.0.2", 0).is_refused

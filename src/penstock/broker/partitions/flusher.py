@@ -67,7 +67,8 @@ class Flusher:
                 await asyncio.get_running_loop().run_in_executor(self._executor, flush.run)
                 log.flushing.mark_flushed(flush, self._clock.now_ms())
         except OSError as error:
-            log.go_offline(f"flushing: {error}")
+            log.flushing.failed(error)
+            return False
         except ApiError:
             return False  # offline already, and logged
         self._metrics.flush_time_ms.observe((self._stopwatch() - started) * 1000)

@@ -1,7 +1,8 @@
 """How batches come into a log: checked, admitted, numbered, written in one piece, then remembered.
 
 Validation and producer state decide whether a batch may come in, rolling decides where it goes. Nothing is remembered
-about a batch before it stands in the file. An error of the disk takes the partition offline.
+about a batch before it stands in the file. An error of the disk takes the partition offline. A process
+without descriptors does not: then the append has changed nothing.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Appender:
             prefix = pack_prefix(base_offset, batch_length, leader_epoch)
             position = segment.append((prefix, memoryview(records)[PREFIX_SIZE:]), size)
         except (OSError, CorruptLogError) as error:
-            raise availability.fail("appending", error) from error
+            raise availability.refuse("appending", error) from error
         segment.note_batch(position, size, base_offset, last_offset, newest)
         next_offset = contents.log_end_offset = last_offset + 1
         if producer_id >= 0:
@@ -112,7 +113,7 @@ class Appender:
             end_offset = contents.log_end_offset
             return AppendResult(end_offset, end_offset - 1, NO_TIMESTAMP, False, False, contents.log_start_offset)
         first, last = batches.headers[0][1], batches.headers[-1][1]
-        with contents.availability.storage_errors("appending"):
+        with contents.availability.storage_errors("appending", is_repeatable=True):
             for _, header in batches.headers:
                 if header.leader_epoch > contents.epoch_file.epochs.latest:
                     contents.epoch_file.assign(header.leader_epoch, header.base_offset)

@@ -60,7 +60,7 @@ class LogCompaction:
             self.cleaned_end,
             self.delete_horizon_ms,
         )
-        with contents.availability.storage_errors("looking for what to compact"):
+        with contents.availability.storage_errors("looking for what to compact", is_repeatable=True):
             return measure_dirt(_describe_sealed(contents), bounds, contents.settings, now_ms)
 
     # ---- a cleaning

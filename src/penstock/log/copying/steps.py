@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.log.formats import names
-from penstock.log.storage.files import FULL_DISK, Files, OpenFile
+from penstock.log.storage.files import NOT_BROKEN, Files, OpenFile
 from penstock.log.storage.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from penstock.log.storage.segment_indexes import IndexEntries
 
@@ -48,7 +48,7 @@ class Step(ABC):
         except _SourceError as error:
             self.failure = Failure(str(error), is_of_target=False)
         except OSError as error:
-            self.failure = Failure(str(error), is_of_target=error.errno not in FULL_DISK)
+            self.failure = Failure(str(error), is_of_target=error.errno not in NOT_BROKEN)
 
     @abstractmethod
     def work(self) -> None: ...

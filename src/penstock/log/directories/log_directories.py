@@ -31,7 +31,7 @@ from penstock.log.formats import names
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery.loading import create_log
-from penstock.log.storage.files import FULL_DISK, Files
+from penstock.log.storage.files import NOT_BROKEN, Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -146,7 +146,7 @@ class LogDirectories:
     def settle_creation(self, creation: DirectoryCreation) -> None:
         for failure in creation.failures:
             logger.error("%s", failure.reason)
-            if not failure.is_disk_full:
+            if failure.is_of_disk:
                 self.take_directory_offline(failure.directory, failure.reason)
         self._made |= creation.made
         self._refused |= creation.refused
@@ -265,8 +265,9 @@ class LogDirectories:
             self._settle_checkpoints()
 
     def _settle_checkpoints(self) -> None:
-        """Deal with what went wrong in the last write. A full disk costs time in the next recovery and is tried again;
-        a directory that cannot be written for another reason goes offline, and the others go on.
+        """Deal with what went wrong in the last write. A full disk, or a process without descriptors, costs time in
+        the next recovery and is tried again; a directory that cannot be written for another reason goes offline, and
+        the others go on.
         """
         write, self._checkpoint_write = self._checkpoint_write, None
         if write is None:
@@ -275,7 +276,7 @@ class LogDirectories:
             self.directories[path].note_checkpoint(name, content)
         for path, error in write.failures.items():
             self.directories[path].forget_checkpoints()
-            if error.errno in FULL_DISK:
+            if error.errno in NOT_BROKEN:
                 logger.warning("cannot write the checkpoints of %s for now: %s", path, error)
             else:
                 self.take_directory_offline(path, f"writing its checkpoints failed: {error}")

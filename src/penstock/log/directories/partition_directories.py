@@ -17,9 +17,11 @@ from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.placement import rank_directories
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
-from penstock.log.storage.files import FULL_DISK, Files
+from penstock.log.storage.files import NOT_BROKEN, PASSING, Files
 
 logger = logging.getLogger(__name__)
+
+_SUFFIXES = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)  # of the first segment
 
 
 class Retired(NamedTuple):
@@ -58,7 +60,11 @@ class DirectoryRenames:
             try:
                 self._files.sync_directory(parent)
             except OSError as error:
-                self.failures[parent] = f"deleting partitions failed: {error}"
+                if error.errno in PASSING:
+                    # The next rename in the directory makes these durable, too.
+                    logger.warning("deleted partitions of %s may come back after a power failure: %s", parent, error)
+                else:
+                    self.failures[parent] = f"deleting partitions failed: {error}"
 
 
 class DirectoryRemoval:
@@ -88,7 +94,7 @@ class NewPartition(NamedTuple):
 class FailedCreation(NamedTuple):
     directory: Path
     reason: str
-    is_disk_full: bool
+    is_of_disk: bool  # and not of a disk that is full, or of a process without descriptors
 
 
 class DirectoryCreation:
@@ -127,8 +133,8 @@ class DirectoryCreation:
                     make_partition_directory(self._files, path, partition)
                 except OSError as error:
                     reason = f"creating {partition.topic_partition} in {path} failed: {error}"
-                    self.failures.append(FailedCreation(path, reason, error.errno in FULL_DISK))
-                    if error.errno not in FULL_DISK:
+                    self.failures.append(FailedCreation(path, reason, error.errno not in NOT_BROKEN))
+                    if error.errno not in NOT_BROKEN:
                         failed.add(path)
                 else:
                     self.made[partition.topic_partition] = path
@@ -155,19 +161,30 @@ def make_partition_directory(files: Files, data_directory: Path, partition: NewP
         files.write_file(f"{directory}/{names.PARTITION_METADATA}", encode_partition_metadata(partition.topic_id))
         make_first_segment(files, directory, preallocated_size=partition.preallocated_size)
     except OSError:
-        # Half a partition would be loaded as a whole one by the next start.
-        remove_quietly(files, directory)
+        # Half a partition would be loaded as a whole one by the next start, and be in the way of the next attempt.
+        _remove_new(files, directory)
         raise
 
 
 def make_first_segment(files: Files, directory: str, base_offset: int = 0, *, preallocated_size: int = 0) -> None:
-    for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
+    for suffix in _SUFFIXES:
         file = files.open(f"{directory}/{names.segment_file(base_offset, suffix)}", create=True)
         try:
             if suffix == names.LOG and preallocated_size:
                 file.truncate(preallocated_size)
         finally:
             file.close()
+
+
+def _remove_new(files: Files, directory: str) -> None:
+    """By the names of what may be in it: a process without descriptors cannot list a directory."""
+    paths = [f"{directory}/{names.segment_file(0, suffix)}" for suffix in _SUFFIXES]
+    try:
+        for path in (*paths, f"{directory}/{names.PARTITION_METADATA}"):
+            files.unlink(path)
+        files.remove_tree(directory)
+    except OSError as error:
+        logger.warning("cannot remove %s: %s", directory, error)
 
 
 def remove_quietly(files: Files, path: str) -> None:

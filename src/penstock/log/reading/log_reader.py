@@ -36,18 +36,18 @@ class LogReader:
         try:
             return positions.read_slice(contents.segments, offset, max_bytes, limit_offset, end_offset, at_least_one)
         except (OSError, CorruptLogError) as error:
-            raise contents.availability.fail("reading", error) from error
+            raise contents.availability.refuse("reading", error) from error
 
     def find_by_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         contents = self._contents
         contents.availability.check_online()
-        with contents.availability.storage_errors("searching by timestamp"):
+        with contents.availability.storage_errors("searching by timestamp", is_repeatable=True):
             return positions.find_by_timestamp(contents.segments, timestamp, contents.log_start_offset)
 
     def find_max_timestamp(self) -> TimestampedOffset | None:
         contents = self._contents
         contents.availability.check_online()
-        with contents.availability.storage_errors("searching by timestamp"):
+        with contents.availability.storage_errors("searching by timestamp", is_repeatable=True):
             return positions.find_max_timestamp(contents.segments)
 
     # ---- transactions
@@ -59,7 +59,7 @@ class LogReader:
             return []
         contents.availability.check_online()
         first_segment = contents.segments.from_offset(start_offset)[0].base_offset
-        with contents.availability.storage_errors("searching for aborted transactions"):
+        with contents.availability.storage_errors("searching for aborted transactions", is_repeatable=True):
             return contents.aborted.collect(first_segment, start_offset, end_offset, self._rebuild_transaction_index)
 
     def aborted_transactions_in(self, offset: int, records: FileSlice) -> list[AbortedTransaction]:
@@ -70,7 +70,7 @@ class LogReader:
         contents = self._contents
         if not contents.aborted:
             return []
-        with contents.availability.storage_errors("searching for aborted transactions"):
+        with contents.availability.storage_errors("searching for aborted transactions", is_repeatable=True):
             end_offset = positions.find_end_offset(contents.segments, offset, records, contents.log_end_offset)
         return self.aborted_transactions(offset, min(end_offset, contents.last_stable_offset))
 

@@ -94,13 +94,19 @@ class AbortedTransactions:
         self._resources.indexes.remove(segment)
         return True
 
-    def seal(self, base_offset: int) -> bool:
+    def write_out(self, base_offset: int) -> None:
+        """The file that `seal` writes, while markers may still come."""
+        segment = self._segments.get(base_offset)
+        if segment is not None and segment.index is not None and not segment.is_current:
+            self._resources.files.write_file(self.path(base_offset), segment.index.encode())
+
+    def seal(self, base_offset: int, *, is_written_out: bool = False) -> bool:
         """No marker is added to the segment any more. True when a file was written, which is not durable yet."""
         segment = self._segments.get(base_offset)
         if segment is None or not segment.is_writable or segment.index is None:
             return False
         is_written = not segment.is_current
-        if is_written:
+        if is_written and not is_written_out:
             self._resources.files.write_file(self.path(base_offset), segment.index.encode())
         self._note_file(segment, segment.index)
         return is_written

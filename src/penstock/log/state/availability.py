@@ -1,7 +1,9 @@
 """Whether a partition can be used, and why not.
 
 A failing disk takes one partition offline: from then on every call is refused with KAFKA_STORAGE_ERROR until the broker
-is started again. A partition that was deleted is refused as unknown.
+is started again. A process without descriptors or memory is no failing disk: the one call is refused with the same
+error, which clients take as a reason to try again, and the partition stays online. A partition that was deleted is
+refused as unknown.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import logging
 from collections.abc import Iterator
 
 from penstock.core.types import TopicPartition
+from penstock.log.storage.files import PASSING
 from penstock.log.storage.scan import CorruptLogError
 from penstock.protocol.errors import ApiError, ErrorCode
 
@@ -51,9 +54,16 @@ class Availability:
         self.go_offline(f"{doing}: {error}")
         return ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
 
+    def refuse(self, doing: str, error: Exception) -> ApiError:
+        """The error for whoever asked for what can be tried again. Goes offline, unless it will pass."""
+        if not isinstance(error, OSError) or error.errno not in PASSING:
+            return self.fail(doing, error)
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} of {self.topic_partition} failed for now: {error}")
+
     @contextlib.contextmanager
-    def storage_errors(self, doing: str) -> Iterator[None]:
+    def storage_errors(self, doing: str, *, is_repeatable: bool = False) -> Iterator[None]:
+        """`is_repeatable`: a failure leaves everything as it was, or so that another attempt does the rest."""
         try:
             yield
         except (OSError, CorruptLogError) as error:
-            raise self.fail(doing, error) from error
+            raise (self.refuse if is_repeatable else self.fail)(doing, error) from error

@@ -65,13 +65,18 @@ class LogContents:
         return Segment.create(self.directory, base_offset, self.settings, self.resources, now_ms)
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Seal the active segment and begin a new one, with a producer snapshot at the seam."""
+        """Seal the active segment and begin a new one, with a producer snapshot at the seam. After an OSError the
+        active segment goes on as it was.
+        """
         previous = self.segments.active
         self.producers.end_offset = base_offset
-        previous.seal(trim=self.settings.preallocate)
-        self.aborted.seal(previous.base_offset)
+        previous.write_out(trim=self.settings.preallocate)
+        self.aborted.write_out(previous.base_offset)
         self.snapshots.write(base_offset, self.producers.entries.values())
         segment = self.create_segment(base_offset, now_ms)
+        # Nothing below asks the disk.
+        previous.seal(trim=False)
+        self.aborted.seal(previous.base_offset, is_written_out=True)
         self.segments.add(segment)
         logger.info("partition %s begins segment %d", self.topic_partition, base_offset)
         return segment

@@ -24,6 +24,12 @@ StrPath = str | Path
 # What an OSError says when there is no room. Nothing goes offline where the same work can be tried again later:
 # checkpoints, index entries, new partitions. A failed append or fsync takes its partition offline until the next start.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+# The process or the machine has no descriptor, or no memory, for the moment. Says nothing about the disk: nothing goes
+# offline, and the same work is tried again later.
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+PASSING = (*NO_DESCRIPTOR, errno.ENOMEM)
+# What no data directory goes offline for.
+NOT_BROKEN = (*FULL_DISK, *PASSING)
 
 
 _SYNC_FILE_RANGE_WRITE = 2
@@ -241,8 +247,12 @@ class Files:
         os.makedirs(path, 0o700, exist_ok=True)
 
     def remove_tree(self, path: StrPath) -> None:
+        """An empty directory goes without a descriptor."""
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            try:
+                os.rmdir(path)
+            except OSError:
+                shutil.rmtree(path)
 
     def exists(self, path: StrPath) -> bool:
         return os.path.exists(path)

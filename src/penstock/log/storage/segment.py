@@ -75,12 +75,20 @@ class Segment:
     def create(
         cls, directory: str, base_offset: int, settings: LogSettings, resources: OpenResources, now_ms: int
     ) -> Segment:
+        """Or OSError, with nothing left of it as far as the disk allows: records behind its base offset may still come
+        into the segment before it.
+        """
         segment = cls(directory, base_offset, settings, resources, now_ms)
-        segment.log_file.create()
-        if settings.preallocate:
-            segment.log_file.get().truncate(settings.segment_bytes)
-        segment.is_active = True
-        segment.indexes.create()
+        try:
+            segment.log_file.create()
+            if settings.preallocate:
+                segment.log_file.get().truncate(settings.segment_bytes)
+            segment.is_active = True
+            segment.indexes.create()
+        except OSError:
+            with contextlib.suppress(OSError):
+                segment.remove_files()
+            raise
         return segment
 
     def take_over_empty(self) -> None:
@@ -184,8 +192,15 @@ class Segment:
 
     # ---- change hands
 
+    def write_out(self, trim: bool) -> None:
+        """All that `seal` writes, while batches may still come. `trim` cuts off preallocated space."""
+        if trim:
+            self.log_file.get().truncate(self.size)
+        self.indexes.add_final_time_entry()
+        self.indexes.write_entries()
+
     def seal(self, trim: bool) -> None:
-        """No batch is appended any more: the indexes go to disk. `trim` cuts off preallocated space."""
+        """No batch is appended any more: the indexes go to disk, unless `write_out` was called just before."""
         if trim:
             self.log_file.get().truncate(self.size)
         self.indexes.seal(self.size)

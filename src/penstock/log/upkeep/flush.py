@@ -18,8 +18,9 @@ from penstock.log.formats import names
 from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
 from penstock.log.state.epoch_file import EpochFile, EpochWrite
-from penstock.log.storage.files import Files, OpenFile
+from penstock.log.storage.files import NO_DESCRIPTOR, Files, OpenFile
 from penstock.log.storage.segment import Segment
+from penstock.protocol.errors import ApiError
 
 
 class CapturedEpochs(NamedTuple):
@@ -59,7 +60,9 @@ class Flush:
 
     def run(self) -> int:
         """The offset now durable. An OSError means that the kernel may have dropped what it could not write: the owner
-        must take the partition offline, as trying again would only pretend to succeed."""
+        must take the partition offline, as trying again would only pretend to succeed. NO_DESCRIPTOR is another thing:
+        a file was not opened, and so nothing of it was dropped.
+        """
         for file in self._log_files:
             file.sync()
         self.epochs.run()
@@ -180,7 +183,7 @@ class Flushing:
         contents.availability.check_online()
         if contents.recovery_point >= contents.log_end_offset:
             return None
-        with contents.availability.storage_errors("flushing"):
+        with contents.availability.storage_errors("flushing", is_repeatable=True):
             return capture_flush(contents)
 
     def mark_flushed(self, flush: Flush, now_ms: int | None = None) -> None:
@@ -195,11 +198,18 @@ class Flushing:
         if now_ms is not None:
             self.last_flush_ms = now_ms
 
+    def failed(self, error: OSError) -> ApiError:
+        """What `Flush.run` has raised, for whoever waits for it."""
+        availability = self._contents.availability
+        return (availability.refuse if error.errno in NO_DESCRIPTOR else availability.fail)("flushing", error)
+
     def flush(self) -> int:
         """The three steps in one, for callers that may block; the offset now durable."""
         flush = self.prepare()
         if flush is not None:
-            with self._contents.availability.storage_errors("flushing"):
+            try:
                 flush.run()
+            except OSError as error:
+                raise self.failed(error) from error
             self.mark_flushed(flush)
         return self._contents.recovery_point

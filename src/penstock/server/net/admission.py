@@ -7,7 +7,8 @@ Rules (KIP-402, KIP-612, Kafka's `ConnectionQuotas`):
 - A listener or broker above its rate lets connections wait for their turn. Kafka stops accepting; here the connection
   is accepted and not read, which a client cannot tell apart, and which costs less than to open and close the port.
   Whoever would have to wait for longer than clients do is refused.
-- A listener that is for brokers alone is exempt from the bounds of the broker: clients cannot shut brokers out.
+- A listener that is for brokers alone is exempt from the bounds of the broker: clients cannot shut brokers out. It has
+  a number of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _LONGEST_WAIT_MS = 30_000
 
 class ConnectionBounds(NamedTuple):
     max_connections: int = UNBOUNDED
+    max_protected: int = UNBOUNDED  # of the protected listener, unless `listener_connections` has a number for it
     max_creation_rate: int = UNBOUNDED
     # By the listener's name: `listener.name.NAME.max.connections`.
     listener_connections: Mapping[str, int] = {}
@@ -86,9 +88,11 @@ class Admission:
 
     def _is_full(self, listener: str, address: str) -> bool:
         bounds = self.bounds
-        if self._by_listener[listener] >= bounds.listener_connections.get(listener, UNBOUNDED):
+        is_protected = listener == bounds.protected_listener
+        most = bounds.listener_connections.get(listener, bounds.max_protected if is_protected else UNBOUNDED)
+        if self._by_listener[listener] >= most:
             return True
-        if self._count >= bounds.max_connections and listener != bounds.protected_listener:
+        if self._count >= bounds.max_connections and not is_protected:
             return True
         allowed = bounds.address_overrides.get(address, bounds.max_per_address)
         return self._by_address.get(address, 0) >= allowed

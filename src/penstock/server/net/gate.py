@@ -14,13 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import sys
 from collections.abc import Callable
-
-logger = logging.getLogger(__name__)
 
 _PAUSE_S = 0.001
 # How long nobody is accepted when the process has no descriptor left. asyncio's servers do the same.
@@ -37,15 +34,18 @@ class Gate:
         new_protocol: Callable[[], asyncio.BaseProtocol],
         backlog: int,
         served: Callable[[], int],
+        exhausted: Callable[[OSError], None],
     ) -> None:
         """Of a socket that is bound. The socket stays its owner's; the gate has a descriptor of its own. `served` tells
-        how many requests have been served so far, of all clients.
+        how many requests have been served so far, of all clients. `exhausted` hears, once a second, why nobody can be
+        accepted.
         """
         self._socket = socket.socket(fileno=os.dup(descriptor))
         self._socket.setblocking(False)
         self._new_protocol = new_protocol
         self._backlog = backlog
         self._served = served
+        self._exhausted = exhausted
         self._served_before = served()
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.Handle | None = None  # None while the gate waits for clients
@@ -81,7 +81,7 @@ class Gate:
             loop.add_reader(self._socket, self._on_clients)
             return
         except OSError as error:
-            logger.warning("accepting nobody for a second: %s", error)
+            self._exhausted(error)
             self._next = loop.call_later(_EXHAUSTED_PAUSE_S, self._accept)
             return
         served = self._served()

@@ -29,6 +29,7 @@ Handle = Callable[[Session, Buffer], Outcome | Awaitable[Outcome]]
 _IDLE_ROUNDS = 10
 BACKLOG = 1024  # 5,000 clients that reconnect at once after a restart; the kernel caps it at somaxconn
 
+_EXHAUSTED_LOG_MS = 60_000  # it is tried again each second
 KERNEL_TUNING = -1  # the kernel chooses a buffer's size, which grows with the connection's speed
 
 
@@ -57,6 +58,7 @@ class TcpListener:
         self.backlog = Backlog()
         self.limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), clock.monotonic_ms)
         self._refusals_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)  # one says it all
+        self._exhaustion_log = RateLimitedLog(logger, Limiter(_EXHAUSTED_LOG_MS), clock.monotonic_ms)
         self.receive_buffer = memoryview(bytearray(limits.RECEIVE_BUFFER_SIZE))
         self.max_frame_size = bounds.max_frame_size
         self._bounds = bounds
@@ -227,6 +229,11 @@ class TcpListener:
         """A segment could not be read while it was sent. Clients ask again, so this may come as often as they do."""
         fields = {"listener": self.name, "client": str(connection.session), "reason": str(error)}
         self.limited_log.once_per("reading", logging.ERROR, "closing a connection: reading a segment failed", fields)
+
+    def failed_accepting(self, error: OSError) -> None:
+        """Mostly no descriptor is left. Clients wait in the kernel's queue meanwhile."""
+        fields = {"listener": self.name, "open": len(self._connections), "reason": str(error)}
+        self._exhaustion_log.once_per("accept", logging.ERROR, "connections cannot be accepted", fields)
 
     # -------------------------------------------------------------------------------------------- idle connections
 

@@ -64,7 +64,8 @@ class TlsListener(TcpListener):
         """The server has taken the ports, and accepts nobody itself."""
         metrics = self.metrics
         self._gates = [
-            Gate(each.fileno(), self.new_protocol, BACKLOG, lambda: metrics.requests) for each in server.sockets
+            Gate(each.fileno(), self.new_protocol, BACKLOG, lambda: metrics.requests, self.failed_accepting)
+            for each in server.sockets
         ]
         for gate in self._gates:
             gate.open()

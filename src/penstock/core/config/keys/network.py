@@ -154,8 +154,9 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         "max.connections",
         ConfigKind.INT,
         _INT_MAX,
-        "How many connections the broker holds at once; further ones are closed. With `listener.name.NAME.` before it, "
-        "of one listener.",
+        "How many connections the broker holds at once; further ones are closed. Unless a number is given, the files "
+        "that the process may open but for 1,024, and at least half of them. With `listener.name.NAME.` before it, of "
+        "one listener.",
         rule=Range(0),
         mode=_DYNAMIC,
     ),
@@ -164,7 +165,7 @@ CONNECTION_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.INT,
         _INT_MAX,
         "How many connections one address may hold at once. Unless a number is given, half of the files that the "
-        "process may open.",
+        "process may open, and at most three quarters of the connections that all may hold.",
         rule=Range(0),
         mode=_DYNAMIC,
     ),
