@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,37 @@ def test_nobody_waits_for_ever_when_an_fsync_fails_in_an_unforeseen_way(rig: Rig
         assert await first == [partition]
         assert await second == [partition]
         await asyncio.sleep(0)
+
+    rig.run(scenario)
+
+
+def test_flush_goes_on_and_the_log_stays_online_when_no_file_could_be_opened_for_a_while(rig: Rig) -> None:
+    async def scenario() -> None:
+        partition = rig.partitions[0]
+        rig.append(partition)
+        rig.files.error = OSError(errno.EMFILE, "Too many open files")
+        waiting = rig.flush(partition)
+        rig.files.let_pass()
+        await rig.arrival()
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        rig.files.error = None
+        assert await waiting == []
+        assert (partition.log.offline_reason, partition.log.recovery_point) == (None, 1)
+
+    rig.run(scenario)
+
+
+def test_closing_ends_when_no_file_can_be_opened(rig: Rig) -> None:
+    async def scenario() -> None:
+        partition = rig.partitions[0]
+        rig.append(partition)
+        rig.files.error = OSError(errno.EMFILE, "Too many open files")
+        rig.files.let_pass()
+        waiting = rig.flush(partition)
+        await rig.arrival()
+        await rig.flusher.close()
+        assert await waiting == [partition]
 
     rig.run(scenario)
 

@@ -267,18 +267,6 @@ def test_nothing_is_tried_twice_when_no_directory_takes_a_partition(tmp_path: Pa
     directories.close()
 
 
-def test_deleted_partitions_stay_gone_and_the_directory_online_when_nothing_can_be_opened(tmp_path: Path) -> None:
-    files = FaultyFiles()
-    directories = opened(tmp_path, files=files)
-    filled(directories, 2)
-    files.fail(Fault.on("sync_directory", error=errno.EMFILE))
-    directories.delete([partition(0)], NOW)
-    assert directories.offline == {}
-    files.heal()
-    append(directories.create(partition(0), TOPIC_ID, SMALL), batch("a"))
-    directories.close()
-
-
 def in_a_thread(work: Callable[[], None]) -> None:
     thread = threading.Thread(target=work)
     thread.start()
@@ -368,22 +356,6 @@ def test_the_directory_stays_online_when_it_is_only_full_or_nothing_can_be_opene
         assert not (tmp_path / "orders-5").exists()
     assert directories.offline == {}
     files.heal()
-    append(directories.create(partition(5), TOPIC_ID, SMALL), batch("a"))
-    directories.close()
-
-
-def test_nothing_is_left_of_a_new_partition_when_the_process_has_no_descriptor(tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    directories = opened(tmp_path)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        with pytest.raises(ApiError) as caught:
-            directories.create(partition(5), TOPIC_ID, SMALL)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert directories.offline == {}
     append(directories.create(partition(5), TOPIC_ID, SMALL), batch("a"))
     directories.close()
 

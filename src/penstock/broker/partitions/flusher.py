@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from penstock.broker.partitions.partition import Partition
 from penstock.core.clock import Clock
 from penstock.core.metrics.counters import LogMetrics
+from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError
 
 # fsync waits for the device, not for a core: a few threads keep several disks busy.
 _THREADS = 4
+_RETRY_S = 0.1
 
 
 class Flusher:
@@ -28,6 +30,7 @@ class Flusher:
         self._stopwatch = stopwatch
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-flush")
         self._waiting: dict[Partition, list[asyncio.Future[bool]]] = {}
+        self._is_closing = False
         self._workers: dict[Partition, asyncio.Task[None]] = {}
 
     async def flush(self, partitions: list[Partition]) -> list[Partition]:
@@ -61,6 +64,15 @@ class Flusher:
     async def _sync(self, partition: Partition) -> bool:
         started = self._stopwatch()
         log = partition.log
+        while not await self._try(log):
+            if log.offline_reason is not None or self._is_closing:
+                return False
+            # No descriptor for now. What was appended stays, so whoever waits for it waits on.
+            await asyncio.sleep(_RETRY_S)
+        self._metrics.flush_time_ms.observe((self._stopwatch() - started) * 1000)
+        return log.offline_reason is None
+
+    async def _try(self, log: PartitionLog) -> bool:
         try:
             flush = log.flushing.prepare()
             if flush is not None:
@@ -70,12 +82,12 @@ class Flusher:
             log.flushing.failed(error)
             return False
         except ApiError:
-            return False  # offline already, and logged
-        self._metrics.flush_time_ms.observe((self._stopwatch() - started) * 1000)
-        return log.offline_reason is None
+            return False  # mostly offline already, and logged
+        return True
 
     async def close(self) -> None:
         """Whoever waits gets an answer first."""
+        self._is_closing = True
         await asyncio.gather(*self._workers.values(), return_exceptions=True)
         self._executor.shutdown(wait=True)
 

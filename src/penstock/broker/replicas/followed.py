@@ -141,6 +141,6 @@ class Followed:
         return Answer.CUT
 
     def _judge(self, error: ApiError) -> Answer:
-        is_lost = error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        """A process without descriptors fails with the same code as a disk, and leaves the log online."""
         logger.error("%s cannot follow: %s", self.partition.topic_partition, error.message)
-        return Answer.LOST if is_lost else Answer.LATER
+        return Answer.LATER if self.partition.log.offline_reason is None else Answer.LOST
