@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from penstock.core.logs import Limiter
+
 Result = TypeVar("Result")
 
 _STANDARD_DESCRIPTORS = (0, 1, 2)
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_REPORT_INTERVAL_MS = 60_000
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -20,7 +25,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:  # not built for this platform
-        return asyncio.new_event_loop()
+        plain = asyncio.new_event_loop()
+        plain.set_exception_handler(ExhaustionReports())
+        return plain
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
 
@@ -35,6 +42,21 @@ def _occupy_standard_descriptors() -> None:
         except OSError:
             with contextlib.suppress(OSError):
                 os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+class ExhaustionReports:
+    """asyncio's servers stop for a second when the process has no descriptor for a client, and say so each time, with a
+    traceback. Here one in a minute is written. uvloop closes such clients at once and says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._limiter = Limiter(_REPORT_INTERVAL_MS)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        is_exhausted = isinstance(error, OSError) and error.errno in _EXHAUSTED and "socket" in context
+        if not is_exhausted or self._limiter.allow("accept", int(loop.time() * 1000)) is not None:
+            loop.default_exception_handler(context)
 
 
 class LoopThread:
