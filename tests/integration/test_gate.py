@@ -112,6 +112,7 @@ async def test_steps_are_made_in_order_in_another_thread_when_they_are_asked_for
 
 
 def test_nothing_breaks_when_the_loop_ends_before_a_step() -> None:
+    before = set(threading.enumerate())
     steps, told, may_step = StepThread(), list[Outcome](), threading.Event()
 
     async def ask() -> None:
@@ -120,8 +121,7 @@ def test_nothing_breaks_when_the_loop_ends_before_a_step() -> None:
     asyncio.run(ask())
     may_step.set()
     steps.close()
-    for thread in threading.enumerate():
-        if thread.name == "penstock-handshakes":
-            thread.join(PATIENCE_S)
-            assert not thread.is_alive()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
     assert not told

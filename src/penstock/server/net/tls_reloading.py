@@ -184,9 +184,8 @@ class TlsReloading:
         self._use(served)
         self._metrics.certificate_reloads += 1
         until = tls.certificate.valid_until.isoformat(timespec="seconds")
-        told = (
-            "serving a new certificate"
-            if is_new
-            else "serving the same certificate; what is trusted or revoked changed"
-        )
-        logger.info(told, extra={"listener": served.listener, "valid_until": until})
+        fields = {"listener": served.listener, "valid_until": until}
+        if is_new:
+            logger.info("serving a new certificate", extra=fields)
+        else:
+            logger.info("serving the same certificate; what is trusted or revoked changed", extra=fields)
