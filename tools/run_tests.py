@@ -46,6 +46,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "Kafka's tools, and its authorizer": ("tests/interop/tools", "tests/interop/security"),
         "Java clients, Kafka's files and three brokers": (
             "tests/interop/clients",
+            "tests/interop/schemas",
             "tests/interop/storage",
             "tests/interop/cluster",
         ),
