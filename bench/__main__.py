@@ -19,6 +19,8 @@ from bench.cluster.clusters import CLUSTERS
 from bench.cluster.run import CLUSTER_NAMES, ClusterRun
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
 from bench.errors import BenchError
+from bench.gathering import alternate
+from bench.http.run import HTTP_NAMES, HttpRun
 from bench.lifecycle import LIFECYCLE
 from bench.loads import FULL, QUICK, Figures, Scale, create_topic
 from bench.report import print_table, write_document
@@ -32,7 +34,7 @@ from bench.spark_report import print_result, write_result
 from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
+NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -83,7 +85,7 @@ class Run:
                 self._warm_up(contender, server, names)
             for number in range(self.rounds):
                 for name in names:
-                    for contender, server in _alternate(servers, number):
+                    for contender, server in alternate(servers, number):
                         self._keep(contender, _run_load(name, server, self.scale), f"round {number + 1}")
                         for stall in self.stalls.look(server, name):
                             print(f"{contender.name}: {stall}", flush=True)
@@ -117,11 +119,6 @@ def _run_load(name: str, server: ServerProcess, scale: Scale) -> Figures:
         raise BenchError(server.describe(f"failed under the load '{name}': {error}")) from error
 
 
-def _alternate(servers: list[tuple[Contender, ServerProcess]], number: int) -> list[tuple[Contender, ServerProcess]]:
-    """Each goes first in every other round, so that neither always finds the machine as the other left it."""
-    return servers if number % 2 == 0 else servers[::-1]
-
-
 def compare_in_spark(names: list[str], options: argparse.Namespace) -> None:
     rounds = 1 if options.quick else options.rounds or SPARK_ROUNDS
     result = measure_spark(names, SPARK_QUICK if options.quick else SPARK_FULL, rounds)
@@ -136,9 +133,9 @@ def compare_clusters(names: list[str], options: argparse.Namespace, directory: P
     scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
     run = ClusterRun(clusters, scale, rounds, directory)
     run.measure(names)
-    run.show()
+    run.result.show()
     if options.write:
-        run.write()
+        run.result.write(rounds)
     return run.stalls.found
 
 
@@ -148,10 +145,19 @@ def compare_secured(names: list[str], options: argparse.Namespace, directory: Pa
     scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
     run = SecuredRun(contenders, scale, rounds, directory)
     run.measure(names)
-    run.show()
+    run.result.show()
     if options.write:
-        run.write()
+        run.result.write(rounds)
     return run.stalls.found
+
+
+def compare_http(names: list[str], options: argparse.Namespace, directory: Path) -> None:
+    scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
+    run = HttpRun(scale, rounds, directory)
+    run.measure(names)
+    run.result.show()
+    if options.write:
+        run.result.write(rounds)
 
 
 def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:
@@ -180,6 +186,8 @@ def main(arguments: list[str] | None = None) -> int:
                     write_document(comparisons, rounds)
             if secured_names := [name for name in chosen if name in SECURED_NAMES]:
                 run.stalls.found += compare_secured(secured_names, options, Path(directory))
+            if http_names := [name for name in chosen if name in HTTP_NAMES]:
+                compare_http(http_names, options, Path(directory))
             if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:

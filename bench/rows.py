@@ -127,11 +127,15 @@ class Comparison:
         return (self.row.title, self.row.unit, f"{self.ours:,.{self.row.decimals}f}", theirs, ratio, self.row.goal, met)
 
 
-HEADINGS = ("what", "unit", PENSTOCK.name, APACHE_KAFKA.name, "ratio", "goal", "met")
+def headings_beside(peer: str) -> tuple[str, ...]:
+    return ("what", "unit", PENSTOCK.name, peer, "ratio", "goal", "met")
 
 
-def compare(samples: Samples, rows: Sequence[Row] = ROWS) -> list[Comparison]:
-    ours, theirs = (medians(samples.get(contender.name, {})) for contender in (PENSTOCK, APACHE_KAFKA))
+HEADINGS = headings_beside(APACHE_KAFKA.name)
+
+
+def compare(samples: Samples, rows: Sequence[Row] = ROWS, peer: str = APACHE_KAFKA.name) -> list[Comparison]:
+    ours, theirs = (medians(samples.get(name, {})) for name in (PENSTOCK.name, peer))
     return [Comparison(row, ours[row.key], theirs.get(row.key)) for row in rows if row.key in ours]
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 import confluent_kafka
 
@@ -18,31 +14,28 @@ from bench.cluster.loads import CLUSTER_LOADS, memory_of
 from bench.cluster.rows import CLUSTER_ROWS
 from bench.cluster.topics import create_topic
 from bench.errors import BenchError
+from bench.gathering import Gathering, alternate
 from bench.loads import QUICK, Figures, Scale
-from bench.report import describe_machine, print_table, replace_result, table_lines
-from bench.rows import Comparison, Samples, compare
 from bench.stalls import LoopStalls
-
-Contender = TypeVar("Contender")
 
 CLUSTER_NAMES = (*CLUSTER_LOADS, *CLUSTER_LIFECYCLE)
 BEGIN, END = "<!-- cluster: begin -->", "<!-- cluster: end -->"
 
 
 class ClusterRun:
-    """Figures gather in `samples`."""
+    """Figures gather in `result`."""
 
     def __init__(self, contenders: Sequence[ClusterContender], scale: Scale, rounds: int, directory: Path) -> None:
         self.contenders = contenders
         self.scale = scale
         self.rounds = rounds
         self.directory = directory
-        self.samples: Samples = {contender.name: defaultdict(list) for contender in contenders}
+        title = "three brokers and their ZooKeeper beside three nodes of Apache Kafka"
+        self.result = Gathering([contender.name for contender in contenders], CLUSTER_ROWS, title, (BEGIN, END))
         self.stalls = LoopStalls()
-        self.load_at_start = os.getloadavg()[0]
 
     def measure(self, names: Sequence[str]) -> None:
-        print(f"load average at the start: {self.load_at_start:.2f}", flush=True)
+        self.result.begin()
         for contender in self.contenders:
             warm_up(contender, self._directory_of("first", contender))
         if loads := [name for name in names if name in CLUSTER_LOADS]:
@@ -51,7 +44,7 @@ class ClusterRun:
             for number in range(self.rounds):
                 for contender in alternate(self.contenders, number):
                     directory = self._directory_of(f"{name}-{number}", contender)
-                    self._keep(contender, CLUSTER_LIFECYCLE[name](contender, directory, self.scale), number)
+                    self.result.keep(contender.name, CLUSTER_LIFECYCLE[name](contender, directory, self.scale), number)
 
     def _measure_loads(self, names: Sequence[str]) -> None:
         with ExitStack() as stack:
@@ -61,17 +54,17 @@ class ClusterRun:
             }
             for contender, cluster in clusters.items():
                 create_topic(cluster, NODE_IDS)
-                self._keep(contender, memory_of(cluster, "idle"))
+                self.result.keep(contender.name, memory_of(cluster, "idle"))
             for name in names:  # a Java broker's compiler needs some load before it shows what it can do
                 for cluster in clusters.values():
                     _run_load(name, cluster, QUICK)
             for number in range(self.rounds):
                 for name in names:
                     for contender in alternate(self.contenders, number):
-                        self._keep(contender, _run_load(name, clusters[contender], self.scale), number)
+                        self.result.keep(contender.name, _run_load(name, clusters[contender], self.scale), number)
                         self._look_for_stalls(clusters[contender], name)
             for contender, cluster in clusters.items():
-                self._keep(contender, memory_of(cluster, "loaded"))
+                self.result.keep(contender.name, memory_of(cluster, "loaded"))
 
     def _look_for_stalls(self, cluster: BrokerCluster, name: str) -> None:
         for broker in cluster.brokers.values():
@@ -80,30 +73,6 @@ class ClusterRun:
 
     def _directory_of(self, name: str, contender: ClusterContender) -> Path:
         return self.directory / contender.name.replace(" ", "-") / name
-
-    def _keep(self, contender: ClusterContender, figures: Figures, number: int | None = None) -> None:
-        for key, value in figures.items():
-            self.samples[contender.name][key].append(value)
-        when = "" if number is None else f"round {number + 1}: "
-        shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
-        print(f"{contender.name}: {when}{shown}", flush=True)
-
-    def comparisons(self) -> list[Comparison]:
-        return compare(self.samples, CLUSTER_ROWS)
-
-    def show(self) -> None:
-        print_table(self.comparisons(), "three brokers and their ZooKeeper beside three nodes of Apache Kafka")
-
-    def write(self) -> None:
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        how = f"medians of {self.rounds} alternating rounds, load average {self.load_at_start:.1f} before the first"
-        lines = [f"Measured on {today}, {how}: {describe_machine()}.", "", *table_lines(self.comparisons())]
-        replace_result("\n".join(lines), BEGIN, END)
-
-
-def alternate(contenders: Sequence[Contender], number: int) -> Sequence[Contender]:
-    """Each goes first in every other round."""
-    return contenders if number % 2 == 0 else contenders[::-1]
 
 
 def _run_load(name: str, cluster: BrokerCluster, scale: Scale) -> Figures:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import confluent_kafka
 
-from bench.cluster.run import alternate
 from bench.contenders import Contender
 from bench.errors import BenchError
+from bench.gathering import Gathering, alternate
 from bench.loads import QUICK, Figures, Scale
-from bench.report import describe_machine, print_table, replace_result, table_lines
-from bench.rows import Comparison, Samples, compare
 from bench.secured.brokers import SecuredBroker, make_certificates
 from bench.secured.flood import measure_handshakes
 from bench.secured.loads import measure_latency, measure_logins, measure_throughput
@@ -39,19 +34,19 @@ BEGIN, END = "<!-- secured: begin -->", "<!-- secured: end -->"
 
 
 class SecuredRun:
-    """Figures gather in `samples`."""
+    """Figures gather in `result`."""
 
     def __init__(self, contenders: Sequence[Contender], scale: Scale, rounds: int, directory: Path) -> None:
         self.contenders = contenders
         self.scale = scale
         self.rounds = rounds
         self.directory = directory
-        self.samples: Samples = {contender.name: defaultdict(list) for contender in contenders}
+        names = [contender.name for contender in contenders]
+        self.result = Gathering(names, SECURED_ROWS, "what security costs", (BEGIN, END))
         self.stalls = LoopStalls()
-        self.load_at_start = os.getloadavg()[0]
 
     def measure(self, names: Sequence[str]) -> None:
-        print(f"load average at the start: {self.load_at_start:.2f}", flush=True)
+        self.result.begin()
         if loads := {name: OPEN_LOADS[name] for name in names if name in OPEN_LOADS}:
             self._measure(loads, "open", {}, lambda broker: None)
         if loads := {name: GUARDED_LOADS[name] for name in names if name in GUARDED_LOADS}:
@@ -80,27 +75,9 @@ class SecuredRun:
             for number in range(self.rounds):
                 for name, load in loads.items():
                     for broker in alternate(brokers, number):
-                        self._keep(broker, _run_load(name, load, broker, self.scale), number)
+                        self.result.keep(broker.contender.name, _run_load(name, load, broker, self.scale), number)
                         for stall in self.stalls.look(broker.server, name):
                             print(f"{broker.contender.name}: {stall}", flush=True)
-
-    def _keep(self, broker: SecuredBroker, figures: Figures, number: int) -> None:
-        for key, value in figures.items():
-            self.samples[broker.contender.name][key].append(value)
-        shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
-        print(f"{broker.contender.name}: round {number + 1}: {shown}", flush=True)
-
-    def comparisons(self) -> list[Comparison]:
-        return compare(self.samples, SECURED_ROWS)
-
-    def show(self) -> None:
-        print_table(self.comparisons(), "what security costs")
-
-    def write(self) -> None:
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        how = f"medians of {self.rounds} alternating rounds, load average {self.load_at_start:.1f} before the first"
-        lines = [f"Measured on {today}, {how}: {describe_machine()}.", "", *table_lines(self.comparisons())]
-        replace_result("\n".join(lines), BEGIN, END)
 
 
 def _run_load(name: str, load: Load, broker: SecuredBroker, scale: Scale) -> Figures:

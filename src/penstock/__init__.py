@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.embedded import AsyncBroker, Broker
+    from penstock.embedded_registry import AsyncRegistry, Registry
     from penstock.local_cluster.cluster import Cluster
 
-__all__ = ["AsyncBroker", "Broker", "Cluster"]
+__all__ = ["AsyncBroker", "AsyncRegistry", "Broker", "Cluster", "Registry"]
 
 _MODULES = {
     "AsyncBroker": "penstock.embedded",
+    "AsyncRegistry": "penstock.embedded_registry",
     "Broker": "penstock.embedded",
     "Cluster": "penstock.local_cluster.cluster",
+    "Registry": "penstock.embedded_registry",
 }
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.loops import OnAThread
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.securing.places import stays_secure
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import LoopThread
 
 if TYPE_CHECKING:
     from penstock.securing.setup import SecureSetup
@@ -134,7 +134,7 @@ class AsyncBroker:
         await self.stop()
 
 
-class Broker:
+class Broker(OnAThread):
     """A broker on a thread of its own, beside the caller's code."""
 
     def __init__(
@@ -147,34 +147,7 @@ class Broker:
         secure: bool | None = None,
     ) -> None:
         self._broker = AsyncBroker(data_dir, port, config, host, secure=secure)
-        self._running: LoopThread | None = None
-
-    def start(self) -> None:
-        assert self._running is None, "the broker is running already"
-        self._running = LoopThread("penstock-broker")
-        try:
-            self._running.call(self._broker.start())
-        except BaseException:
-            self._end_loop()
-            raise
-
-    def stop(self) -> None:
-        if self._running is None:
-            return
-        try:
-            self._running.call(self._broker.stop())
-        finally:
-            self._end_loop()
-
-    def _end_loop(self) -> None:
-        thread, self._running = self._running, None
-        if thread is not None:
-            thread.stop()
-
-    @property
-    def _thread(self) -> LoopThread:
-        assert self._running is not None, "the broker is not running"
-        return self._running
+        super().__init__("broker", self._broker)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -199,12 +172,3 @@ class Broker:
 
     def delete_topic(self, name: str) -> None:
         self._thread.call(self._broker.delete_topic(name))
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()

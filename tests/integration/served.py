@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.loops import new_event_loop
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import new_event_loop
 
 START_TIMEOUT_S = 30.0
 

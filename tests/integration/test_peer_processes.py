@@ -15,9 +15,10 @@ from random import Random
 
 import pytest
 
-from penstock.broker.peers.connecting import connect_by_tcp, set_options
+from penstock.broker.peers.connecting import connect_by_tcp
 from penstock.broker.peers.failure_detection import FailureDetector, Probe, probe_by_tcp
 from penstock.broker.peers.peers import Peers, PeerUnavailableError
+from penstock.client.reaching.socket_options import set_options
 from penstock.client.security import ClientSecurity
 from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.core.listeners import Endpoint

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
 from penstock.client.exchange import Exchange
+from penstock.core.loops import new_event_loop
 from penstock.embedded import AsyncBroker, Broker
 from penstock.log.formats import names
 from penstock.proof.hostile.clients import HostileSocket
@@ -23,7 +24,6 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, build_batch
-from penstock.server.loops import new_event_loop
 from penstock.testing.processes import BrokerProcess
 from tests.integration.conftest import StartBroker
 

@@ -13,8 +13,8 @@ import urllib.request
 import pytest
 
 from bench.preload import preload_uniformly
+from penstock.core.loops import new_event_loop
 from penstock.core.metrics.counters import LoopMetrics
-from penstock.server.loops import new_event_loop
 from penstock.server.monitoring.watchdog import STOOD_STILL, Watchdog
 from penstock.testing.processes import find_free_port
 from tests.clients.confluent import admin_of, create_topic, produce, producer_of

@@ -18,6 +18,7 @@ from penstock.client.java_settings import translate_client_settings
 from penstock.client.security import ClientSecurity, security_settings
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.core.loops import LoopThread
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.brokers import Brokers
 from penstock.processes.server_process import find_free_port
@@ -26,7 +27,6 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.security.private_files import write_private
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import LoopThread
 from tests.certificates import broker_settings, client_settings, new_directory
 from tests.clients.cli_runner import Cli
 from tests.clients.support import PATIENCE_S, eventually

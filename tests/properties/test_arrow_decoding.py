@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.client.batches.fetched import Section, find_batches, open_sections
 from penstock.core.types import TopicPartition
 from penstock.embedded import Broker
 from penstock.pipelines.source.brokers import brokers_of
-from penstock.pipelines.source.decoding import Section, decode_sections
-from penstock.pipelines.source.fetched import find_batches, open_sections
+from penstock.pipelines.source.decoding import decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import read_range

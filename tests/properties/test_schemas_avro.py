@@ -108,7 +108,7 @@ def schemas(draw: Drawn) -> Any:
 def changed(draw: Drawn, schema: Any) -> Any:
     """The schema with one small change somewhere: two schemas drawn apart from each other rarely fit."""
     document = json.loads(json.dumps(schema))
-    records = [each for each in _walk(document) if isinstance(each, dict) and each.get("type") == "record"]
+    records = [each for each in walk(document) if isinstance(each, dict) and each.get("type") == "record"]
     if not records:
         return document
     record = draw(st.sampled_from(records))
@@ -128,11 +128,11 @@ def changed(draw: Drawn, schema: Any) -> Any:
     return document
 
 
-def _walk(document: Any) -> Any:
+def walk(document: Any) -> Any:
     yield document
     children = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
     for child in children:
-        yield from _walk(child)
+        yield from walk(child)
 
 
 @st.composite
@@ -202,7 +202,7 @@ def test_the_reader_reads_what_the_writer_wrote_when_the_schemas_are_called_comp
     assume(not read_by.differences_from(written_by, Policy.STRICT))
     document = json.loads(writer)
     named = {
-        each["name"]: each for each in _walk(document) if isinstance(each, dict) and "name" in each and "type" in each
+        each["name"]: each for each in walk(document) if isinstance(each, dict) and "name" in each and "type" in each
     }
     named = {name: each for name, each in named.items() if each["type"] in ("record", "enum", "fixed")}
     value = DataMaker(data.draw, named).value(document, 6)

@@ -131,4 +131,4 @@ def test_lock_has_a_hash_for_every_line_and_names_no_host(lock: str) -> None:
     text = (tidy.REPOSITORY / "requirements" / lock).read_text()
     for block in re.split(r"\n(?=[A-Za-z0-9])", text.partition("make lock\n")[2].strip()):
         assert "--hash=sha256:" in block
-    assert "http" not in text
+    assert "://" not in text

@@ -51,7 +51,7 @@ def version_in(pom: Path, name: str) -> str:
     return found.group(1)
 
 
-def fetch_jars_of(pom: Path, name: str, version: str) -> Path:
+def fetch_jars_of(pom: Path, name: str, version: str, goal: str = "copy-dependencies") -> Path:
     """A directory with the jars that `pom` names, fetched on first use; PeerUnavailableError says what is missing.
 
     Named by the content of the pom, so that a changed version never meets the jars of another."""
@@ -67,7 +67,7 @@ def fetch_jars_of(pom: Path, name: str, version: str) -> Path:
     fetched = subprocess.run(
         [
             *(maven, "--batch-mode", "--quiet", "--file", str(pom)),
-            *("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"),
+            *(f"dependency:{goal}", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"),
         ],
         capture_output=True,
         text=True,

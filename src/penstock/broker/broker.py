@@ -18,6 +18,7 @@ from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.schema_checks.checks import SchemaChecks
 from penstock.broker.served_versions import ServedVersions
 from penstock.broker.session import Reply, Session
 from penstock.broker.slices import Slices
@@ -59,6 +60,7 @@ class Broker:
     transactions: TransactionRuntime
     topic_creation: TopicCreation
     moves: Moves
+    schema_checks: SchemaChecks
     chance: Random
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     # Whether there may be other brokers. Without them nobody is served or told of what brokers ask of each other.

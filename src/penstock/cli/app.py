@@ -17,8 +17,9 @@ class LazyCommand(NamedTuple):
 COMMANDS: dict[str, LazyCommand] = {
     "broker": LazyCommand("penstock.cli.commands.broker:app"),
     "topics": LazyCommand("penstock.cli.commands.topics:app"),
-    "produce": LazyCommand("penstock.cli.commands.produce:app", is_group=False),
-    "consume": LazyCommand("penstock.cli.commands.consume:app", is_group=False),
+    "produce": LazyCommand("penstock.cli.commands.records.produce:app", is_group=False),
+    "consume": LazyCommand("penstock.cli.commands.records.consume:app", is_group=False),
+    "schemas": LazyCommand("penstock.cli.commands.schemas.app:app"),
     "groups": LazyCommand("penstock.cli.commands.groups:app"),
     "transactions": LazyCommand("penstock.cli.commands.transactions:app"),
     "configs": LazyCommand("penstock.cli.commands.configs:app"),
@@ -34,7 +35,9 @@ COMMANDS: dict[str, LazyCommand] = {
     "audit": LazyCommand("penstock.cli.commands.security.audit:app"),
     "certificates": LazyCommand("penstock.cli.commands.security.certificates:app"),
     "zookeeper": LazyCommand("penstock.cli.commands.zookeeper:app"),
+    "rest": LazyCommand("penstock.cli.commands.rest:app"),
     "log": LazyCommand("penstock.cli.commands.log:app"),
+    "registry": LazyCommand("penstock.cli.commands.registry:app"),
     "pipeline": LazyCommand("penstock.cli.commands.pipeline:app"),
     "perf": LazyCommand("penstock.cli.commands.perf:app"),
 }

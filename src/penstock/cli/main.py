@@ -1,7 +1,8 @@
 """Where the `penstock` command begins.
 
-Importing the option parser costs more than a broker needs to start, so `penstock broker start` with plain options is
-recognised here and goes straight to the server. Everything else, every mistake included, goes through the full parser.
+Importing the option parser costs more than a broker needs to start, so `penstock broker start` and `penstock registry
+start` with plain options are recognised here and go straight to the server. Everything else, every mistake included,
+goes through the full parser.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 
 from penstock.cli.broker_options import parse_start_arguments
 from penstock.cli.errors import CliError, ExitCode, report
+from penstock.cli.services.start_options import parse_registry_arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from penstock.cli.broker_start import start_broker
 
             return start_broker(options)
+        registry_options = parse_registry_arguments(given)
+        if registry_options is not None:
+            from penstock.cli.services.registry_start import start_registry
+
+            return start_registry(registry_options)
         return _run(given)
     except KeyboardInterrupt:
         return 130

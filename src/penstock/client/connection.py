@@ -41,6 +41,8 @@ class Connection:
         self._failure: ConnectionClosedError | None = None
         self._lost: Callable[[], None] | None = None
         self._login: _Login | None = None
+        self._gathered: list[bytes] = []  # frames that leave at the end of this turn of the loop
+        self.answers = 0  # that have come
         self._reading = asyncio.create_task(self._read(), name="client connection")
 
     @classmethod
@@ -59,6 +61,8 @@ class Connection:
         and again before each login ends; LoginRefusedError where the broker does not let it in.
         """
         async with asyncio.timeout(timeout_s):
+            # Otherwise uvloop leaves the failure of a name behind that nobody fetches, where the caller is cancelled.
+            await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
             reader, writer = await asyncio.open_connection(host, port, ssl=security.tls)
         if set_options is not None:
             set_options(writer.get_extra_info("socket"))
@@ -76,6 +80,16 @@ class Connection:
     def is_open(self) -> bool:
         return self._failure is None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no answer is awaited."""
+        return not self._waiting
+
+    @property
+    def login_renewed_at(self) -> float | None:
+        """When the next login is due, by the loop's clock; None without a login, and for one that does not end."""
+        return None if self._login is None else self._login.renew_at
+
     def on_lost(self, listener: Callable[[], None]) -> None:
         """Calls `listener` once, when the other side ends the connection or the network does. A connection that its
         owner closes, and one whose request timed out, is not lost in this sense. At most one listener."""
@@ -89,23 +103,64 @@ class Connection:
 
     async def _request(self, message: Message, version: int, timeout_s: float | None) -> Any:
         self._raise_if_closed()
-        correlation_id, frame = self._exchange.encode_request(message, version)
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[correlation_id] = answer
         try:
             async with asyncio.timeout(timeout_s):
-                await self._write(frame)
-                return await answer
+                return await (await self._begin(message, version))
         except TimeoutError:
             self._end(ConnectionClosedError("a request on this connection timed out"))
             raise TimeoutError(f"no answer to {type(message).__name__} within {timeout_s} s") from None
 
-    async def send(self, message: Message, version: int) -> None:
-        """A request that is not answered: produce with acks=0."""
+    async def begin(self, message: Message, version: int) -> asyncio.Future[Any]:
+        """Sends a request, in the order of the calls, and returns its answer to be. There is no time limit: whoever
+        does not want to wait any longer leaves the answer alone, or calls `end`."""
+        await self.renew_login()
+        return await self._begin(message, version)
+
+    async def renew_login(self) -> None:
+        """Waits for a login that is due or under way."""
         if self._login is not None:
             await self._renew_login(self._login, REQUEST_TIMEOUT_S)
+
+    def begin_now(self, message: Message, version: int) -> asyncio.Future[Any] | None:
+        """The same without waiting for the socket: the caller bounds what it sends. None where a login comes first.
+
+        What is sent in one turn of the loop leaves in one piece: half the processor time of small produce requests was
+        the system's for sending them one by one."""
+        login, loop = self._login, asyncio.get_running_loop()
+        if login is not None and (login.turn.locked() or login.is_due(loop.time())):
+            return None
+        self._raise_if_closed()
+        correlation_id, frame = self._exchange.encode_request(message, version)
+        answer: asyncio.Future[Message] = loop.create_future()
+        self._waiting[correlation_id] = answer
+        if not self._gathered:
+            loop.call_soon(self._flush)
+        self._gathered.append(frame)
+        return answer
+
+    def _flush(self) -> None:
+        if self._gathered:
+            frames, self._gathered = self._gathered, []
+            if self._failure is None:
+                self._writer.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    async def _begin(self, message: Message, version: int) -> asyncio.Future[Any]:
+        self._raise_if_closed()
+        correlation_id, frame = self._exchange.encode_request(message, version)
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = answer
+        await self._write(frame)
+        return answer
+
+    async def send(self, message: Message, version: int) -> None:
+        """A request that is not answered: produce with acks=0."""
+        await self.renew_login()
         self._raise_if_closed()
         await self._write(self._exchange.encode_request(message, version, is_answered=False)[1])
+
+    def end(self, reason: str) -> None:
+        """For a broker that does not answer any more. `close` is still to be called."""
+        self._end(ConnectionClosedError(reason))
 
     async def close(self) -> None:
         self._end(ConnectionClosedError("the connection was closed"))
@@ -120,7 +175,7 @@ class Connection:
     async def _renew_login(self, login: _Login, timeout_s: float | None) -> None:
         """One login at a time; whoever sends something meanwhile waits for it."""
         async with login.turn:
-            if login.renew_at is not None and asyncio.get_running_loop().time() >= login.renew_at:
+            if login.is_due(asyncio.get_running_loop().time()):
                 await self._log_in(login, timeout_s)
 
     async def _log_in(self, login: _Login, timeout_s: float | None) -> None:
@@ -148,6 +203,7 @@ class Connection:
         await self.close()
 
     async def _write(self, frame: bytes) -> None:
+        self._flush()  # what came before goes before
         self._writer.write(frame)
         try:
             await self._writer.drain()
@@ -162,6 +218,7 @@ class Connection:
                 size = self._exchange.check_frame_size(await self._reader.readexactly(FRAME_LENGTH.size))
                 correlation_id, response = self._exchange.decode_response(await self._reader.readexactly(size))
                 answer = self._waiting.pop(correlation_id)
+                self.answers += 1
                 if not answer.done():  # the caller may have been cancelled
                     answer.set_result(response)
         except ConnectionClosedError as failure:
@@ -198,6 +255,9 @@ class _Login:
         self.host = host
         self.renew_at: float | None = None
         self.turn = asyncio.Lock()
+
+    def is_due(self, now: float) -> bool:
+        return self.renew_at is not None and now >= self.renew_at
 
 
 class BlockingConnection:

@@ -18,6 +18,9 @@ FRAME_LENGTH = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
 _API_VERSIONS = 18
 _MAX_CORRELATION_ID = 2**31 - 1
+# How answers begin of those who do not speak Kafka's protocol. Read as sizes, both are beyond what is allowed.
+_HTTP = b"HTTP"
+_TLS_ALERT = b"\x15\x03"
 
 # Twice a broker's default for requests (socket.request.max.bytes): a fetch may exceed its max.bytes by a batch.
 MAX_FRAME_SIZE = 200 * 1024 * 1024
@@ -46,11 +49,15 @@ class Exchange:
         return len(self._expected)
 
     def encode_request(self, message: Message, version: int, *, is_answered: bool = True) -> tuple[int, bytes]:
-        """(correlation id, whole frame). Without an answer (produce with acks=0) nothing is remembered."""
+        """(correlation id, whole frame). Without an answer (produce with acks=0) nothing is remembered. ApiError
+        INVALID_REQUEST for what no broker could be asked: a name that is too long, half a character."""
         correlation_id = self._next_correlation_id
         flexible = version >= message.FLEXIBLE_FROM
         head = encode_request_header(message.API_KEY, version, correlation_id, self._client_id, flexible)
-        payload = head + encode(message, version)
+        try:
+            payload = head + encode(message, version)
+        except (struct.error, UnicodeEncodeError) as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"the request cannot be written: {error}") from error
         self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         if is_answered:
             self._expected[correlation_id] = Expected(message.RESPONSE, version)
@@ -60,6 +67,10 @@ class Exchange:
         """The size that the four bytes announce, before anything is allocated for it."""
         size: int = FRAME_LENGTH.unpack(prefix)[0]
         if not FRAME_LENGTH.size <= size <= self._max_frame_size:
+            if prefix == _HTTP:
+                raise ConnectionClosedError("the port speaks HTTP, not Kafka's protocol")
+            if prefix[:2] == _TLS_ALERT:
+                raise ConnectionClosedError("the port asks for TLS")
             raise ConnectionClosedError(
                 f"the answer announces {size} bytes; at most {self._max_frame_size} are allowed"
             )

@@ -6,11 +6,11 @@ login nothing else may be sent: the broker would end the connection.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from penstock.client.exchange import ConnectionClosedError
-from penstock.protocol.errors import ErrorCode, describe
+from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.message import Message
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -26,6 +26,14 @@ _MOST_ROUNDS = 10
 
 class LoginRefusedError(ConnectionClosedError):
     """The broker does not let this client in, or does not prove who it is."""
+
+
+class UnservedMechanismError(LoginRefusedError):
+    """The broker does not know the mechanism; `mechanisms` are those that it serves."""
+
+    def __init__(self, mechanism: str, mechanisms: Sequence[str]) -> None:
+        super().__init__(f"the broker does not serve {mechanism}; it serves {', '.join(mechanisms)}")
+        self.mechanisms = tuple(mechanisms)
 
 
 # A request to send, whose response comes back, or a step that takes long, whose token comes back. The result is how
@@ -45,9 +53,9 @@ def _log_in(credentials: Credentials, host: str) -> LoginSteps:
     mechanism = credentials.mechanism
     shaken: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism=mechanism)
     if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        raise LoginRefusedError(f"the broker does not serve {mechanism}; it serves {', '.join(shaken.mechanisms)}")
+        raise UnservedMechanismError(mechanism, shaken.mechanisms)
     if shaken.error_code:
-        raise LoginRefusedError(f"no login is due here: {describe(ErrorCode(shaken.error_code))}")
+        raise LoginRefusedError(f"no login is due here: {error_of(shaken.error_code).message}")
     exchange = credentials.begin(host)
     step: Step | None = exchange.begin()
     lifetime_ms = 0
@@ -57,7 +65,7 @@ def _log_in(credentials: Credentials, host: str) -> LoginSteps:
         token = step if isinstance(step, bytes) else (yield _refusing(step))
         answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token)
         if answer.error_code:
-            raise LoginRefusedError(answer.error_message or describe(ErrorCode(answer.error_code)))
+            raise LoginRefusedError(answer.error_message or error_of(answer.error_code).message)
         lifetime_ms = answer.session_lifetime_ms
         step = exchange.respond(answer.auth_bytes)
     if not exchange.is_complete:

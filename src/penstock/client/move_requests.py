@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -37,7 +37,7 @@ class Moving(NamedTuple):
 def read_moves(answer: ListPartitionReassignmentsResponse) -> dict[Partition, Moving]:
     """Raises ApiError."""
     if answer.error_code != ErrorCode.NONE:
-        raise ApiError(ErrorCode(answer.error_code), answer.error_message)
+        raise error_of(answer.error_code, answer.error_message)
     return {
         (topic.name, row.partition_index): Moving(
             tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)

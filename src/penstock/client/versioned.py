@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from penstock.client.addresses import Address
 from penstock.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, BlockingConnection
 from penstock.client.security import PLAINTEXT, ClientSecurity
-from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.errors import ApiError, ErrorCode, error_of
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -123,11 +123,16 @@ class VersionedClient:
         self.close()
 
 
+def ask_for_versions(software: str) -> ApiVersionsRequest:
+    """Sent at its highest version first. An older broker answers UNSUPPORTED_VERSION; all of them serve version 0."""
+    return ApiVersionsRequest(client_software_name=software, client_software_version=_SOFTWARE_VERSION)
+
+
 def _ask_versions(connection: BlockingConnection, software: str, timeout_s: float) -> ApiVersionsResponse:
-    request = ApiVersionsRequest(client_software_name=software, client_software_version=_SOFTWARE_VERSION)
+    request = ask_for_versions(software)
     answer: ApiVersionsResponse = connection.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
-    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older broker; all of them serve version 0
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         answer = connection.request(request, 0, timeout_s=timeout_s)
     if answer.error_code != ErrorCode.NONE:
-        raise ApiError(ErrorCode(answer.error_code))
+        raise error_of(answer.error_code)
     return answer

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from penstock.core.config.keys.schemas import TOPIC_NAME_STRATEGY
 
 NO_LIMIT = 2**63 - 1  # Kafka writes "never" as the largest long
 
@@ -36,6 +38,19 @@ class LogSettings:
     max_compaction_lag_ms: int = NO_LIMIT
     min_cleanable_dirty_ratio: float = 0.5
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    confluent_key_schema_validation: bool = False
+    confluent_key_subject_name_strategy: str = TOPIC_NAME_STRATEGY
+    confluent_value_schema_validation: bool = False
+    confluent_value_subject_name_strategy: str = TOPIC_NAME_STRATEGY
+    # What follows from the others, worked out once: each append asks.
+    validates_schemas: bool = field(default=False, init=False)
+    # For the check of its schemas, or to be on the disk before it is acknowledged.
+    may_wait: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        validates = self.confluent_key_schema_validation or self.confluent_value_schema_validation
+        object.__setattr__(self, "validates_schemas", validates)
+        object.__setattr__(self, "may_wait", validates or self.flush_messages != NO_LIMIT)
 
     @property
     def is_compacted(self) -> bool:

@@ -9,21 +9,28 @@ still be on its way.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import Match, Router
-from starlette.routing import Route as StarletteRoute
 
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import HttpMetrics
-from penstock.http.authentication import Authenticator, Credentials, NotEntitledError, read_basic
+from penstock.http.authentication import (
+    Authenticator,
+    Caller,
+    Credentials,
+    LoginUnavailableError,
+    NotEntitledError,
+    as_caller,
+    read_basic,
+)
 from penstock.http.limits import HttpLimits
-from penstock.http.routes import Route
+from penstock.http.routes import PLAIN_ERRORS, ErrorForm, Route
+from penstock.http.routing import Matched, Routing
 from penstock.security.audit.events import CLAIMED, AuditEvent, Auditor, Kind
 from penstock.security.audit.logins import show_claimed
 
@@ -51,6 +58,31 @@ class RefusedError(Exception):
         self.headers = tuple(headers)
 
 
+class UnderWay:
+    """Requests that are worked on, also those whose clients have left."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._most = limits.max_connections + limits.max_requests_left
+        self._most_per_address = limits.max_connections_per_address + limits.max_requests_left_per_address
+        self._count = 0
+        self._addresses: Counter[str] = Counter()
+
+    def enter(self, address: str) -> Callable[[], None]:
+        """What to call at the end. Raises RefusedError."""
+        if self._count >= self._most or self._addresses[address] >= self._most_per_address:
+            text = "Service Unavailable: too many requests are under way"
+            raise RefusedError(503, "requests", text, [(b"retry-after", b"1")])
+        self._count += 1
+        self._addresses[address] += 1
+        return lambda: self._leave(address)
+
+    def _leave(self, address: str) -> None:
+        self._count -= 1
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
+
+
 class Guard:
     """The application that the server calls."""
 
@@ -62,32 +94,41 @@ class Guard:
         authenticator: Authenticator | None,
         auditor: Auditor,
         metrics: HttpMetrics,
+        errors: ErrorForm = PLAIN_ERRORS,
     ) -> None:
         self._name = name
         self._limits = limits
         self._authenticator = authenticator
         self._auditor = auditor
         self._metrics = metrics
-        self._public = frozenset(route.path for route in routes if route.is_public)
-        # Without Starlette's application around it, which answers every exception with 500, also ours.
-        served = [StarletteRoute(each.path, each.endpoint, methods=[*each.methods]) for each in routes]
-        self._router = Router(served)
-        self._own_limits = [(one, each.limits) for one, each in zip(served, routes, strict=True) if each.limits]
+        self._errors = errors
+        self._under_way = UnderWay(limits)
+        # Starlette's application would answer every exception with 500, also ours. Its router looks at the decoded
+        # path, and at one route after the other.
+        self._routing = Routing(routes)
         self._limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), _loop_ms)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
-        limits = self._limits_of(scope)
-        exchange = _Exchange(scope, receive, send, limits)
+        matched = self._routing.match(scope["method"], scope["raw_path"])
+        route = None if matched is None else matched.route
+        limits = self._limits if route is None or route.limits is None else route.limits
+        exchange = _Exchange(scope, receive, send, limits, self._errors)
         # The body is the endpoint's to read, also while its answer streams: Starlette would read it away, looking for
         # the end of the connection, which `_Exchange` is told of.
         scope["asgi"] = {**scope["asgi"], "spec_version": "2.4"}
-        connection = scope["state"].pop("connection")
+        state = scope["state"]
+        connection = state.pop("connection")
+        at_end: list[Callable[[], None]] = []
+        state["at_end"] = at_end
         connection.on_gone = exchange.leave
         try:
+            at_end.append(self._under_way.enter(_address(scope)))
             _check_framing(scope, limits)
-            scope["state"]["principal"] = await self._identify(scope)
-            await self._router(scope, exchange.receive, exchange.send)
+            is_public = route is not None and route.is_public
+            caller = await self._identify(scope, is_public=is_public)
+            state["caller"], state["principal"] = caller, None if caller is None else caller.principal
+            await _serve(matched, scope, exchange)
         except ClientDisconnect:
             pass  # nobody is there to be told anything
         except asyncio.CancelledError:
@@ -104,45 +145,44 @@ class Guard:
             await exchange.refuse(RefusedError(500, "failure", "Internal Server Error"))
         finally:
             connection.on_gone = None
+            for release in at_end:
+                release()
             if exchange.status:
                 self._metrics.count_answer(exchange.status)
 
-    def _limits_of(self, scope: Scope) -> HttpLimits:
-        for route, limits in self._own_limits:
-            if route.matches(scope)[0] is Match.FULL:
-                return limits
-        return self._limits
-
     # -------------------------------------------------------------------------------------------- who asks
 
-    async def _identify(self, scope: Scope) -> str | None:
+    async def _identify(self, scope: Scope, *, is_public: bool) -> Caller | None:
         authenticator = self._authenticator
         if authenticator is None:
             return None
         values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
         credentials = Credentials.of(values, scope["state"].get("peer_certificate"), _address(scope))
-        is_public = scope["path"] in self._public
         if self._auditor.refuses and Kind.LOGIN in self._auditor.kinds and not is_public:
             raise RefusedError(503, "audit", "the audit trail is full, so nothing is done that it must keep")
         try:
-            principal = await authenticator.authenticate(credentials)
+            caller = as_caller(await authenticator.authenticate(credentials))
         except NotEntitledError as error:
             if not is_public:
                 self._report(credentials, error.principal, is_denied=True)
                 raise RefusedError(403, "rights", "Forbidden") from None
             return None
+        except LoginUnavailableError as error:
+            if not is_public:
+                raise RefusedError(503, "login unavailable", str(error), [(b"retry-after", b"1")]) from None
+            return None
         except Exception as error:  # noqa: BLE001  # whatever failed, nobody is let in by it
             fields = {"listener": self._name}
             self._limited_log.once_per("login", logging.ERROR, "an HTTP login could not be checked", fields, error)
-            principal = None
-        is_asked = bool(values) or principal is not None
+            caller = None
+        is_asked = bool(values) or caller is not None
         if is_asked or not is_public:
-            self._report(credentials, principal)
-        if principal is None and not is_public:
+            self._report(credentials, None if caller is None else caller.principal)
+        if caller is None and not is_public:
             await asyncio.sleep(self._limits.refusal_delay_s)
             challenges = [(b"www-authenticate", each.encode()) for each in authenticator.challenges]
             raise RefusedError(401, "login", "Unauthorized", challenges)
-        return principal
+        return caller
 
     def _report(self, credentials: Credentials, principal: str | None, *, is_denied: bool = False) -> None:
         kind = Kind.DENIAL if is_denied else Kind.LOGIN
@@ -183,18 +223,34 @@ def _check_framing(scope: Scope, limits: HttpLimits) -> None:
         raise RefusedError(431, "headers", "Request Header Fields Too Large")
     if scope["http_version"] not in ("1.0", "1.1"):
         raise RefusedError(505, "framing", "HTTP Version Not Supported")
+    names = [name for name, _ in headers]
+    if names.count(b"host") != 1 and (scope["http_version"] == "1.1" or b"host" in names):
+        raise RefusedError(400, "framing", "Bad Request: there must be one Host")
     lengths = [value for name, value in headers if name == b"content-length"]
     encodings = [value for name, value in headers if name == b"transfer-encoding"]
     if encodings and (lengths or scope["http_version"] == "1.0"):
         raise RefusedError(400, "framing", "Bad Request: both Content-Length and Transfer-Encoding")
+    if encodings and [each.lower() for each in encodings] != [b"chunked"]:
+        raise RefusedError(501, "framing", "Not Implemented: chunked is the one Transfer-Encoding")
     if lengths and int(lengths[0]) > limits.max_body_bytes:
         raise RefusedError(413, "body", "Content Too Large")
+
+
+async def _serve(matched: Matched | None, scope: Scope, exchange: _Exchange) -> None:
+    if matched is None:
+        raise HTTPException(404)
+    if matched.route is None:
+        raise HTTPException(405, headers={"Allow": ", ".join(matched.allowed)})
+    scope["path_params"] = matched.parameters
+    response = await matched.route.endpoint(Request(scope, exchange.receive, exchange.send))
+    await response(scope, exchange.receive, exchange.send)
 
 
 class _Exchange:
     """One request and its answer: counts what comes in, and knows whether an answer has begun."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: HttpLimits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: HttpLimits, errors: ErrorForm) -> None:
+        self._errors = errors
         self._receive = receive
         self._send = send
         self._limits = limits
@@ -253,9 +309,9 @@ class _Exchange:
         """An answer that has begun cannot be taken back: the server closes its connection."""
         if self.status:
             return
-        body = json.dumps({"error": status, "message": text}).encode()
+        body = self._errors.write(status, text)
         length = str(len(body)).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", length), *more]
+        headers = [(b"content-type", self._errors.content_type.encode()), (b"content-length", length), *more]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 

@@ -11,7 +11,10 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from penstock.client.security import ClientSecurity
 
 # The principal of a name and a password, or of a token; None for those that are wrong.
 CheckPassword = Callable[[str, str], Awaitable[str | None]]
@@ -43,6 +46,27 @@ class Credentials(NamedTuple):
         return cls(headers[0], peer_certificate, scheme.lower(), value.strip(), address)
 
 
+class Caller(NamedTuple):
+    """Who asks, and what brokers are shown on behalf of the caller."""
+
+    principal: str  # as `User:alice`
+    # A keyed digest of what the caller has shown: the same for the same credentials. Empty where the service itself
+    # vouches for the principal.
+    key: bytes = b""
+    # The caller's own login at the brokers. None where the caller has shown nothing that could be passed on, as a
+    # certificate cannot.
+    security: ClientSecurity | None = None
+    # Known by the certificate of the connection, whatever else the caller has shown: another server cannot be shown it.
+    is_certified: bool = False
+
+    def __repr__(self) -> str:  # neither digest nor login
+        return f"Caller({self.principal})"
+
+
+class LoginUnavailableError(Exception):
+    """Nobody can say now who asks. The text is for the client, and the client may try again."""
+
+
 class NotEntitledError(Exception):
     """It is known who asks, and that is nobody who may."""
 
@@ -57,9 +81,9 @@ class Authenticator(Protocol):
         """For WWW-Authenticate."""
         ...
 
-    async def authenticate(self, credentials: Credentials) -> str | None:
-        """The principal, as `User:alice`; None where these credentials are missing, wrong or for another scheme. Raises
-        NotEntitledError.
+    async def authenticate(self, credentials: Credentials) -> Caller | str | None:
+        """The caller, or the principal alone, as `User:alice`; None where these credentials are missing, wrong or for
+        another scheme. Raises NotEntitledError and LoginUnavailableError.
         """
         ...
 
@@ -107,9 +131,10 @@ class CertificateAuthenticator:
     def __init__(self, name: Callable[[bytes], str | None]) -> None:
         self._name = name
 
-    async def authenticate(self, credentials: Credentials) -> str | None:
+    async def authenticate(self, credentials: Credentials) -> Caller | None:
         certificate = credentials.peer_certificate
-        return None if certificate is None else self._name(certificate)
+        name = None if certificate is None else self._name(certificate)
+        return None if name is None else Caller(name, is_certified=True)
 
 
 class Entitled:
@@ -120,11 +145,11 @@ class Entitled:
         self._may = may
         self.challenges = authenticator.challenges
 
-    async def authenticate(self, credentials: Credentials) -> str | None:
-        principal = await self._authenticator.authenticate(credentials)
-        if principal is not None and not self._may(principal, credentials.address):
-            raise NotEntitledError(principal)
-        return principal
+    async def authenticate(self, credentials: Credentials) -> Caller | None:
+        caller = as_caller(await self._authenticator.authenticate(credentials))
+        if caller is not None and not self._may(caller.principal, credentials.address):
+            raise NotEntitledError(caller.principal)
+        return caller
 
 
 class AnyOf:
@@ -134,12 +159,16 @@ class AnyOf:
         self._authenticators = tuple(authenticators)
         self.challenges = tuple(dict.fromkeys(each for one in self._authenticators for each in one.challenges))
 
-    async def authenticate(self, credentials: Credentials) -> str | None:
+    async def authenticate(self, credentials: Credentials) -> Caller | None:
         for each in self._authenticators:
-            principal = await each.authenticate(credentials)
-            if principal is not None:
-                return principal
+            caller = as_caller(await each.authenticate(credentials))
+            if caller is not None:
+                return caller
         return None
+
+
+def as_caller(found: Caller | str | None) -> Caller | None:
+    return Caller(found) if isinstance(found, str) else found
 
 
 class Passwords:

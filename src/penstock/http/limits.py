@@ -9,6 +9,10 @@ class HttpLimits(NamedTuple):
     # Beyond them a connection is closed before anything is read from it. Each holds some 20 KB, 300 KB with TLS.
     max_connections: int = 256
     max_connections_per_address: int = 128
+    # A change goes on when its client has left, and its connection is free for another. Requests under way are bounded
+    # by the connections and these together: beyond them the answer is 503, so that no queue behind grows without end.
+    max_requests_left: int = 256
+    max_requests_left_per_address: int = 128
     # Names and values together; browsers and proxies stay below 8 KB.
     max_header_bytes: int = 16 * 1024
     max_headers: int = 100

@@ -1,8 +1,9 @@
-"""One HTTP connection: uvicorn's protocol over h11, and what it lacks against clients that mean harm.
+"""One HTTP connection: uvicorn's protocol over httptools, and what it lacks against clients that mean harm.
 
-Headers have their time from the first byte on, which uvicorn gives to idle connections alone; a client that takes
-nothing of its answer is cut off; a request that h11 cannot read gets the status that h11 suggests; a refusal reaches a
-client that is still sending.
+Headers have a size and their time from the first byte on; what comes behind a body is no header, and has a size, as has
+what comes between the pieces of a body (the parser keeps a trailer whole until its end); few requests wait behind
+the one that is answered; a client that takes nothing of its answer is cut off; a refusal reaches a client that is still
+sending.
 
 Time here is the loop's, because these are timers of a real network.
 """
@@ -10,16 +11,14 @@ Time here is the loop's, because these are timers of a real network.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
 
-import h11
+import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from penstock.core.metrics.counters import HttpMetrics
@@ -32,9 +31,16 @@ _SILENCE.disabled = True
 # What a refused client may still send before it has read the answer: a second of it, or a megabyte.
 _LINGER_S = 1.0
 _LINGER_BYTES = 1024 * 1024
+# Behind the request that is answered. Clients that pipeline wait for answers sooner, and send the rest again when the
+# connection is closed in an orderly way.
+_MOST_WAITING = 16
 
 
-class GuardedProtocol(H11Protocol):
+class _TooManyWaitingError(Exception):
+    """Raised through the parser, to make it stop."""
+
+
+class GuardedProtocol(HttpToolsProtocol):
     def __init__(
         self,
         config: Config,
@@ -51,7 +57,12 @@ class GuardedProtocol(H11Protocol):
         self._on_lost = on_lost
         self._timer: asyncio.TimerHandle | None = None  # for headers
         self._stall: asyncio.TimerHandle | None = None
-        self._is_lingering = False
+        self._is_in_message = False
+        self._is_in_headers = False
+        self._header_bytes = 0
+        self._has_progress = False  # by what was fed last: headers came to their end, or a piece of a body came
+        self._bytes_without_body = 0
+        self._is_deaf = False  # what comes is not read any more
         self._unread = 0
         self.on_gone: Callable[[], None] | None = None  # the answer under way has nobody left to go to
 
@@ -65,18 +76,90 @@ class GuardedProtocol(H11Protocol):
     # -------------------------------------------------------------------------------------------- while inside
 
     def data_received(self, data: bytes) -> None:
-        if self._is_lingering:
+        if self._is_deaf:
             self._count_unread(len(data))
             return
+        self._unset_keepalive_if_required()
         if self._timer is None and self._is_between_requests():
             self._await_headers()
-        super().data_received(data)
+        self._has_progress = False
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, _TooManyWaitingError):
+                self._hear_no_more()
+            else:
+                self._refuse(HTTPStatus.BAD_REQUEST, "malformed")
+            return
+        if self._is_in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > self._limits.max_header_bytes + self._limits.max_target_bytes:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers")
+            return
         if not self._is_between_requests():
             self._cancel_timer()
+        if self._is_in_message:
+            self._count_without_body(len(data))
+
+    def _count_without_body(self, size: int) -> None:
+        """Trailers and extensions of chunks: nobody looks at them."""
+        self._bytes_without_body = 0 if self._has_progress else self._bytes_without_body + size
+        if self._bytes_without_body > self._limits.max_header_bytes:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "trailers")
+
+    def _feed(self, data: bytes) -> None:
+        """A request to change the protocol is answered in this one, and more may follow it."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_message = self._is_in_headers = True
+        self._header_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_headers:  # those behind a body come too late to be looked at by anybody
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= _MOST_WAITING:
+            raise _TooManyWaitingError
+        super().on_headers_complete()
+        self._is_in_headers = False
+        self._has_progress = True
+
+    def on_body(self, body: bytes) -> None:
+        self._has_progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_message = False
+        super().on_message_complete()
 
     def _is_between_requests(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
+
+    def _hear_no_more(self) -> None:
+        """The requests that were read are answered, and the connection closed then."""
+        self._is_deaf = True
+        self.cycle.keep_alive = False
+        self._cancel_timer()
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        self._metrics.count_refused(reason)
+        if (self._is_in_headers or self.pipeline) and not self._is_between_requests():
+            self._hear_no_more()  # the requests before it have their answers first
+            return
+        self._answer(status)
+        if not self._is_between_requests():
+            self.cycle.disconnected = True  # whoever works on the request has nobody to answer
+            self.cycle.message_event.set()
+        self.transport.close()
 
     def _await_headers(self) -> None:
         self._timer = self.loop.call_later(self._limits.headers_s, self._give_up_headers)
@@ -87,7 +170,7 @@ class GuardedProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         self._metrics.count_refused("slow headers")
-        if self.conn.trailing_data[0]:
+        if self._is_in_message:
             self._answer(HTTPStatus.REQUEST_TIMEOUT)
         self.transport.close()
 
@@ -97,18 +180,9 @@ class GuardedProtocol(H11Protocol):
         if not self._is_between_requests():  # the next request was there already
             self._cancel_timer()
 
-    def send_400_response(self, msg: str) -> None:
-        """Called where h11 could not read what came."""
-        error = sys.exception()
-        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else HTTPStatus.BAD_REQUEST
-        is_large = status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-        self._metrics.count_refused("headers" if is_large else "malformed")
-        self._answer(HTTPStatus(status))
-        self.transport.close()
-
     def _answer(self, status: HTTPStatus) -> None:
         """Nothing where an answer is under way already: a second one would be taken for its rest."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        if not self._is_between_requests() and self.cycle.response_started:
             return
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode())
@@ -131,15 +205,13 @@ class GuardedProtocol(H11Protocol):
     # -------------------------------------------------------------------------------------------- going out
 
     def has_unread_request(self) -> bool:
-        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR) or bool(self.conn.trailing_data[0])
+        return self._is_in_message or self._is_deaf or bool(self.pipeline)
 
     def linger(self, transport: asyncio.Transport) -> None:
         """Closes our half, and takes what the client still sends, for a moment. To close both while something lies
         unread would make the system reset the connection, and the answer would be lost on the way.
         """
-        if self._is_lingering:
-            return
-        self._is_lingering = True
+        self._is_deaf = True
         self._cancel_timer()
         transport.write_eof()
         transport.resume_reading()
@@ -160,10 +232,6 @@ class GuardedProtocol(H11Protocol):
             self.on_gone()
         self._unset_keepalive_if_required()
         self._on_lost()
-
-    def shutdown(self) -> None:
-        with contextlib.suppress(h11.LocalProtocolError):  # in the middle of a request: it will be closed in time
-            super().shutdown()
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -1,7 +1,15 @@
-"""A row of a table of routes. Patterns are Starlette's: `/topics/{name}`, `/files/{path:path}`."""
+"""A row of a table of routes, and the form of what a listener answers by itself. Patterns are as Starlette has them:
+`/topics/{name}`, `/files/{path:path}`; `routing` tells what they match.
+
+An endpoint finds in `request.state`:
+- `principal`: who asks, as `User:alice`; None without a login.
+- `caller`: the same with what brokers are shown on the caller's behalf (`http.authentication.Caller`), or None.
+- `at_end`: a list of functions without arguments, called when the request is over, however it ended.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,3 +30,17 @@ class Route(NamedTuple):
     is_public: bool = False
     # Of its bodies, instead of those of the listener: larger ones, or ones that stream for longer.
     limits: HttpLimits | None = None
+
+
+class ErrorForm(NamedTuple):
+    """How a listener words the errors that no endpoint has worded: no such page, no login, too large a body."""
+
+    content_type: str
+    write: Callable[[int, str], bytes]  # a status and a text
+
+
+def _write_plainly(status: int, text: str) -> bytes:
+    return json.dumps({"error": status, "message": text}).encode()
+
+
+PLAIN_ERRORS = ErrorForm("application/json", _write_plainly)

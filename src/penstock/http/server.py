@@ -16,7 +16,7 @@ from penstock.http.authentication import Authenticator
 from penstock.http.door import Door, MakeProtocol
 from penstock.http.exposure import check_exposure
 from penstock.http.limits import HttpLimits
-from penstock.http.routes import Route
+from penstock.http.routes import PLAIN_ERRORS, ErrorForm, Route
 from penstock.security.audit.events import NO_AUDIT, Auditor
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class HttpServer:
         limits: HttpLimits | None = None,
         metrics: HttpMetrics | None = None,
         auditor: Auditor = NO_AUDIT,
+        errors: ErrorForm = PLAIN_ERRORS,
     ) -> None:
         self._name = name
         self._routes = tuple(routes)
@@ -53,6 +54,7 @@ class HttpServer:
         self._limits = limits or HttpLimits()
         self._metrics = metrics or HttpMetrics()
         self._auditor = auditor
+        self._errors = errors
         self._server: uvicorn.Server | None = None
         self._door: Door | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -118,7 +120,9 @@ class HttpServer:
                 yield
 
         limits, security = self._limits, self._security
-        guard = Guard(self._name, self._routes, limits, security.authenticator, self._auditor, self._metrics)
+        guard = Guard(
+            self._name, self._routes, limits, security.authenticator, self._auditor, self._metrics, self._errors
+        )
         config = uvicorn.Config(
             guard,
             http=GuardedProtocol,
@@ -131,7 +135,6 @@ class HttpServer:
             proxy_headers=False,  # an address that a header claims is no address
             timeout_keep_alive=int(limits.keep_alive_s),
             timeout_graceful_shutdown=int(limits.stop_s) or 1,
-            h11_max_incomplete_event_size=limits.max_header_bytes,
         )
         config.load()  # imports the rest of uvicorn here
         return Server(config)
@@ -140,7 +143,10 @@ class HttpServer:
 async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.socket:
     """On the first address that the name stands for; an empty one is every address of the machine."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise _named(error, host, port) from error
     family, kind, protocol, _, address = found[0]
     check(str(address[0]))
     listener = socket.socket(family, kind, protocol)
@@ -149,7 +155,15 @@ async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.
         listener.bind(address)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise _named(error, host, port) from error
     except BaseException:
         listener.close()
         raise
     return listener
+
+
+def _named(error: OSError, host: str, port: int) -> OSError:
+    """The same error with the address in its words."""
+    return OSError(error.errno, f"{host or '*'}:{port}: {error.strerror or error}")

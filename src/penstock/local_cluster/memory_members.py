@@ -8,11 +8,11 @@ from concurrent.futures import CancelledError, Future
 
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.loops import LoopThread
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import PlacedBroker
 from penstock.local_cluster.settings import BrokerPlace, broker_properties
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import LoopThread
 
 _NEEDS_PROCESSES = 'Take store="zookeeper", where each broker is a process.'
 

@@ -241,6 +241,23 @@ class ApiError(Exception):
         self.record_errors: list[tuple[int, str]] = record_errors or []
 
 
+def known_code(number: int) -> ErrorCode:
+    """The code of an answer. A newer broker may have codes that are not in the table: UNKNOWN_SERVER_ERROR, as Java's
+    clients have it."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_of(number: int, message: str | None = None, record_errors: list[tuple[int, str]] | None = None) -> ApiError:
+    """The error that an answer tells of; one that is not in the table has its number in the text."""
+    code = known_code(number)
+    if code != number:
+        message = f"error {number}: {message or describe(code)}"
+    return ApiError(code, message, record_errors)
+
+
 def shorten_reason(message: str | None) -> str | None:
     """Shortens a reason that an answer carries and that quotes what a client sent."""
     if message is None or len(message) <= MOST_REASON:

@@ -48,6 +48,11 @@ _DIRECTIONS = {
 }
 
 
+def is_transitive(level: Level) -> bool:
+    """Whether a schema is compared with all older versions, and not with the newest alone."""
+    return _DIRECTIONS[level].all_versions
+
+
 class Versioned(Protocol):
     """An older version. A caller with many of them may parse the schema when it is asked for."""
 

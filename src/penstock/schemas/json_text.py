@@ -38,6 +38,10 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)}
 _ESCAPES |= {0x08: r"\b", 0x09: r"\t", 0x0A: r"\n", 0x0C: r"\f", 0x0D: r"\r", 0x22: r"\"", 0x5C: r"\\"}
 
 
+class _RefusedNumberError(ValueError):
+    """The text is for the author of the document."""
+
+
 def read_json(text: str, limits: Limits, *, keep_numbers: bool = True) -> Json:
     """The document, or an `InvalidSchemaError` where it is none or past a limit."""
     parse_float = Number if keep_numbers else _finite
@@ -45,8 +49,10 @@ def read_json(text: str, limits: Limits, *, keep_numbers: bool = True) -> Json:
         document: Json = json.loads(text, parse_float=parse_float, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise InvalidSchemaError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    except ValueError as error:
+    except _RefusedNumberError as error:
         raise InvalidSchemaError(str(error)) from None
+    except ValueError:  # Python does not read numbers of thousands of digits, and says so in words about itself
+        raise InvalidSchemaError("A number has too many digits") from None
     except RecursionError:
         raise InvalidSchemaError(f"The document nests more than {limits.nesting} deep") from None
     check_size(document, limits)
@@ -54,13 +60,13 @@ def read_json(text: str, limits: Limits, *, keep_numbers: bool = True) -> Json:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
+    raise _RefusedNumberError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is too large for a number")
+        raise _RefusedNumberError(f"{text[:100]} is too large for a number")
     return number
 
 

@@ -49,10 +49,18 @@ def bounded(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
     return call
 
 
+TOO_LARGE = "The schema is too large, or too entangled, to be worked on"
+TOO_FAR_APART = (
+    "The schemas cannot be compared within the limits of this registry: one is too large, or too entangled. The "
+    "compatibility level NONE compares nothing"
+)
+
+
 class Budget:
     """The work that one comparison may do: each step is paid for, and a spent budget is an error."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, refusal: str = TOO_LARGE) -> None:
+        self._refusal = refusal
         self._left = limits.comparisons
         self._deepest = limits.depth
         self._depth = 0
@@ -60,7 +68,7 @@ class Budget:
     def spend(self, steps: int = 1) -> None:
         self._left -= steps
         if self._left < 0:
-            raise InvalidSchemaError("The schema is too large, or too entangled, to be worked on")
+            raise InvalidSchemaError(self._refusal)
 
     def descend(self) -> None:
         self.spend()

@@ -94,6 +94,17 @@ class RuleSet:
     enable_at: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaTags:
+    """Tags that a schema has inline, at one place."""
+
+    # Names from the outermost type on, with dots between. A dot in front is left away.
+    entity_path: str
+    # "sr_record" or "sr_field".
+    entity_type: str
+    tags: tuple[str, ...]
+
+
 _PLACES = re.compile(r"\{(reader|writer|path|info)\}")
 
 
@@ -155,6 +166,14 @@ class ParsedSchema(Protocol):
         ...
 
     def has_top_level_field(self, name: str) -> bool: ...
+
+    def inline_tags(self) -> Sequence[SchemaTags]:
+        """Records and fields that have tags, with all of their tags."""
+        ...
+
+    def retagged_text(self, add: Sequence[SchemaTags], remove: Sequence[SchemaTags]) -> str:
+        """The text with other tags; `InvalidSchemaError` if it has no such records or fields."""
+        ...
 
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> Sequence[Difference]:
         """What this schema cannot read of data that was written with `writer`, which has the same type."""

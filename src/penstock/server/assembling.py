@@ -18,6 +18,7 @@ from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.schema_checks.checks import SchemaChecks
 from penstock.broker.settings import group_settings, transaction_settings
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
@@ -109,6 +110,7 @@ def assemble(
             ask or no_peers,
         ),
         topic_creation=TopicCreation(metadata),
+        schema_checks=SchemaChecks(config.schema_registry, clock, metrics.schemas),
         moves=Moves(directories, partitions, surroundings.files, clock, _pace_of_moves(metadata, clock)),
         ask=ask or no_peers,
         auditor=auditor,

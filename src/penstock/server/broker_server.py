@@ -257,6 +257,7 @@ class BrokerServer:
             await listener.close()
         if self.broker.logins is not None:
             self.broker.logins.close()
+        self.broker.schema_checks.close()
         if self._trail is not None:  # nothing happens any more that it should know of, and its sinks still work
             await self._trail.stop()
         await self.broker.topic_creation.close()

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import gc
 import logging
-import resource
 import signal
 import sys
 from collections.abc import Mapping
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING
 from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
+from penstock.core.loops import new_event_loop, raise_file_limit
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import new_event_loop
 from penstock.server.monitoring.exposition import Exposition
 from penstock.server.monitoring.watchdog import Watchdog
 
@@ -45,7 +44,7 @@ def run_broker(properties: Mapping[str, str], files: Files | None = None, announ
         print(f"penstock: {error.message}", file=sys.stderr)
         return 2
     logs.configure(config.process.penstock_log_format, config.process.penstock_log_level)
-    _raise_file_limit()
+    raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(config, files, announcement))
 
@@ -128,10 +127,3 @@ def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
-
-
-def _raise_file_limit() -> None:
-    """Connections and segments are files; the soft limit is often 1,024 where the hard limit allows many more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.processes.broker_process import BrokerProcess
+from penstock.processes.registry_process import RegistryProcess
 from penstock.processes.server_process import (
     LOG_TAIL_LINES,
     POLL_INTERVAL_S,
@@ -21,6 +22,7 @@ __all__ = [
     "START_TIMEOUT_S",
     "STOP_TIMEOUT_S",
     "BrokerProcess",
+    "RegistryProcess",
     "ServerGroup",
     "ServerProcess",
     "ServerProcessError",

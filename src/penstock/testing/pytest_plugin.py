@@ -1,5 +1,6 @@
 """The fixtures `kafka`, `secure_kafka` and `kafka_cluster`: a real broker, one that asks for TLS and a login, or a real
-cluster, for the whole run; topics for each test.
+cluster, for the whole run; topics for each test. `schema_registry` is a schema registry beside the broker of `kafka`,
+for the whole run as well.
 
     def test_orders_arrive(kafka):
         topic = kafka.topic(partitions=3)
@@ -13,8 +14,11 @@ cluster, for the whole run; topics for each test.
         ...
         kafka_cluster.cluster.kill(1)
 
+    def test_orders_have_a_schema(kafka, schema_registry):
+        client = SchemaRegistryClient({"url": schema_registry.url})
+
 Broker settings for a run go into the `penstock_config` fixture (session scope), which a conftest.py may override;
-`penstock_cluster_options` has the arguments of the cluster.
+`penstock_cluster_options` has the arguments of the cluster, `penstock_registry_config` the settings of the registry.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import pytest
 if TYPE_CHECKING:
     from penstock.core.properties import ConfigMapping
     from penstock.embedded import Broker
+    from penstock.embedded_registry import Registry
     from penstock.local_cluster.cluster import Cluster
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9._-]+")
@@ -125,6 +130,20 @@ def kafka(penstock_broker: Broker, request: pytest.FixtureRequest) -> Iterator[K
     fixture = KafkaFixture(penstock_broker, request.node.name)
     yield fixture
     fixture.close()
+
+
+@pytest.fixture(scope="session")
+def penstock_registry_config() -> dict[str, str]:
+    """Registry settings of the run, under Confluent's names."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def schema_registry(penstock_broker: Broker, penstock_registry_config: dict[str, str]) -> Iterator[Registry]:
+    from penstock.embedded_registry import Registry
+
+    with Registry(penstock_broker, config=penstock_registry_config) as registry:
+        yield registry
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,10 @@ class TcpProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def lead_to(self, port: int) -> None:
+        """For new connections: what the proxy leads to may have to know the proxy's port first."""
+        self._target = port
+
     def hold_requests(self) -> None:
         self._requests.clear()
 

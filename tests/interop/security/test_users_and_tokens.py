@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from apache_kafka.commands import ToolResult, run_command
 from apache_kafka.node import ApacheKafkaNode
+from penstock.client.addresses import parse_servers
+from penstock.client.connection import Connection
+from penstock.http.authentication import Credentials
+from penstock.http.callers.broker_logins import BrokerLogins
+from penstock.http.callers.delegation import DelegationTokens
+from penstock.http.callers.passing import PassedLogins
+from penstock.protocol.message import Message
+from penstock.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from penstock.security.sasl.plain import PlainCredentials
 from penstock.testing.processes import BrokerProcess, find_free_port
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -159,3 +170,45 @@ def test_token_is_good_for_logins_until_its_tool_ends_it(served: Served, mechani
     assert token_id not in [row[0] for row in left]
     refused = served.tool("kafka-topics", by_token, "--list", must_succeed=False)
     assert "SaslAuthenticationException" in refused.output
+
+
+def test_http_callers_are_told_apart_by_the_brokers_when_their_logins_are_passed_on(served: Served) -> None:
+    """A password by SCRAM, as `penstock registry` and `penstock rest` pass it on."""
+    erin = ("--entity-type", "users", "--entity-name", "erin")
+    served.configs("--alter", *erin, "--add-config", "SCRAM-SHA-256=[password=pass-1]")
+
+    def shown(password: str) -> Credentials:
+        return Credentials.of([f"Basic {base64.b64encode(f'erin:{password}'.encode()).decode()}"], None)
+
+    async def run() -> list[str | None]:
+        passed = PassedLogins(BrokerLogins(parse_servers(served.sasl)), b"of this process")
+        callers = [await passed.authenticate(shown(password)) for password in ("pass-1", "pass-2")]
+        return [caller and caller.principal for caller in callers]
+
+    assert asyncio.run(run()) == ["User:erin", None]
+    served.configs("--alter", *erin, "--delete-config", "SCRAM-SHA-256")
+
+
+def test_token_for_another_owner_is_made_used_and_ended_by_its_requester(served: Served) -> None:
+    """KIP-373, as for HTTP callers with a certificate."""
+
+    async def run() -> tuple[list[str], list[str]]:
+        logins = BrokerLogins(parse_servers(served.sasl))
+        own = logins.security(PlainCredentials("alice", "a"))
+        async with await Connection.open(*parse_servers(served.sasl)[0], security=own) as connection:
+
+            async def ask(message: Message) -> Any:
+                return await connection.request(message, message.MAX_VERSION)
+
+            async def owners() -> list[str]:
+                answer = await ask(DescribeDelegationTokenRequest(owners=None))
+                return [token.principal_name for token in answer.tokens]
+
+            delegated = await DelegationTokens(ask, logins).delegate("User:scraper")
+            assert delegated.security.credentials is not None
+            await logins.prove(delegated.security.credentials)
+            during = await owners()
+            await delegated.end()
+            return during, await owners()
+
+    assert asyncio.run(run()) == (["scraper"], [])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bench.against import Ratios
 from bench.cluster.clusters import NODE_IDS
 from bench.cluster.rows import CLUSTER_ROWS
-from bench.cluster.run import BEGIN, CLUSTER_NAMES, END, alternate
+from bench.cluster.run import BEGIN, CLUSTER_NAMES, END
 from bench.cluster.topics import replicas_led_by
+from bench.gathering import alternate
 from bench.report import DOCUMENT
 from bench.rows import Samples, compare
 

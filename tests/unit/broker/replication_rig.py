@@ -75,7 +75,6 @@ class Node:
         own = {"log.dirs": str(self.path), "node.id": str(self.node_id)}
         config = BrokerConfig.parse({**own, **self.cluster.properties})
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        chance = random.Random(self.node_id)
         self.directories = LogDirectories.open(
             [self.path],
             node_id=self.node_id,
@@ -92,8 +91,7 @@ class Node:
             self.clock,
             config.replication.replica_lag_time_max_ms,
         )
-        flusher = Flusher(metrics.logs, self.clock)
-        absent = cast("Any", None)  # what neither produce nor fetch asks for
+        flusher, absent = Flusher(metrics.logs, self.clock), cast("Any", None)  # what nobody here asks for
         self.broker = Broker(
             node_id=self.node_id,
             config=config,
@@ -107,11 +105,12 @@ class Node:
             directories=self.directories,
             partitions=self.partitions,
             flusher=flusher,
-            fetch_sessions=FetchSessions(1_000, 120_000, metrics.purgatory, chance),
+            fetch_sessions=FetchSessions(1_000, 120_000, metrics.purgatory, random.Random(self.node_id)),
             producer_ids=absent,
             groups=absent,
             transactions=absent,
             topic_creation=absent,
+            schema_checks=absent,
             moves=absent,
             chance=random.Random(1),
         )

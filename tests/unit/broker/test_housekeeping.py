@@ -22,6 +22,7 @@ from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
+from penstock.broker.schema_checks.checks import SchemaChecks
 from penstock.broker.slices import Slices
 from penstock.broker.topic_creation import TopicCreation
 from penstock.broker.upkeep.housekeeping import FLUSHED_PER_TURN, Chore, Housekeeping
@@ -86,6 +87,7 @@ class Rig:
                 slices,
             ),
             topic_creation=TopicCreation(metadata),
+            schema_checks=SchemaChecks(self.config.schema_registry, clock, self.metrics.schemas),
             moves=Moves(self.host.directories, partitions, self.host.files, clock),
             chance=random.Random(1),
         )

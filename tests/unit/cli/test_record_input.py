@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from penstock.cli.commands.produce import check_sources, choose_text_format, producer_settings
+from penstock.cli.commands.records.produce import check_sources, choose_text_format, producer_settings
 from penstock.cli.errors import UsageError
 from penstock.cli.records.input import InputRecord, TextFormat, parse_json_record, split_stream
 

@@ -113,13 +113,16 @@ class Listening(NamedTuple):
 
     async def send(self, *pieces: bytes, tls: ssl.SSLContext | None = None) -> Answer:
         """Sends the pieces and reads until the server closes the connection, or for as long as the patience lasts."""
+        return parse(await self.send_raw(*pieces, tls=tls))
+
+    async def send_raw(self, *pieces: bytes, tls: ssl.SSLContext | None = None) -> bytes:
         reader, writer = await self.connect(tls)
         try:
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
             async with asyncio.timeout(PATIENCE_S):
-                return parse(await reader.read())
+                return await reader.read()
         finally:
             writer.transport.abort()
 
@@ -139,12 +142,18 @@ def with_listener(
     security: HttpSecurity | None = None,
     auditor: Auditor = NO_AUDIT,
 ) -> Result:
+    metrics = HttpMetrics()
+    server = HttpServer("test", ROUTES, security, limits=limits, metrics=metrics, auditor=auditor)
+    return run_listening(server, use, metrics)
+
+
+def run_listening(
+    server: HttpServer, use: Callable[[Listening], Awaitable[Result]], metrics: HttpMetrics | None = None
+) -> Result:
     async def run() -> Result:
-        metrics = HttpMetrics()
-        server = HttpServer("test", ROUTES, security, limits=limits, metrics=metrics, auditor=auditor)
         await server.start("127.0.0.1", 0)
         try:
-            return await use(Listening(server, metrics))
+            return await use(Listening(server, metrics or HttpMetrics()))
         finally:
             await server.stop()
 

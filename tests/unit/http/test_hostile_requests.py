@@ -6,8 +6,14 @@ import asyncio
 import contextlib
 import tracemalloc
 
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.metrics.counters import HttpMetrics
 from penstock.http.limits import HttpLimits
-from tests.unit.http.talking import Listening, parse, with_listener
+from penstock.http.routes import Route
+from penstock.http.server import HttpServer
+from tests.unit.http.talking import Listening, hello, parse, run_listening, with_listener
 
 QUICK = HttpLimits(headers_s=0.2, body_s=0.2, stalled_s=0.3)
 SMALL = HttpLimits(max_body_bytes=1_000)
@@ -25,7 +31,7 @@ AMBIGUOUS = (
     (POST + b"content-length: 5, 6\r\n\r\nhello", 400),
     # encodings that others may know
     (POST + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
-    (POST + b"transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n", 501),
+    (POST + b"transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n", 400),
     (POST + b"transfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n", 400),
     (b"POST /echo HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     # lengths that are none
@@ -44,7 +50,11 @@ AMBIGUOUS = (
     (b"GET / HTTP/1.1\r\nhost: x\r\na: b\x00c\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\n\r\n", 400),
-    (b"GET / HTTP/3.7\r\nhost: x\r\n\r\n", 505),
+    (b"GET / HTTP/3.7\r\nhost: x\r\n\r\n", 400),
+    (b"GET / HTTP/2.0\r\nhost: x\r\n\r\n", 505),
+    (b"GET / HTTP/1.1\nhost: x\n\n", 400),
+    (b"GET / HTTP/1.1\r\nhost: x\r\na: b\r\n c: d\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nhost: x\r\na: b\rc: d\r\n\r\n", 400),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
     (b"\x00\x00\x00\x17\x00\x12\x00\x04\x00\x00\x00\x00\x00\x00\r\n\r\n", 400),
 )
@@ -60,6 +70,76 @@ def test_request_is_refused_when_two_readers_could_read_it_differently() -> None
         assert statuses == dict(AMBIGUOUS)
         assert sum(listening.metrics.answers.values()) == len(AMBIGUOUS)  # nothing was answered twice
         assert (await listening.get("/")).status == 200  # others are served
+
+    with_listener(use)
+
+
+def test_what_comes_behind_a_body_is_no_header() -> None:
+    async def use(listening: Listening) -> None:
+        chunked = POST + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+        answer = await listening.send(chunked + b"authorization: Basic x\r\n" * 3 + b"\r\n")
+        assert (answer.status, answer.body) == (200, b"hello")
+
+    with_listener(use)
+
+
+def test_request_is_refused_when_what_is_no_body_has_no_end() -> None:
+    """The parser would put a trailer together, copying all of it for each piece that comes."""
+
+    async def use(listening: Listening) -> None:
+        chunked = POST + b"transfer-encoding: chunked\r\n\r\n"
+        trailer, extension = b"5\r\nhello\r\n0\r\na: ", b"5;a="
+        for begin in (trailer, extension):
+            for path in (b"/echo", b"/upload/x"):
+                reader, writer = await listening.connect()
+                try:
+                    writer.write(chunked.replace(b"/echo", path) + begin)
+                    sent = 0
+                    with contextlib.suppress(ConnectionError):
+                        while listening.metrics.connections and sent < 32 << 20:
+                            writer.write(bytes(65_536).replace(b"\0", b"x"))
+                            await writer.drain()
+                            sent += 65_536
+                            await asyncio.sleep(0)
+                    assert sent < 32 << 20
+                    if path == b"/echo":
+                        with contextlib.suppress(ConnectionError):
+                            assert parse(await reader.read()).status in (431, 0)
+                finally:
+                    writer.transport.abort()
+        assert listening.metrics.refused["trailers"] == 4
+
+    with_listener(use)
+
+
+def test_body_is_read_to_its_end_when_its_pieces_are_small() -> None:
+    async def use(listening: Listening) -> None:
+        chunked = POST + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+        pieces = [b"1;name=value\r\nx\r\n" * 50] * 100
+        answer = await listening.send(chunked, *pieces, b"0\r\n\r\n")
+        assert (answer.status, answer.body) == (200, b"x" * 5_000)
+
+    with_listener(use)
+
+
+def test_few_requests_wait_behind_the_one_that_is_answered() -> None:
+    async def use(listening: Listening) -> None:
+        requests = b"GET /hello/there HTTP/1.1\r\nhost: x\r\n\r\n" * 5_000
+        answers = await listening.send_raw(requests)
+        # Some are answered, in order, and the last of them says that the connection ends.
+        assert 1 < answers.count(b"HTTP/1.1 200") < 50
+        assert answers.count(b"connection: close") == 1
+
+    with_listener(use)
+
+
+def test_request_behind_a_good_one_is_refused_without_harm_to_its_answer() -> None:
+    async def use(listening: Listening) -> None:
+        good = b"GET /hello/there HTTP/1.1\r\nhost: x\r\n\r\n"
+        answers = await listening.send_raw(good + b"no request\r\n\r\n")
+        assert answers.startswith(b"HTTP/1.1 200")
+        assert answers.count(b"HTTP/1.1") == 1
+        assert listening.metrics.refused["malformed"] == 1
 
     with_listener(use)
 
@@ -179,6 +259,47 @@ def test_connections_beyond_the_limit_are_refused_and_others_served_when_many_co
             writer.close()
 
     with_listener(use, HttpLimits(max_connections=5))
+
+
+def test_requests_under_way_are_bounded_when_clients_leave_before_their_answers() -> None:
+    release = asyncio.Event()
+    begun = 0
+
+    async def change(_: Request) -> Response:
+        nonlocal begun
+        begun += 1
+        await release.wait()
+        return Response()
+
+    async def leave(listening: Listening) -> None:
+        before = begun + listening.metrics.refused.get("requests", 0)
+        _, writer = await listening.connect()
+        writer.write(b"POST /change HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+        while begun + listening.metrics.refused.get("requests", 0) == before:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        writer.transport.abort()
+        while listening.metrics.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    async def use(listening: Listening) -> None:
+        for _ in range(20):
+            await leave(listening)
+        assert begun == 7  # four with a connection, three without
+        assert listening.metrics.refused["requests"] == 13
+        answer = await listening.get("/")
+        assert (answer.status, "retry-after" in answer.headers) == (503, True)
+        release.set()
+        await asyncio.sleep(0.01)
+        assert (await listening.get("/")).status == 200
+
+    metrics = HttpMetrics()
+    limits = HttpLimits(
+        max_connections=8, max_connections_per_address=4, max_requests_left=8, max_requests_left_per_address=3
+    )
+    server = HttpServer(
+        "test", [Route("/change", change, ("POST",)), Route("/", hello)], limits=limits, metrics=metrics
+    )
+    run_listening(server, use, metrics)
 
 
 def test_one_address_does_not_take_all_places() -> None:

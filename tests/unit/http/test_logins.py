@@ -95,7 +95,7 @@ STRANGERS: tuple[tuple[str, ...], ...] = (
 def test_stranger_gets_401_on_every_page_when_credentials_are_missing_or_wrong() -> None:
     async def use(listening: Listening) -> None:
         for headers in STRANGERS:
-            for path in ("/", "/hello/x", "/nothing", "//", "/health/", "/HEALTH"):
+            for path in ("/", "/hello/x", "/nothing", "//", "/health//", "/health/x", "/./health", "/HEALTH"):
                 answer = await listening.get(path, *headers)
                 assert answer.status == 401, (path, headers)
                 assert 'www-authenticate: basic realm="penstock"' in answer.headers

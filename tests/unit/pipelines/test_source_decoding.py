@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.pipelines.source.decoding import Section, decode_sections
+from penstock.client.batches.fetched import Section
+from penstock.pipelines.source.decoding import decode_sections
 from penstock.protocol import batch as batches
 from penstock.protocol.errors import ApiError
 from penstock.protocol.records import Record, build_batch

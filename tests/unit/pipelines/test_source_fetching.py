@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.client.addresses import parse_servers
+from penstock.client.batches.fetched import AbortedTransactions, find_batches, open_sections
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.data_loss import DataLossError
-from penstock.pipelines.source.fetched import AbortedTransactions, find_batches, open_sections
 from penstock.pipelines.source.fetching import DirectFetch, FetchError, Verdict, choose_fetch_bytes, judge
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -175,10 +176,13 @@ def test_expressions_that_explode_are_matched_within_the_budget() -> None:
         new.differences_from(old, Policy.STRICT)
 
 
-def test_an_expression_with_large_counts_is_taken_and_never_matches() -> None:
+def test_an_expression_with_large_counts_is_refused_when_it_is_new_and_never_matches_when_it_is_stored() -> None:
     large = {"(?:(?:a{1000}){1000}){1000}": {"type": "string"}}
     old = parse(SchemaType.JSON, '{"properties":{"aaa":{"type":"string"}}}')
-    new = parse(SchemaType.JSON, json.dumps({"patternProperties": large, "additionalProperties": False}))
+    text = json.dumps({"patternProperties": large, "additionalProperties": False})
+    with pytest.raises(InvalidSchemaError, match="too large regular expression"):
+        parse(SchemaType.JSON, text)
+    new = parse(SchemaType.JSON, text, is_new=False)
     kinds = [each.kind for each in new.differences_from(old, Policy.STRICT)]
     assert "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL" in kinds
 
@@ -249,3 +253,43 @@ def test_the_list_of_differences_ends_when_there_are_too_many() -> None:
         parse(SchemaType.AVRO, record("string")), Policy.STRICT
     )
     assert len(found) == Limits().differences
+
+
+def _large_union() -> tuple[SchemaType, str, str]:
+    def union(letter: str) -> str:
+        fields = [{"name": f"f{index}", "type": "int"} for index in range(20)]
+        branches = [{"type": "record", "name": f"{letter}{index}", "fields": fields} for index in range(500)]
+        return json.dumps(branches)
+
+    return SchemaType.AVRO, union("A"), union("B")
+
+
+def _large_choice() -> tuple[SchemaType, str, str]:
+    def choice(first: int) -> str:
+        branches = [
+            {"type": "object", "properties": {f"p{first + index}": {"type": "string"}}, "required": [f"p{index}"]}
+            for index in range(300)
+        ]
+        return json.dumps({"oneOf": branches})
+
+    return SchemaType.JSON, choice(0), choice(1)
+
+
+@pytest.mark.parametrize("make", [_large_union, _large_choice])
+def test_refusal_says_that_schemas_cannot_be_compared_when_each_alone_is_valid(
+    make: Callable[[], tuple[SchemaType, str, str]],
+) -> None:
+    kind, old, new = make()
+    limits = Limits(comparisons=20_000)
+    earlier, later = parse(kind, old, limits=limits), parse(kind, new, limits=limits)
+    with pytest.raises(InvalidSchemaError, match="cannot be compared within the limits"):
+        later.differences_from(earlier, Policy.STRICT)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [("9" * 10_000, "A number has too many digits"), ("1e999999999", "A number is too large at path .#.maximum")],
+)
+def test_refusal_names_the_number_in_words_of_ours_when_it_is_beyond_what_is_read(number: str, words: str) -> None:
+    with pytest.raises(InvalidSchemaError, match=words):
+        parse(SchemaType.JSON, f'{{"maximum": {number}}}')

@@ -8,7 +8,9 @@ from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.brokers.forwarding import is_broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
+from penstock.broker.handlers.produced_batches import FIRST_VERSION_WITH_TOPIC_IDS, batches_to_check, only_batch
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.schema_checks.checks import BadSchemasError, Verdicts
 from penstock.broker.session import RequestContext, Settling, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
 from penstock.core.internal_topics import INTERNAL_TOPICS, WRITTEN_BY_BROKERS_ALONE
@@ -17,12 +19,10 @@ from penstock.core.types import TopicPartition
 from penstock.protocol.batch import (
     FLAGS_POSITION,
     HEADER_SIZE,
-    LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
     TRANSACTIONAL_FLAG,
     BatchHeader,
-    read_batch_size,
     read_header,
 )
 from penstock.protocol.compression import Codec
@@ -42,7 +42,6 @@ from penstock.protocol.messages.produce import (
 from penstock.replication.in_sync import ALL_REPLICAS
 from penstock.security.audit.events import AuditEvent, Kind
 
-_FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ZSTD = 7
 _FIRST_VERSION_WITH_ABORTABLE = 11
 _FIRST_VERSION_THAT_ADDS = 12
@@ -96,9 +95,27 @@ def produce(
         return _refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if count > _PIECE:
         return _produce_in_pieces(broker, context, request)
+    if not broker.partitions.validates_schemas:
+        return _produce_checked(broker, context, request, {})
+    verdicts = broker.schema_checks.check(batches_to_check(broker, context, request))
+    if isinstance(verdicts, dict):
+        return _produce_checked(broker, context, request, verdicts)
+    return _produce_when_checked(broker, context, request, verdicts)
+
+
+def _produce_checked(
+    broker: Broker, context: RequestContext, request: ProduceRequest, verdicts: Verdicts
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.transactional_id is None:
-        return _append_all(_Job(broker, context, request, None), request)
-    return _produce_in_transaction(broker, context, request, request.transactional_id)
+        return _append_all(_Job(broker, context, request, None, verdicts), request)
+    return _produce_in_transaction(broker, context, request, request.transactional_id, verdicts)
+
+
+async def _produce_when_checked(
+    broker: Broker, context: RequestContext, request: ProduceRequest, verdicts: Awaitable[Verdicts]
+) -> ProduceResponse | None:
+    response = _produce_checked(broker, context, request, await verdicts)
+    return response if response is None or isinstance(response, ProduceResponse) else await response
 
 
 def _may_write_in_transaction(broker: Broker, context: RequestContext, transactional_id: str | None) -> bool:
@@ -186,6 +203,7 @@ class _Job:
         "to_flush",
         "to_replicate",
         "transaction_version",
+        "verdicts",
     )
 
     def __init__(
@@ -194,6 +212,7 @@ class _Job:
         context: RequestContext,
         request: ProduceRequest,
         refusals: Refusals | None,
+        verdicts: Verdicts,
         transaction_version: int = 0,
     ) -> None:
         self.broker = broker
@@ -202,6 +221,8 @@ class _Job:
         self.timeout_ms = request.timeout_ms
         # Partitions that this producer's transaction may not write to; None for a request without transactional id.
         self.refusals = refusals
+        # What was found out about schemas, for partitions of topics that ask for it.
+        self.verdicts = verdicts
         self.now_ms = broker.clock.now_ms()
         self.transaction_version = transaction_version
         self.appended: list[tuple[Partition, PartitionProduceResponse]] = []
@@ -215,23 +236,21 @@ class _Job:
 
 
 def _produce_in_transaction(
-    broker: Broker, context: RequestContext, request: ProduceRequest, transactional_id: str
+    broker: Broker, context: RequestContext, request: ProduceRequest, transactional_id: str, verdicts: Verdicts
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    version = _ADDING_TRANSACTION_VERSION if context.api_version >= _FIRST_VERSION_THAT_ADDS else 0
     refusals = _admit(broker, context, request, transactional_id)
     if isinstance(refusals, dict):
-        return _append_all(_transactional_job(broker, context, request, refusals), request)
-    return _append_when_admitted(broker, context, request, refusals)
-
-
-def _transactional_job(broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Refusals) -> _Job:
-    version = _ADDING_TRANSACTION_VERSION if context.api_version >= _FIRST_VERSION_THAT_ADDS else 0
-    return _Job(broker, context, request, refusals, version)
+        return _append_all(_Job(broker, context, request, refusals, verdicts, version), request)
+    return _append_when_admitted(_Job(broker, context, request, None, verdicts, version), request, refusals)
 
 
 async def _append_when_admitted(
-    broker: Broker, context: RequestContext, request: ProduceRequest, refusals: Awaitable[Refusals]
+    job: _Job, request: ProduceRequest, refusals: Awaitable[Refusals]
 ) -> ProduceResponse | None:
-    response = _append_all(_transactional_job(broker, context, request, await refusals), request)
+    job.refusals = await refusals
+    job.now_ms = job.broker.clock.now_ms()
+    response = _append_all(job, request)
     return response if response is None or isinstance(response, ProduceResponse) else await response
 
 
@@ -241,7 +260,7 @@ def _admit(
     producers: dict[TopicPartition, tuple[int, int]] = {}
     for topic in request.topic_data:
         name = topic.name
-        if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+        if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
             name = broker.partitions.topic_name(topic.topic_id) or ""
         if _refuse_topic(broker, context, name, request.acks) is not None:
             continue
@@ -272,7 +291,7 @@ def _admit(
 
 def _produce_topic(job: _Job, topic: TopicProduceData) -> TopicProduceResponse:
     name: str | None = topic.name
-    if job.context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+    if job.context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         name = job.broker.partitions.topic_name(topic.topic_id)
     refusal = _refuse_topic(job.broker, job.context, name, job.acks)
     if refusal is not None or name is None:
@@ -319,9 +338,11 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     metrics = partition.metrics
     metrics.produce_requests += 1
     try:
-        records = _only_batch(data.records)
+        records = only_batch(data.records)
         if records[FLAGS_POSITION] & SPECIAL_FLAGS:
             _check_flags(job, read_header(records), partition)
+        if partition.log.settings.validates_schemas:
+            _check_schemas(job, partition)
         result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:
         job.failed = True
@@ -345,22 +366,12 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
     return answer
 
 
-def _only_batch(records: Buffer | None) -> Buffer:
-    """A request has one whole batch per partition. What follows it and is no whole batch is ignored, as in Kafka."""
-    size = len(records) if records is not None else 0
-    if records is None or size < HEADER_SIZE:
-        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
-    batch_size = read_batch_size(records)
-    if batch_size == size:
-        return records
-    if batch_size > size:
-        raise ApiError(ErrorCode.INVALID_RECORD, "the record batch is cut short")
-    if batch_size < HEADER_SIZE:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a record batch cannot have {batch_size} bytes")
-    rest = size - batch_size
-    if rest >= LOG_OVERHEAD and read_batch_size(records, batch_size) <= rest:
-        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
-    return memoryview(records)[:batch_size]
+def _check_schemas(job: _Job, partition: Partition) -> None:
+    if partition.topic_partition not in job.verdicts:  # the topic asks for it since a moment ago, or this broker leads
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the schemas have not been checked yet")
+    error = job.verdicts[partition.topic_partition]
+    if error is not None:
+        raise error
 
 
 def _check_flags(job: _Job, header: BatchHeader, partition: Partition) -> None:
@@ -385,7 +396,8 @@ def _count_failure(metrics: TopicMetrics, error: ApiError, records: Buffer) -> N
             metrics.invalid_magic_records += 1
     elif error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         metrics.invalid_sequence_records += 1
-    metrics.no_key_compacted_records += len(error.record_errors)
+    if not isinstance(error, BadSchemasError):
+        metrics.no_key_compacted_records += len(error.record_errors)
 
 
 def refuse_append(

@@ -38,7 +38,7 @@ def produce_single(
         return None
     topic, index, acks, records = request
     partition = broker.partitions.find(topic, index)
-    if partition is None or partition.is_internal or partition.may_wait_for_flush or acks not in _WAITED_FOR:
+    if partition is None or partition.is_internal or partition.may_wait or acks not in _WAITED_FOR:
         return None
     if partition.leading is not None and acks == ALL_REPLICAS:
         return None  # it has to wait for its followers

@@ -19,7 +19,6 @@ from penstock.broker.partitions.suspension import Suspension
 from penstock.broker.partitions.waiting import Waiter
 from penstock.cluster.image import PartitionState
 from penstock.core.internal_topics import INTERNAL_TOPICS
-from penstock.core.log_settings import NO_LIMIT
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import Buffer, TopicId, TopicPartition
 from penstock.log.partition_log import AppendResult, Origin, PartitionLog
@@ -142,9 +141,11 @@ class Partition:
         return self.log.directory.parent
 
     @property
-    def may_wait_for_flush(self) -> bool:
-        """Whether an append may have to reach the disk before it is acknowledged."""
-        return self.log.settings.flush_messages != NO_LIMIT
+    def may_wait(self) -> bool:
+        """Whether an append may have to wait: for the check of its schemas, or to be on the disk before it is
+        acknowledged.
+        """
+        return self.log.settings.may_wait
 
     # -------------------------------------------------------------------------------------------- appending
 

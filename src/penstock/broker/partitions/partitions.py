@@ -59,6 +59,8 @@ class Partitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names: dict[TopicId, str] = {}
         self._settings: dict[str, LogSettings] = {}  # by topic, as the logs have them
+        # Whether a topic has ever asked for it since the start: then each produced batch is looked at.
+        self.validates_schemas = False
         self._prepared: dict[tuple[str, int], Partition] = {}  # made for an image that is about to take effect
         self._prepared_settings: dict[str, LogSettings] = {}
         self._tried_again: set[TopicPartition] = set()  # by `prepare`, among those whose log could not be created
@@ -314,6 +316,8 @@ class Partitions:
     def _settings_for(self, topic: TopicImage) -> LogSettings:
         """The same object as long as the settings are equal: then there is nothing to tell the logs."""
         settings = self._read_settings(topic)
+        if settings.validates_schemas:
+            self.validates_schemas = True
         known = self._settings.get(topic.name)
         return known if known == settings else settings
 

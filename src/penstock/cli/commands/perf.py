@@ -14,7 +14,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.access.cluster_client import SETTLE_SECONDS, Cluster, find_partitions, list_partitions
 from penstock.cli.access.offsets import find_range
-from penstock.cli.commands.produce import Acks, Compression, producer_settings
+from penstock.cli.commands.records.produce import Acks, Compression, producer_settings
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, explain
 from penstock.cli.options import AsJson, on_cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from penstock.cli.errors import UsageError
@@ -48,8 +48,11 @@ class TextFormat(NamedTuple):
         return None if text == self.null_marker else text
 
 
-def parse_json_record(line: bytes, now_ms: int) -> InputRecord:
-    """An object with key, value, headers, partition, timestamp; `key_base64`, `value_base64` hold what is not text."""
+def parse_json_record(line: bytes, now_ms: int, by_schema: Container[str] = ()) -> InputRecord:
+    """An object with key, value, headers, partition, timestamp; `key_base64`, `value_base64` hold what is not text.
+
+    A key or value that is written by a schema stays JSON, also where it is a text.
+    """
     try:
         document = json.loads(line)
     except ValueError as error:
@@ -57,15 +60,15 @@ def parse_json_record(line: bytes, now_ms: int) -> InputRecord:
     if not isinstance(document, dict):
         raise UsageError("a JSON record must be an object", 'Write it like {"key": "k", "value": "v"}.')
     return InputRecord(
-        _payload(document, "key"),
-        _payload(document, "value"),
+        _payload(document, "key", stays_json="key" in by_schema),
+        _payload(document, "value", stays_json="value" in by_schema),
         _headers(document.get("headers")),
         _integer(document, "partition"),
         _timestamp(document.get("timestamp"), now_ms),
     )
 
 
-def _payload(document: dict[str, Any], name: str) -> bytes | None:
+def _payload(document: dict[str, Any], name: str, *, stays_json: bool = False) -> bytes | None:
     encoded = document.get(f"{name}_base64")
     if encoded is not None:
         try:
@@ -75,9 +78,9 @@ def _payload(document: dict[str, Any], name: str) -> bytes | None:
     content = document.get(name)
     if content is None:
         return None
-    if isinstance(content, str):
+    if isinstance(content, str) and not stays_json:
         return content.encode("utf-8", "surrogatepass")
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _headers(content: Any) -> Headers:

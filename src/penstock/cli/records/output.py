@@ -32,6 +32,11 @@ class OutputRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+    # Where they were read by a schema: its id, and that key and value are JSON now.
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    key_is_json: bool = False
+    value_is_json: bool = False
 
 
 RecordWriter = Callable[[OutputRecord], bytes]
@@ -110,11 +115,18 @@ def write_json(record: OutputRecord) -> bytes:
         "offset": record.offset,
         "timestamp": record.timestamp,
         "timestamp_type": _TIMESTAMP_TYPES.get(record.timestamp_type),
-        **json_payload("key", record.key),
-        **json_payload("value", record.value),
+        **_json_field("key", record.key, record.key_schema_id, record.key_is_json),
+        **_json_field("value", record.value, record.value_schema_id, record.value_is_json),
         "headers": [{"key": name, **json_payload("value", value)} for name, value in record.headers],
     }
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def _json_field(name: str, payload: bytes | None, schema_id: int | None, is_json: bool) -> dict[str, Any]:
+    if payload is None or not is_json:
+        return dict(json_payload(name, payload))
+    named = {} if schema_id is None else {f"{name}_schema_id": schema_id}
+    return {name: json.loads(payload), **named}
 
 
 def json_payload(name: str, payload: bytes | None) -> dict[str, str | None]:

@@ -28,6 +28,7 @@ from penstock.core.config.sections import (
     QuotaSection,
     ReplicationSection,
     RequestSection,
+    SchemaRegistrySection,
     ShutdownSection,
     ThrottleSection,
     TopicSection,
@@ -81,6 +82,7 @@ class BrokerConfig:
     # Passwords are among these, and whoever prints a configuration must not print them.
     zookeeper: ZooKeeperSection = field(repr=False)
     monitoring: MonitoringSection = field(repr=False)
+    schema_registry: SchemaRegistrySection = field(repr=False)
     static: Mapping[str, str] = field(repr=False)
     dynamic_default: Mapping[str, str] = field(repr=False)
     dynamic_broker: Mapping[str, str] = field(repr=False)
@@ -132,6 +134,7 @@ class BrokerConfig:
             zookeeper=read_section(ZooKeeperSection, values),
             audit=read_section(AuditSection, values),
             monitoring=read_section(MonitoringSection, values),
+            schema_registry=read_section(SchemaRegistrySection, values),
             static=MappingProxyType(dict(static)),
             dynamic_default=MappingProxyType(dict(dynamic_default)),
             dynamic_broker=MappingProxyType(dict(dynamic_broker)),
@@ -211,7 +214,9 @@ def parse_value(key: ConfigKey, text: str) -> ConfigValue:
 
 def log_settings(topic_config: Mapping[str, ConfigValue]) -> LogSettings:
     """What a partition's log needs, from `BrokerConfig.topic_config`."""
-    values: dict[str, Any] = {each.name: topic_config[each.name.replace("_", ".")] for each in fields(LogSettings)}
+    values: dict[str, Any] = {
+        each.name: topic_config[each.name.replace("_", ".")] for each in fields(LogSettings) if each.init
+    }
     values["cleanup_policy"] = frozenset(values["cleanup_policy"])
     return LogSettings(**values)
 

@@ -218,6 +218,22 @@ class ZooKeeperSection(NamedTuple):
         return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
 
 
+class SchemaRegistrySection(NamedTuple):
+    """Where the registry is that topics may be checked against, and how the broker logs in there."""
+
+    confluent_schema_registry_url: str
+    confluent_basic_auth_credentials_source: str
+    confluent_basic_auth_user_info: str | None
+    confluent_bearer_auth_token: str | None
+    confluent_ssl_truststore_location: str | None
+    confluent_ssl_truststore_type: str | None
+    confluent_ssl_truststore_password: str | None
+    confluent_ssl_keystore_location: str | None
+    confluent_ssl_keystore_type: str | None
+    confluent_ssl_keystore_password: str | None
+    confluent_ssl_key_password: str | None
+
+
 class MonitoringSection(NamedTuple):
     """Who may look at `/metrics`, and how it is encrypted."""
 
@@ -264,6 +280,7 @@ SECTIONS: tuple[type[tuple[Any, ...]], ...] = (
     ZooKeeperSection,
     AuditSection,
     MonitoringSection,
+    SchemaRegistrySection,
 )
 
 # A field's annotation by the kind of its key.

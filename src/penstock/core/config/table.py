@@ -18,6 +18,7 @@ from penstock.core.config.keys.monitoring import MONITORING_KEYS
 from penstock.core.config.keys.network import CONNECTION_KEYS, IDENTITY_KEYS, LISTENER_KEYS, REQUEST_KEYS
 from penstock.core.config.keys.quotas import QUOTA_KEYS
 from penstock.core.config.keys.sasl import SASL_KEYS
+from penstock.core.config.keys.schemas import SCHEMA_REGISTRY_KEYS
 from penstock.core.config.keys.storage import CLEANER_KEYS, DIRECTORY_KEYS, LOG_DEFAULT_KEYS
 from penstock.core.config.keys.tls import TLS_KEYS
 from penstock.core.config.keys.topic import TOPIC_KEYS
@@ -40,6 +41,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigKey, ...]], ...] = (
     ("Throttles", THROTTLE_KEYS),
     ("Authorization", AUTHORIZATION_KEYS),
     ("Quotas of clients", QUOTA_KEYS),
+    ("Schema registry", SCHEMA_REGISTRY_KEYS),
     ("ZooKeeper", ZOOKEEPER_KEYS),
     ("Audit", AUDIT_KEYS),
     ("Monitoring", MONITORING_KEYS),

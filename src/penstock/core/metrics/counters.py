@@ -14,6 +14,7 @@ from operator import add, attrgetter
 
 from penstock.core.metrics.cluster_counters import ControllerMetrics, ReplicaMetrics, StoreMetrics
 from penstock.core.metrics.samples import BYTES, MILLISECONDS, CounterSet, Histogram, Labels, Number, Sample
+from penstock.core.metrics.schema_counters import SchemaCheckMetrics
 from penstock.core.steps import finish
 
 # What a gauge's callable answers: one number, or one number for each tuple of label values.
@@ -422,6 +423,7 @@ class BrokerMetrics:
         "quotas",
         "replicas",
         "requests",
+        "schemas",
         "sockets",
         "store",
         "topics",
@@ -441,6 +443,7 @@ class BrokerMetrics:
         self.purgatory = PurgatoryMetrics()
         self.quotas = QuotaMetrics()
         self.groups = GroupMetrics()
+        self.schemas = SchemaCheckMetrics()
         self.audit = AuditMetrics()
         self.http = HttpMetrics()
         self.gauge_names: set[str] = set()

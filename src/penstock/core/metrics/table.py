@@ -84,6 +84,31 @@ METRICS: tuple[Metric, ...] = (
             "Records without a key refused by a compacted topic.",
         ),
     ),
+    # Schemas of records, for topics that have them checked.
+    *section(
+        "penstock_schema",
+        (
+            "refused_records_total",
+            _C,
+            "records",
+            "schemas.refused_records",
+            "Records refused because of their schema, at most 1,000 of a batch.",
+        ),
+        (
+            "unchecked_batches_total",
+            _C,
+            "batches",
+            "schemas.unchecked_batches",
+            "Batches that producers have to send again, because their schemas could not be checked.",
+        ),
+        (
+            "registry_failures_total",
+            _C,
+            "questions",
+            "schemas.failed_questions",
+            "Questions that the schema registry did not answer.",
+        ),
+    ),
     # Requests.
     *section(
         "kafka_network_requestmetrics",

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.types import Buffer, TopicPartition
+from penstock.client.batches.fetched import Section
+from penstock.core.types import TopicPartition
 from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
-from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import decode_varint
 
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
 # A varint reads at most ten bytes, so that many zeros behind the data keep the last reads inside it.
 _PADDING = bytes(10)
 _VARINT_BITS, _VARLONG_BITS = 35, 70
-
-
-class Section(NamedTuple):
-    """One batch's header and its records, decompressed."""
-
-    header: BatchHeader
-    records: Buffer
 
 
 class RecordFields(NamedTuple):

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.client.batches.fetched import AbortedTransactions, FoundBatch, Section, find_batches, open_sections
 from penstock.client.connection import REQUEST_TIMEOUT_S
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.client.versioned import VersionedClient
 from penstock.pipelines.source.brokers import Brokers
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
-from penstock.pipelines.source.decoding import Section, decode_sections
-from penstock.pipelines.source.fetched import AbortedTransactions, FoundBatch, find_batches, open_sections
+from penstock.pipelines.source.decoding import decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from penstock.broker.upkeep.housekeeping import Housekeeping
 from penstock.cluster.store.interface import StoreError
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.loops import new_event_loop
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
-from penstock.server.loops import new_event_loop
 from penstock.testing.history import Where
 
 Result = TypeVar("Result")

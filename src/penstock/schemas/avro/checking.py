@@ -15,7 +15,8 @@ from __future__ import annotations
 from penstock.schemas.avro.logical import logical_properties
 from penstock.schemas.avro.model import Array, AvroType, Enum, Field, Fixed, Map, Named, NoDefault, Record, Union
 from penstock.schemas.avro.printing import print_schema
-from penstock.schemas.limits import Budget, Limits
+from penstock.schemas.limits import TOO_FAR_APART, Budget, Limits
+from penstock.schemas.pairs import ComparedPairs
 from penstock.schemas.schema import Difference, Policy
 
 # Reader's kind -> the writer's kinds that are promoted to it.
@@ -58,39 +59,14 @@ class _Check:
     def __init__(self, limits: Limits, *, logical: bool) -> None:
         self._limits = limits
         self._logical = logical
-        self._budget = Budget(limits)
-        # In the order of insertion. None: the pair is being compared.
-        self._known: dict[tuple[int, int], list[Difference] | None] = {}
-        self._assumed: set[tuple[int, int]] = set()
+        self._budget = Budget(limits, TOO_FAR_APART)
+        self._pairs = ComparedPairs[Difference](self._budget)
 
     def compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> list[Difference]:
         if reader.kind == writer.kind and reader.kind not in _PIECEWISE:
             self._budget.spend()
             return self._compare_logical(reader, writer, path)
-        key = (id(reader), id(writer))
-        if key in self._known:
-            self._budget.spend()
-            found = self._known[key]
-            if found is None:
-                self._assumed.add(key)
-                return []
-            return found
-        self._budget.descend()
-        self._known[key] = None
-        found = self._compare_new(reader, writer, path)
-        if found and key in self._assumed:
-            self._forget_since(key)
-        self._known[key] = found
-        self._assumed.discard(key)
-        self._budget.ascend()
-        return found
-
-    def _forget_since(self, key: tuple[int, int]) -> None:
-        keys = list(self._known)
-        self._budget.spend(len(keys))
-        for later in keys[keys.index(key) + 1 :]:
-            if self._known[later] == []:
-                del self._known[later]
+        return self._pairs.compare(reader, writer, lambda: self._compare_new(reader, writer, path))
 
     def _compare_new(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> list[Difference]:
         if isinstance(writer, Union):

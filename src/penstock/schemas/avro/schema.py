@@ -12,7 +12,8 @@ from penstock.schemas.avro.model import AvroType, Record
 from penstock.schemas.avro.normalizing import Normalizer
 from penstock.schemas.avro.parsing import AvroParser
 from penstock.schemas.avro.printing import print_schema
-from penstock.schemas.json_text import read_json
+from penstock.schemas.avro.tagging import entities
+from penstock.schemas.json_text import Json, read_json, write_json
 from penstock.schemas.limits import Limits, bounded
 from penstock.schemas.schema import (
     Difference,
@@ -20,8 +21,10 @@ from penstock.schemas.schema import (
     Policy,
     Reference,
     ResolvedReference,
+    SchemaTags,
     SchemaType,
 )
+from penstock.schemas.tagging import retag, tags_of
 
 
 def parse_avro(
@@ -73,6 +76,19 @@ class AvroSchema:
 
     def has_top_level_field(self, name: str) -> bool:
         return isinstance(self.root, Record) and self.root.field(name) is not None
+
+    @bounded
+    def inline_tags(self) -> list[SchemaTags]:
+        return tags_of(entities(self._document()))
+
+    @bounded
+    def retagged_text(self, add: Sequence[SchemaTags], remove: Sequence[SchemaTags]) -> str:
+        document = self._document()
+        retag(entities(document), add, remove)
+        return write_json(document)
+
+    def _document(self) -> Json:
+        return read_json(self.canonical_text, self.limits)
 
     @bounded
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:

@@ -23,7 +23,8 @@ from penstock.schemas.json_schema.model import Choice, Condition, Demand, Negati
 from penstock.schemas.json_schema.objects import compare_objects
 from penstock.schemas.json_schema.scalars import compare_numbers, compare_strings
 from penstock.schemas.json_schema.validators import Expression
-from penstock.schemas.limits import Budget, Limits
+from penstock.schemas.limits import TOO_FAR_APART, Budget, Limits
+from penstock.schemas.pairs import ComparedPairs
 from penstock.schemas.schema import InvalidSchemaError, Policy
 
 
@@ -31,32 +32,17 @@ class Comparison:
     def __init__(self, policy: Policy, limits: Limits) -> None:
         self._policy = policy
         self._limits = limits
-        self._budget = Budget(limits)
-        # In the order of insertion. None: the pair is being compared.
-        self._known: dict[tuple[int, int], list[Found] | None] = {}
-        self._assumed: set[tuple[int, int]] = set()
+        self._budget = Budget(limits, TOO_FAR_APART)
+        self._pairs = ComparedPairs[Found](self._budget)
         self._expressions: dict[str, Expression | None] = {}
 
     def compare(self, old: Node, new: Node) -> list[Found]:
         """What does not fit, with paths below the new schema."""
-        key = (id(old), id(new))
-        if key in self._known:
-            self._budget.spend()
-            known = self._known[key]
-            if known is None:
-                self._assumed.add(key)
-                return []
-            return known
-        self._budget.descend()
-        self._known[key] = None
+        return self._pairs.compare(old, new, lambda: self._untolerated(old, new))
+
+    def _untolerated(self, old: Node, new: Node) -> list[Found]:
         found = [each for each in self._compare_new(old, new) if not is_tolerated(each[0], self._policy)]
-        found = list(dict.fromkeys(found))[: self._limits.differences]
-        if found and key in self._assumed:
-            self._forget_since(key)
-        self._known[key] = found
-        self._assumed.discard(key)
-        self._budget.ascend()
-        return found
+        return list(dict.fromkeys(found))[: self._limits.differences]
 
     def matches(self, pattern: str, name: str) -> bool:
         # As much work as some twenty comparisons, and more for long names.
@@ -70,13 +56,6 @@ class Comparison:
                 self._expressions[pattern] = None
         expression = self._expressions[pattern]
         return expression is not None and expression.matches(name)
-
-    def _forget_since(self, key: tuple[int, int]) -> None:
-        keys = list(self._known)
-        self._budget.spend(len(keys))
-        for later in keys[keys.index(key) + 1 :]:
-            if self._known[later] == []:
-                del self._known[later]
 
     def _compare_new(self, old: Node, new: Node) -> Iterator[Found]:
         if old.is_false:

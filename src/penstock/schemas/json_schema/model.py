@@ -117,7 +117,7 @@ class Model:
     """The nodes of one schema with all that it refers to, made when they are asked for."""
 
     def __init__(self, documents: Documents, limits: Limits) -> None:
-        self._documents = documents
+        self.documents = documents
         # For all nodes together: what was collected once is kept.
         self._budget = Budget(limits)
         # Where schemas that are references alone lead in the end.
@@ -132,7 +132,7 @@ class Model:
         schema = self._followed(schema)
         key = (id(schema), "")
         if key not in self._nodes:
-            draft = Draft.DRAFT_7 if isinstance(schema, bool) else self._documents.scope(schema).draft
+            draft = Draft.DRAFT_7 if isinstance(schema, bool) else self.documents.scope(schema).draft
             self._nodes[key] = Node(schema, draft, self)
         return self._nodes[key]
 
@@ -140,11 +140,11 @@ class Model:
         """What a schema refers to that is nothing but a reference. That such references end has been checked."""
         passed: list[int] = []
         while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and id(schema) not in self._targets:
-            before_2019 = self._documents.scope(schema).draft < Draft.DRAFT_2019_09
+            before_2019 = self.documents.scope(schema).draft < Draft.DRAFT_2019_09
             if not before_2019 and not schema.keys() <= _ANNOTATIONS:
                 break
             passed.append(id(schema))
-            following = self._documents.follow(schema)
+            following = self.documents.follow(schema)
             assert isinstance(following, dict | bool)
             schema = following
         target = self._targets.get(id(schema), schema)
@@ -181,7 +181,7 @@ class Model:
             schema = node.schema
             for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
                 if isinstance(schema.get(keyword), str):
-                    waiting.append((self.node(self._documents.follow(schema, keyword)), path))
+                    waiting.append((self.node(self.documents.follow(schema, keyword)), path))
             if isinstance(schema.get("$ref"), str) and node.draft < Draft.DRAFT_2019_09:
                 continue
             found += self._own(node, path)

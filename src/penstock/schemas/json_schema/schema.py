@@ -10,8 +10,10 @@ from penstock.schemas.json_schema.comparing import Comparison
 from penstock.schemas.json_schema.differences import describe
 from penstock.schemas.json_schema.documents import Documents
 from penstock.schemas.json_schema.drafts import draft_of, subschemas
+from penstock.schemas.json_schema.effort import Effort, measure
 from penstock.schemas.json_schema.model import Model, Node
-from penstock.schemas.json_schema.validators import check_against_metaschema, check_expression
+from penstock.schemas.json_schema.tagging import entities
+from penstock.schemas.json_schema.validators import check_against_metaschema, check_expression, check_form, has_counts
 from penstock.schemas.json_text import Json, read_json, write_json
 from penstock.schemas.limits import Limits, bounded
 from penstock.schemas.schema import (
@@ -21,8 +23,10 @@ from penstock.schemas.schema import (
     Policy,
     Reference,
     ResolvedReference,
+    SchemaTags,
     SchemaType,
 )
+from penstock.schemas.tagging import retag, tags_of
 
 
 def parse_json_schema(
@@ -51,12 +55,15 @@ def parse_json_schema(
 
 # Each may take a millisecond to be looked at.
 _MOST_EXPRESSIONS = 1_000
+# Those with counts, which take longer: two seconds for all of them at worst. Of more only the form is looked at.
+_MOST_COUNTED = 50
 
 
 def _check_expressions(document: Json) -> None:
     """Stored schemas may have expressions of another dialect, which are then never matched."""
     waiting = [document]
     seen: set[str] = set()
+    counted = 0
     while waiting:
         schema = waiting.pop()
         waiting += [inner for _, inner in subschemas(schema)]
@@ -65,7 +72,8 @@ def _check_expressions(document: Json) -> None:
         patterns = schema.get("patternProperties")
         for pattern in [schema.get("pattern"), *(patterns if isinstance(patterns, dict) else ())]:
             if isinstance(pattern, str) and pattern not in seen:
-                check_expression(pattern)
+                counted += has_counts(pattern)
+                (check_expression if has_counts(pattern) and counted <= _MOST_COUNTED else check_form)(pattern)
                 seen.add(pattern)
                 if len(seen) > _MOST_EXPRESSIONS:
                     raise InvalidSchemaError(f"The schema has more than {_MOST_EXPRESSIONS} regular expressions")
@@ -93,6 +101,11 @@ class JsonSchema:
     def root(self) -> Node:
         return self._model.node(self.document)
 
+    @bounded
+    def effort(self) -> Effort:
+        """How much work it is to check a value by the schema. Raises InvalidSchemaError for too much."""
+        return measure(self.document, self._model.documents)
+
     def normalized(self) -> NormalizedJsonSchema:
         return NormalizedJsonSchema(self.document, tuple(sorted(set(self.references))), self._model, self._limits)
 
@@ -102,6 +115,14 @@ class JsonSchema:
     def has_top_level_field(self, name: str) -> bool:
         properties = self.document.get("properties") if isinstance(self.document, dict) else None
         return isinstance(properties, dict) and name in properties
+
+    def inline_tags(self) -> list[SchemaTags]:
+        return tags_of(entities(self.document))
+
+    def retagged_text(self, add: Sequence[SchemaTags], remove: Sequence[SchemaTags]) -> str:
+        document = read_json(self.canonical_text, self._limits)
+        retag(entities(document), add, remove)
+        return write_json(document)
 
     @bounded
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 
-from penstock.schemas.limits import Budget, Limits
+from penstock.schemas.limits import TOO_FAR_APART, Budget, Limits
 from penstock.schemas.protobuf.files import Linked
 from penstock.schemas.schema import Difference
 
@@ -99,7 +99,7 @@ class _Comparison:
         self._old_file, self._new_file = old.main.descriptor, new.main.descriptor
         self._old, self._new = _Types(old), _Types(new)
         self._limits = limits
-        self._budget = Budget(limits)
+        self._budget = Budget(limits, TOO_FAR_APART)
         self._waiting: deque[tuple[Any, Any, str]] = deque()
         self._seen: set[tuple[int, int]] = set()
 

@@ -118,6 +118,8 @@ class Linked:
     files: list[LinkedFile]
     symbols: Symbols
     interpreter: Interpreter
+    # Has all of the files, as protobuf's runtime built them.
+    pool: descriptor_pool.DescriptorPool
 
     @property
     def main(self) -> LinkedFile:
@@ -141,7 +143,7 @@ class _Linker:
             main += "_"
         self._add(main, file, None)
         interpreter = Interpreter(self._pool, self._symbols.extensions)
-        return Linked(list(self._linked.values()), self._symbols, interpreter)
+        return Linked(list(self._linked.values()), self._symbols, interpreter, self._pool)
 
     def _in_order(self, file: ProtoFile) -> list[str]:
         """The imports of imports first. Without recursion: a name is put down when all its imports are."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from google.protobuf.descriptor_pool import DescriptorPool
 
 from penstock.schemas.limits import Limits, bounded
 from penstock.schemas.protobuf.comparing import differences
@@ -13,7 +16,17 @@ from penstock.schemas.protobuf.extensions import without_extensions
 from penstock.schemas.protobuf.files import Linked, read_and_link, serialized
 from penstock.schemas.protobuf.normalizing import normalize
 from penstock.schemas.protobuf.printing import print_proto
-from penstock.schemas.schema import Difference, ParsedSchema, Policy, Reference, ResolvedReference, SchemaType
+from penstock.schemas.protobuf.tagging import entities
+from penstock.schemas.schema import (
+    Difference,
+    ParsedSchema,
+    Policy,
+    Reference,
+    ResolvedReference,
+    SchemaTags,
+    SchemaType,
+)
+from penstock.schemas.tagging import retag, tags_of
 
 
 def parse_protobuf(
@@ -49,6 +62,10 @@ class ProtobufSchema:
         first = self.file.messages[0].name
         return f"{self.file.package}.{first}" if self.file.package else first
 
+    def described(self) -> tuple[DescriptorPool, str]:
+        """What protobuf's runtime made of the file and all that it imports, and the name of the file there."""
+        return self._linked.pool, self._linked.main.descriptor.name
+
     @bounded
     def normalized(self) -> ProtobufSchema:
         file = normalize(self.file, self._linked.symbols)
@@ -64,6 +81,15 @@ class ProtobufSchema:
 
     def has_top_level_field(self, name: str) -> bool:
         return bool(self.file.messages) and any(each.name == name for each in self.file.messages[0].all_fields())
+
+    def inline_tags(self) -> list[SchemaTags]:
+        return tags_of(entities(self.file))
+
+    @bounded
+    def retagged_text(self, add: Sequence[SchemaTags], remove: Sequence[SchemaTags]) -> str:
+        file = deepcopy(self.file)
+        retag(entities(file), add, remove)
+        return print_proto(file)
 
     @bounded
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> list[Difference]:

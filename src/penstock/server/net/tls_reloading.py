@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from penstock.core.metrics.counters import SocketMetrics
 from penstock.security.tls.contexts import ServerTls, check_own_trust, load_client, load_server
 from penstock.security.tls.replacing import check_replacement
 from penstock.security.tls.settings import TlsSettings
+from penstock.security.tls.stamps import Stamps, read_stamps
 
 logger = logging.getLogger("penstock.server.net.tls")
 
@@ -35,8 +35,6 @@ LOOK_INTERVAL_S = 5.0
 # Days before the end of a certificate at which the log says so.
 _WARNINGS_DAYS = (30, 7, 0)
 _DAY_S = 86_400
-
-Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(slots=True)
@@ -64,19 +62,6 @@ def load_served(config: BrokerConfig, endpoint: Endpoint, *, is_inter_broker: bo
         return ServedTls(endpoint.name, is_inter_broker, settings, stamps, *_load(settings, is_inter_broker))
     except ConfigError as error:
         raise ConfigError(f"listener {endpoint.name}: {error.message}", key=error.key) from error
-
-
-def read_stamps(settings: TlsSettings) -> Stamps:
-    """What tells that a file has changed; None for a file that is not there."""
-    return tuple(map(_stamp, settings.files))
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _load(settings: TlsSettings, is_inter_broker: bool) -> tuple[ServerTls, ssl.SSLContext | None]:

@@ -9,36 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
-import threading
+import functools
 
+from penstock.core.daemon_threads import DaemonThreads
 from penstock.server.net.handshakes import Done, Work
-
-_Job = tuple[asyncio.AbstractEventLoop, Work, Done]
 
 
 class StepThread:
-    """One thread: handshakes get a core at most, and a step at a time. The thread starts with the first step."""
+    """One thread: handshakes get a core at most, and a step at a time."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = DaemonThreads(1, "penstock-handshakes")
 
     def run(self, work: Work, done: Done) -> None:
         """`work` in the thread, then `done` with its outcome on the loop that runs now."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="penstock-handshakes", daemon=True)
-            self._thread.start()
-        self._jobs.put((asyncio.get_running_loop(), work, done))
+        self._thread.run(functools.partial(_make, asyncio.get_running_loop(), work, done))
 
     def close(self) -> None:
         """What is under way ends; nobody hears of it when the loop has ended."""
-        self._jobs.put(None)
+        self._thread.close()
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            loop, work, done = job
-            outcome = work()
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(done, outcome)
-            del job, work, done  # or the client of the last step would be kept until the next one
+
+def _make(loop: asyncio.AbstractEventLoop, work: Work, done: Done) -> None:
+    outcome = work()
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(done, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.config.keys.authorization import TAGS
+from penstock.core.config.keys.schemas import SCHEMA_TOPIC_KEYS
 from penstock.core.config.keys.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from penstock.core.config.types import (
     ConfigKey,
@@ -294,4 +295,5 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         synonyms=(Synonym("unclean.leader.election.enable"),),
     ),
     TAGS,  # ours, and in the same place
+    *SCHEMA_TOPIC_KEYS,  # Confluent's
 )

@@ -1,0 +1,1 @@
+"""The registry and the REST proxy: beside a second registry, an empty request, and a Kafka client."""

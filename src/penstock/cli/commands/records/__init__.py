@@ -1,0 +1,1 @@
+"""Records from the command line to topics, and back."""

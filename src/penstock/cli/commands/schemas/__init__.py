@@ -1,0 +1,1 @@
+"""`penstock schemas`: what a schema registry has, and what goes there."""

@@ -1,0 +1,1 @@
+"""What a member of a classic group asks its coordinator."""

@@ -1,0 +1,1 @@
+"""How batches of one partition are written once and in order."""

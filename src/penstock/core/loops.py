@@ -1,0 +1,146 @@
+"""Event loops: uvloop where there is one, the standard library's elsewhere; a loop on a thread of its own; and the
+number of files that a process may open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import resource
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from penstock.core.logs import Limiter
+
+Result = TypeVar("Result")
+
+_STANDARD_DESCRIPTORS = (0, 1, 2)
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_REPORT_INTERVAL_MS = 60_000
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    _occupy_standard_descriptors()
+    try:
+        import uvloop
+    except ImportError:  # not built for this platform
+        plain = asyncio.new_event_loop()
+        plain.set_exception_handler(ExhaustionReports())
+        return plain
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def _occupy_standard_descriptors() -> None:
+    """A process that was started with one of them closed would give its number to a file or a socket of ours. libuv
+    aborts the process when it is to close such a number.
+    """
+    for descriptor in _STANDARD_DESCRIPTORS:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+class ExhaustionReports:
+    """asyncio's servers stop for a second when the process has no descriptor for a client, and say so each time, with a
+    traceback. Here one in a minute is written. uvloop closes such clients at once and says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._limiter = Limiter(_REPORT_INTERVAL_MS)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        is_exhausted = isinstance(error, OSError) and error.errno in _EXHAUSTED and "socket" in context
+        if not is_exhausted or self._limiter.allow("accept", int(loop.time() * 1000)) is not None:
+            loop.default_exception_handler(context)
+
+
+class LoopThread:
+    """A loop beside the caller's code. `stop` ends it, and it cannot be started again."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.begin(work).result()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+class OfALoop(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class OnAThread:
+    """Something that lives on a loop, on a thread of its own beside the caller's code. `name` is what it is called."""
+
+    def __init__(self, name: str, service: OfALoop) -> None:
+        self._name = name
+        self._service = service
+        self._running: LoopThread | None = None
+
+    def start(self) -> None:
+        assert self._running is None, f"the {self._name} is running already"
+        self._running = LoopThread(f"penstock-{self._name}")
+        try:
+            self._running.call(self._service.start())
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def stop(self) -> None:
+        if self._running is None:
+            return
+        try:
+            self._running.call(self._service.stop())
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        thread, self._running = self._running, None
+        if thread is not None:
+            thread.stop()
+
+    @property
+    def _thread(self) -> LoopThread:
+        assert self._running is not None, f"the {self._name} is not running"
+        return self._running
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def raise_file_limit() -> None:
+    """Connections and segments are files; the soft limit is often 1,024 where the hard limit allows many more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,1 @@
+"""The schema registry: schemas by subject and version, over HTTP, kept in a topic of any Kafka cluster."""

@@ -1,0 +1,65 @@
+"""Whether a schema would be accepted."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from penstock.registry.api.answers import answer
+from penstock.registry.api.bodies import read_schema
+from penstock.registry.api.calls import Call
+from penstock.registry.api.operation import Operation
+from penstock.registry.api.rights import Right
+from penstock.registry.model import CompatibilityAnswer
+
+
+async def check_version(call: Call) -> Response:
+    query, body = call.query, await read_schema(call.request)
+    call.check_references(body.references)
+    await call.check_numbers()
+    found = await call.service.compatibility.with_version(
+        call.subject, call.version, body, normalize=query.flag("normalize"), verbose=query.flag("verbose")
+    )
+    return _answer(found)
+
+
+async def check_subject(call: Call) -> Response:
+    query, body = call.query, await read_schema(call.request)
+    call.check_references(body.references)
+    await call.check_numbers()
+    found = await call.service.compatibility.with_subject(
+        call.subject, body, normalize=query.flag("normalize"), verbose=query.flag("verbose")
+    )
+    return _answer(found)
+
+
+def _answer(found: CompatibilityAnswer) -> Response:
+    messages = {"messages": list(found.messages)} if found.messages else {}
+    return answer({"is_compatible": found.is_compatible, **messages})
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/compatibility/subjects/{subject}/versions/{version}",
+        "CheckAgainstVersion",
+        check_version,
+        "Whether the schema fits one version; whatever fits where there is no latest one.",
+        "Compatibility",
+        ("normalize", "verbose"),
+        "SchemaRequest",
+        (40402, 42201, 42202),
+        Right.READ,
+    ),
+    Operation(
+        "POST",
+        "/compatibility/subjects/{subject}/versions",
+        "CheckAgainstSubject",
+        check_subject,
+        "Whether the schema would be registered.",
+        "Compatibility",
+        ("normalize", "verbose"),
+        "SchemaRequest",
+        (42201,),
+        Right.READ,
+    ),
+)

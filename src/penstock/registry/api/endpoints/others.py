@@ -1,0 +1,220 @@
+"""Contexts, associations, and what the registry tells of itself."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from penstock.registry.api.answers import answer
+from penstock.registry.api.calls import Call
+from penstock.registry.api.operation import PAGE, Operation
+from penstock.registry.api.rights import Right
+from penstock.registry.names import DEFAULT_CONTEXT, EVERY_CONTEXT, context_of
+from penstock.registry.operations.finding import page_of
+
+
+async def get_root(_: Call) -> Response:
+    return answer({})
+
+
+async def get_health(call: Call) -> Response:
+    """Strangers get a word and a status, as from the broker's listener."""
+    reason = call.api.why_not_ready()
+    if not reason:
+        return answer({"status": "ok"})
+    may_know = not call.is_limited or call.caller.principal
+    return answer({"status": "unavailable", **({"reasons": [reason]} if may_know else {})}, 503)
+
+
+async def get_life(_: Call) -> Response:
+    return answer({"status": "ok"})
+
+
+async def list_contexts(call: Call) -> Response:
+    prefix, page = call.query.text("contextPrefix"), call.query.page()
+    if not call.is_limited:
+        return answer(await call.service.contexts.names(prefix, page=page))
+    names = await call.service.subjects.names(EVERY_CONTEXT)
+    readable = {DEFAULT_CONTEXT, *map(context_of, call.readable(names))}
+    return answer(page_of([each for each in await call.service.contexts.names(prefix) if each in readable], page))
+
+
+async def delete_context(call: Call) -> Response:
+    context = call.context
+    call.details["context"] = context
+    await call.service.contexts.delete(context)
+    return Response(status_code=204)
+
+
+async def get_cluster(call: Call) -> Response:
+    identity = call.api.identity
+    clusters = {"kafka-cluster": identity.kafka_cluster_id, "schema-registry-cluster": identity.group_id}
+    return answer({"id": "", "scope": {"path": [], "clusters": clusters}})
+
+
+async def get_release(call: Call) -> Response:
+    return answer({"version": call.api.identity.version})
+
+
+async def get_deployment(_: Call) -> Response:
+    return answer({"attributes": ["opensource"]})
+
+
+async def list_associations_by_name(call: Call) -> Response:
+    named = call.request.path_params
+    return answer(await call.service.associations.by_resource_name(named["namespace"], named["resource"]))
+
+
+async def list_associations_by_id(call: Call) -> Response:
+    return answer(await call.service.associations.by_resource_id(call.request.path_params["resource"]))
+
+
+async def list_associations_of_subject(call: Call) -> Response:
+    return answer(await call.service.associations.by_subject(call.subject))
+
+
+async def change_associations(call: Call) -> Response:
+    await call.service.associations.change()
+    return answer({})
+
+
+async def delete_associations(call: Call) -> Response:
+    await call.service.associations.delete(call.request.path_params["resource"])
+    return Response(status_code=204)
+
+
+_CONTEXTS = (
+    Operation(
+        "GET",
+        "/contexts",
+        "ListContexts",
+        list_contexts,
+        "The contexts; the default one is `.`.",
+        "Names",
+        ("contextPrefix", *PAGE),
+        is_in_context=False,
+    ),
+    Operation(
+        "DELETE",
+        "/contexts/{context}",
+        "DeleteContext",
+        delete_context,
+        "Forgets a context that is empty.",
+        "",
+        (),
+        "",
+        (42211,),
+        Right.ADMIN,
+        is_change=True,
+        is_in_context=False,
+    ),
+)
+
+_ASSOCIATIONS = (
+    Operation(
+        "GET",
+        "/associations/resources/{namespace}/{resource}",
+        "ListAssociationsByName",
+        list_associations_by_name,
+        "Subjects that a topic is associated with. None are kept: serializers take the topic's name for the subject.",
+        "Associations",
+    ),
+    Operation(
+        "GET",
+        "/associations/resources/{resource}",
+        "ListAssociationsById",
+        list_associations_by_id,
+        "Subjects that a topic is associated with, by its id: none.",
+        "Associations",
+    ),
+    Operation(
+        "GET",
+        "/associations/subjects/{subject}",
+        "ListAssociationsOfSubject",
+        list_associations_of_subject,
+        "Topics that are associated with the subject: none.",
+        "Associations",
+        right=Right.READ,
+    ),
+    *(
+        Operation(
+            method,
+            "/associations",
+            f"{name}Associations",
+            change_associations,
+            "Refused: associations are not kept.",
+            "Nothing",
+            (),
+            "",
+            (42212,),
+        )
+        for method, name in (("POST", "Create"), ("PUT", "Change"))
+    ),
+    Operation(
+        "DELETE",
+        "/associations/resources/{resource}",
+        "DeleteAssociations",
+        delete_associations,
+        "Refused: there are none.",
+        "",
+        errors=(40410,),
+    ),
+)
+
+_REGISTRY = (
+    Operation(
+        "GET",
+        "/",
+        "GetRoot",
+        get_root,
+        "An empty object: the registry is there.",
+        "Nothing",
+        is_in_context=False,
+    ),
+    Operation(
+        "GET",
+        "/v1/metadata/id",
+        "GetClusterId",
+        get_cluster,
+        "Which cluster keeps the schemas.",
+        "ClusterId",
+        is_in_context=False,
+    ),
+    Operation(
+        "GET",
+        "/v1/metadata/version",
+        "GetRelease",
+        get_release,
+        "The release of this registry.",
+        "Release",
+        is_in_context=False,
+    ),
+    Operation(
+        "GET",
+        "/v1/metadata/deployment",
+        "GetDeployment",
+        get_deployment,
+        "What kind of registry this is.",
+        "Deployment",
+        is_in_context=False,
+    ),
+    *(
+        Operation(
+            "GET",
+            path,
+            name,
+            handle,
+            words,
+            "Health",
+            errors=errors,
+            is_in_context=False,
+            is_public=True,
+        )
+        for path, name, handle, words, errors in (
+            ("/healthz", "GetHealth", get_health, "Whether requests can be served.", (503,)),
+            ("/readyz", "GetReadiness", get_health, "Whether requests can be served.", (503,)),
+            ("/livez", "GetLife", get_life, "Whether the process answers.", ()),
+        )
+    ),
+)
+
+OPERATIONS = (*_CONTEXTS, *_ASSOCIATIONS, *_REGISTRY)

@@ -1,0 +1,48 @@
+"""The file of rights, read again when it changes, so that nobody has to stop a registry to take a right away.
+
+A file that is broken or gone leaves the rules as they were: half of a file that is being written must neither lock
+everybody out nor let strangers in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from penstock.core.config.types import ConfigError
+from penstock.http.files import LOOK_INTERVAL_S, Stamp, stamp_of
+from penstock.registry.api.access import Access
+from penstock.registry.api.rights import load_rights
+
+logger = logging.getLogger(__name__)
+
+
+class RightsFile:
+    """`read` first, in a thread; `watch` is the work of a task."""
+
+    def __init__(self, path: Path, access: Access) -> None:
+        self._path = path
+        self._access = access
+        self._stamp: Stamp | None = None
+
+    def read(self) -> None:
+        """Raises ConfigError."""
+        # Before the file is read: whoever writes it meanwhile is seen at the next look.
+        self._stamp = stamp_of(self._path)
+        self._access.replace(load_rights(self._path))
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL_S)
+            await self.look()
+
+    async def look(self) -> None:
+        if await asyncio.to_thread(stamp_of, self._path) == self._stamp:
+            return
+        try:
+            await asyncio.to_thread(self.read)
+        except ConfigError as error:
+            logger.error("the file of rights cannot be used: the old rules stay", extra={"error": error.message})
+            return
+        logger.info("using the rules that are in the file of rights now")

@@ -1,0 +1,324 @@
+"""One instance of the registry: reads its topic, belongs to the group of instances, and knows who leads.
+
+The order of a start: the topic is made or checked, read to its end, and only then does the instance join the group, so
+that nobody is elected who does not know what there is. A broker lets the first members of a group wait for others,
+three seconds by default. An instance that finds nobody in the group leads meanwhile: should two do so at the same time,
+the later one fences the other, until the group has chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.client.brokers import Brokers, CoordinatorKind, LoginRefusedError
+from penstock.client.membership import Generation, GroupProtocol, JoinedMember, Member, MemberTimes
+from penstock.client.reaching.first_contact import wait_for_contact
+from penstock.client.transactional_writer import TransactionalWriter
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from penstock.registry.log import LogRecord, Replay
+from penstock.registry.node.changes import Changes
+from penstock.registry.node.election import (
+    DUPLICATE_URLS,
+    PROTOCOL,
+    PROTOCOL_TYPE,
+    Assignment,
+    Identity,
+    UnreadableError,
+    decide_leader,
+)
+from penstock.registry.node.office import Holder, Office, empty_noop
+from penstock.registry.node.reader import Reader
+from penstock.registry.node.topic import TopicError, TopicSettings, ensure_topic
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 0.1
+_LONGEST_RETRY_S = 2.0
+# A leader that died in the middle of a write holds back readers for so long, if nobody takes its place before.
+_TRANSACTION_MS = 10_000
+
+
+class NodeError(Exception):
+    """The instance cannot go on, and waiting would not help. The text is for its operator."""
+
+
+class NodeSettings(NamedTuple):
+    topic: TopicSettings = TopicSettings()
+    group: str = "schema-registry"
+    times: MemberTimes = MemberTimes()
+    # For a write to be committed and read back.
+    timeout_s: float = 30.0
+
+
+class Node:
+    def __init__(
+        self,
+        brokers: Brokers,
+        settings: NodeSettings,
+        replay: Replay,
+        on_taken: Callable[[], Awaitable[None]],
+        on_reached: Callable[[str], None],
+        noop: Callable[[], LogRecord] = empty_noop,
+    ) -> None:
+        """`replay` is told of every record; `on_taken` runs each time when this instance begins to lead; `on_reached`
+        is told the id of the cluster; `noop` gives what a new leader writes first.
+        """
+        self.leader: Identity | None = None
+        self.is_caught_up = False
+        self.was_reached = False  # a broker has answered
+        self._brokers = brokers
+        self._on_reached = on_reached
+        self._settings = settings
+        self._changes = Changes()
+        self.reader = Reader(brokers, settings.topic.name, replay)
+        # Of the group, so that two registries on one cluster do not fence each other.
+        writer = TransactionalWriter(
+            brokers,
+            f"{settings.group}-leader",
+            settings.topic.name,
+            0,
+            transaction_timeout_ms=_TRANSACTION_MS,
+            timeout_s=settings.timeout_s,
+        )
+        self.office = Office(
+            writer,
+            self.reader,
+            Holder(noop, on_taken, self._rejoin, self.fail),
+            timeout_s=settings.timeout_s,
+            changes=self._changes,
+        )
+        self._member = Member(
+            brokers, settings.group, PROTOCOL_TYPE, self._protocols, _assign, _GroupEvents(self), settings.times
+        )
+        self._is_claiming = False
+        self._was_assigned = False
+        self._has_joined = False
+        self._is_over = False  # closed, or broken: whatever the group says
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: asyncio.Future[None] | None = None
+        self._identity: Identity | None = None
+        self._end_look: asyncio.Task[int] | None = None
+        self._next_end_look: asyncio.Task[int] | None = None
+
+    # ------------------------------------------------------------------------------------------ start and end
+
+    def start(self, identity: Identity) -> None:
+        """`identity` is how the other instances reach this one."""
+        self._identity = identity
+        self._failure = asyncio.get_running_loop().create_future()
+        self._spawn(self._join(), "registry start")
+
+    async def close(self) -> None:
+        """Leaves the group, so that another instance leads at once. Safe to call twice."""
+        self._is_over = True
+        self.office.leave()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._has_joined:
+            self._has_joined = False
+            await self._member.close()
+
+    async def wait_failed(self) -> None:
+        """Ends with NodeError when the instance cannot go on."""
+        assert self._failure is not None, "started first"
+        await asyncio.shield(self._failure)
+
+    async def _reach(self) -> None:
+        brokers = self._brokers
+        try:
+            found = await wait_for_contact(lambda try_s: brokers.metadata([], timeout_s=try_s), brokers.bootstrap)
+        except LoginRefusedError as error:
+            raise NodeError(str(error)) from error
+        self.was_reached = True
+        self._on_reached(found.cluster_id or "")
+
+    async def _join(self) -> None:
+        await self._reach()
+        delay_s = _RETRY_S
+        while True:
+            try:
+                await ensure_topic(self._brokers, self._settings.topic)
+                end = await self.reader.end()
+                break
+            except (TopicError, LoginRefusedError) as error:
+                raise NodeError(str(error)) from error
+            except (ApiError, OSError) as error:
+                logger.warning("the topic of the registry cannot be reached yet", extra={"error": str(error)})
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+        self._spawn(self.reader.run(), "registry reader")
+        await self.reader.wait_for(end)
+        logger.info("read the topic of the registry", extra={"position": end, "records": self.reader.records})
+        self.is_caught_up = True
+        if self.identity.is_eligible and await self._is_first():
+            self._is_claiming, self.leader = True, self.identity
+            self.office.enter()
+        self._has_joined = True
+        self._member.start()
+
+    async def _is_first(self) -> bool:
+        """Whether nobody is in the group. Where that cannot be told, the group decides alone."""
+        request = DescribeGroupsRequest(groups=[self.group])
+        try:
+            answer = await self._brokers.ask_coordinator(CoordinatorKind.GROUP, self.group, request, retry=True)
+        except (ApiError, OSError):
+            return False
+        found: DescribedGroup = answer.groups[0]
+        return found.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND) and not found.members
+
+    def _spawn(self, work: Awaitable[None], name: str) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001  # whatever it is: an instance that does not read any more must not answer
+                self.fail(error)
+
+        self._tasks.append(asyncio.create_task(guarded(), name=name))
+
+    def fail(self, error: Exception) -> None:
+        """The group is told, so that it has another leader even where nobody ends this process."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self.office.leave()
+        self._is_claiming = self.is_caught_up = False
+        if self._has_joined:
+            self._member.rejoin()
+        if self._failure is not None and not self._failure.done():
+            failure = error if isinstance(error, NodeError) else NodeError(f"{type(error).__name__}: {error}")
+            self._failure.set_exception(failure)
+            self._failure.exception()  # whether anybody waits for it or not
+        logger.error("this instance cannot go on", exc_info=None if isinstance(error, NodeError) else error)
+
+    # ------------------------------------------------------------------------------------------ who leads
+
+    @property
+    def identity(self) -> Identity:
+        assert self._identity is not None, "started first"
+        return self._identity
+
+    @property
+    def group(self) -> str:
+        return self._settings.group
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this instance was elected; `office.is_held` tells whether it may write."""
+        return self._is_claiming
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_caught_up and (self.office.is_held if self.is_leader else self.leader is not None)
+
+    async def wait_ready(self) -> None:
+        """Until it is known who leads, and until this instance may write if it is the one."""
+        await self._changes.wait_until(lambda: self.is_ready)
+
+    async def wait_for_other(self, leader: Identity) -> None:
+        """Until somebody else leads, or nobody."""
+        await self._changes.wait_until(lambda: self.leader != leader)
+
+    def set_leader(self, assignment: Assignment, *, is_self: bool) -> None:
+        if self._is_over:
+            return
+        self._is_claiming = is_self
+        self._was_assigned = True
+        if is_self:
+            self.office.enter()
+        else:
+            self.office.leave()
+        self.leader = assignment.leader
+        self._changes.tell()
+
+    def lose(self) -> None:
+        """What this instance was elected for is another's now, or nobody's."""
+        self._is_claiming = False
+        self.office.leave()
+        self.leader = None
+        self._changes.tell()
+
+    def _rejoin(self) -> None:
+        self._member.rejoin()
+
+    def _protocols(self) -> Sequence[GroupProtocol]:
+        own = self.identity.claiming(self._is_claiming)
+        return [GroupProtocol(PROTOCOL, (replace(own, is_eligible=False) if self._is_over else own).encode())]
+
+    @property
+    def was_assigned(self) -> bool:
+        return self._was_assigned
+
+    # ------------------------------------------------------------------------------------------ how far
+
+    @property
+    def position(self) -> int:
+        return self.reader.position
+
+    async def catch_up(self) -> None:
+        """Reads up to what is committed now. Raises ApiError and OSError.
+
+        Whoever comes while the brokers are asked waits for the next question, which serves all of them.
+        """
+        if self._next_end_look is None:
+            self._next_end_look = asyncio.create_task(self._look_after(self._end_look))
+        end = await asyncio.shield(self._next_end_look)
+        await self.reader.wait_for(end)
+
+    async def _look_after(self, previous: asyncio.Task[int] | None) -> int:
+        if previous is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.shield(previous)
+        self._end_look, self._next_end_look = self._next_end_look, None
+        return await self.reader.end()
+
+
+async def _assign(_protocol: str, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:
+    assignment = decide_leader({member.member_id: member.metadata for member in members}).encode()
+    return {member.member_id: assignment for member in members}
+
+
+class _GroupEvents:
+    """What the group tells its member."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def assigned(self, generation: Generation) -> None:
+        node = self._node
+        try:
+            assignment = Assignment.decode(generation.assignment)
+        except UnreadableError as error:
+            logger.error("the group of registries gave an assignment that nobody reads", extra={"error": str(error)})
+            assignment = Assignment()
+        if assignment.error == DUPLICATE_URLS:
+            if not node.was_assigned:
+                node.fail(
+                    NodeError(
+                        f"another instance of the group {node.group} has the URL {node.identity.url}, too: "
+                        "set host.name to a name that the other instances reach"
+                    )
+                )
+                return
+            logger.error("two instances of the registry have the same URL: set host.name")
+        is_self = assignment.leader_id == generation.member_id
+        leader = assignment.leader.url if assignment.leader else None
+        logger.info("the registries have a leader", extra={"leader": leader, "is_self": is_self})
+        node.set_leader(assignment, is_self=is_self)
+
+    async def revoked(self, generation: Generation) -> None:
+        """Others join or go. The leader writes on: it stays the leader, or the next one fences it."""
+
+    async def lost(self, generation: Generation) -> None:
+        logger.warning("this instance has lost its place among the registries, and joins again")
+        self._node.lose()
+
+    async def failed(self, error: Exception) -> None:
+        self._node.fail(NodeError(f"cannot be a member of the group {self._node.group}: {error}"))

@@ -1,0 +1,1 @@
+"""Consumer instances: members of groups that live in the proxy and are asked over HTTP."""

@@ -1,0 +1,40 @@
+"""What a caller may do, asked before the proxy does something for the caller with a login of its own.
+
+The registry knows the proxy alone, so a schema is registered with the proxy's rights. Rules:
+- Nothing is registered for a caller that may not write the topic: the brokers are asked, as the caller.
+- Where brokers know the callers, a text is registered under subjects of the topic alone. Under another one, which the
+  caller names or which is the record's name, it is looked up: it has to be there already. Where all callers have the
+  proxy's rights, they have them in the registry as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.rest.clients import CallerBrokers
+from penstock.rest.errors import FORBIDDEN, RestError, of_exception
+from penstock.security.acls.types import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRight:
+    """Of one caller, on one topic."""
+
+    brokers: CallerBrokers
+    topic: str
+    may_choose_subject: bool
+
+    async def check_write(self) -> None:
+        """Raises RestError."""
+        try:
+            await self.brokers.producer.count_partitions(self.topic)  # creates the topic where brokers do that
+            (row,) = (await self.brokers.metadata([self.topic], with_rights=True)).topics
+        except (ApiError, OSError) as error:
+            known = of_exception(error)
+            assert known is not None, "errors of brokers and of connections are known"
+            raise known from None
+        bits = row.topic_authorized_operations
+        is_told = bits >= 0  # by brokers since 2.3
+        if row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED or (is_told and not bits & (1 << Operation.WRITE)):
+            raise RestError(FORBIDDEN, f"not allowed to write to topic {self.topic}")

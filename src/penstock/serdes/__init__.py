@@ -1,0 +1,1 @@
+"""Payloads by schema: Avro, JSON Schema and Protobuf, framed as Confluent's serializers frame them."""

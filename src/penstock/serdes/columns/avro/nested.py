@@ -1,0 +1,230 @@
+"""Columns of values that hold others: records, unions, arrays and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.avro.scalars import Column, TextColumn
+from penstock.serdes.columns.decoding import scattered
+from penstock.serdes.columns.payloads import Numbers
+
+# A round reads one item of each list. Once so many rounds were made and so few lists go on, single rows are quicker.
+_MANY_ROUNDS = 32
+_FEW_LANES = 16
+
+
+def struct_of(fields: list[pa.Field], columns: list[pa.Array], count: int, is_null: Numbers | None = None) -> pa.Array:
+    if not fields:
+        validity = None if is_null is None else pa.array(~is_null).buffers()[1]
+        return pa.Array.from_buffers(pa.struct([]), count, [validity])
+    mask = None if is_null is None else pa.array(is_null)
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+
+
+class RecordColumn:
+    def __init__(self, fields: Sequence[tuple[str, Column, bool]]) -> None:
+        self._names = [name for name, _, _ in fields]
+        self._columns = [column for _, column, _ in fields]
+        self._fields = [pa.field(name, column.type, nullable) for name, column, nullable in fields]
+        self.type = pa.struct(self._fields)
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        return struct_of(self._fields, [column.read(lanes) for column in self._columns], len(lanes))
+
+    def of(self, value: Any) -> Any:
+        return {name: column.of(value[name]) for name, column in zip(self._names, self._columns, strict=True)}
+
+
+def _branches(lanes: Lanes, count: int) -> Numbers:
+    """The branch of each lane, -1 for failed ones."""
+    index = lanes.longs()
+    lanes.fail_if((index < 0) | (index >= count))
+    index[lanes.failed] = -1
+    return index
+
+
+def _read_some(column: Column, lanes: Lanes, which: Numbers) -> pa.Array:
+    """The values of some lanes, and null for the others."""
+    if len(which) == len(lanes):
+        return column.read(lanes)
+    if not len(which):
+        return pa.nulls(len(lanes), column.type)
+    some = lanes.some(which)
+    found = column.read(some)
+    lanes.take_back(which, some)
+    return scattered(found, which, len(lanes))
+
+
+class NullableColumn:
+    """A union of null and one other type, and a union of one type alone."""
+
+    def __init__(self, inner: Column, position: int, count: int) -> None:
+        self._inner = inner
+        self._position = position
+        self._count = count
+        self.type = inner.type
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        return _read_some(self._inner, lanes, np.flatnonzero(_branches(lanes, self._count) == self._position))
+
+    def of(self, value: Any) -> Any:
+        return None if value is None else self._inner.of(next(iter(value.values())))
+
+
+class WidenedColumn:
+    """int and long, or float and double, with or without null: the wider of the two."""
+
+    def __init__(self, branches: Sequence[Column | None], kind: pa.DataType) -> None:
+        self._branches = branches
+        self.type = kind
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        index = _branches(lanes, len(self._branches))
+        columns = [
+            _read_some(column, lanes, np.flatnonzero(index == position)).cast(self.type)
+            for position, column in enumerate(self._branches)
+            if column is not None
+        ]
+        return pc.coalesce(*columns)
+
+    def of(self, value: Any) -> Any:
+        if value is None:
+            return None
+        inner = next(iter(value.values()))
+        return float(inner) if self.type == pa.float64() else inner
+
+
+class UnionColumn:
+    """Any other union: a struct with a field for each branch but null, of which one has the value, as Spark has it."""
+
+    def __init__(self, branches: Sequence[tuple[str, Column | None]]) -> None:
+        self._branches = branches
+        self._members = {
+            name: (f"member{number}", column)
+            for number, (name, column) in enumerate((name, column) for name, column in branches if column is not None)
+        }
+        self._fields = [pa.field(member, column.type) for member, column in self._members.values()]
+        self.type = pa.struct(self._fields)
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        index = _branches(lanes, len(self._branches))
+        is_null = index < 0
+        columns = []
+        for position, (_, column) in enumerate(self._branches):
+            if column is None:
+                is_null |= index == position
+            else:
+                columns.append(_read_some(column, lanes, np.flatnonzero(index == position)))
+        return struct_of(self._fields, columns, len(lanes), is_null)
+
+    def of(self, value: Any) -> Any:
+        if value is None:
+            return None
+        name, inner = next(iter(value.items()))
+        member, column = self._members[name]
+        return {member: column.of(inner)}
+
+
+class _Items:
+    """What rounds over the lists of all lanes gave."""
+
+    def __init__(self, lanes: Lanes, columns: Sequence[Column], *, are_empty: bool) -> None:
+        self._lanes = lanes
+        self._columns = columns
+        self._are_empty = are_empty
+        self._counts = np.zeros(len(lanes), dtype=np.int64)
+        self._owners: list[Numbers] = []
+        self._pieces: list[list[pa.Array]] = [[] for _ in columns]
+
+    def read(self) -> tuple[Numbers, list[pa.Array]]:
+        """The offsets of the lists, and the items of each column in the order of the lists."""
+        lanes = self._lanes
+        left = np.zeros(len(lanes), dtype=np.int64)
+        active = np.flatnonzero(~lanes.failed)
+        while len(active):
+            self._begin_blocks(active[left[active] == 0], left)
+            active = active[left[active] > 0]
+            if len(self._owners) >= _MANY_ROUNDS and len(active) < _FEW_LANES:
+                lanes.fail(active)
+                break
+            if len(active):
+                self._read_round(active)
+                left[active] -= 1
+                active = active[~lanes.failed[active]]
+        return self._ordered()
+
+    def _begin_blocks(self, which: Numbers, left: Numbers) -> None:
+        """Read how many items follow. A negative count is followed by the size of the block."""
+        if not len(which):
+            return
+        lanes = self._lanes.some(which)
+        count = lanes.longs()
+        sized = np.flatnonzero(count < 0)
+        if len(sized):
+            count[sized] = -count[sized]
+            some = lanes.some(sized)
+            some.longs()
+            lanes.take_back(sized, some)
+        # Each item takes a byte at least. Items that take none are counted, and limited, by the other reader.
+        most = 0 if self._are_empty else lanes.end - lanes.position
+        lanes.fail_if((count < 0) | (count > most) | lanes.failed, count)
+        self._lanes.take_back(which, lanes)
+        left[which] = count
+
+    def _read_round(self, active: Numbers) -> None:
+        some = self._lanes.some(active)
+        for column, pieces in zip(self._columns, self._pieces, strict=True):
+            pieces.append(column.read(some))
+        self._lanes.take_back(active, some)
+        self._owners.append(active)
+        self._counts[active] += 1
+
+    def _ordered(self) -> tuple[Numbers, list[pa.Array]]:
+        offsets = np.zeros(len(self._counts) + 1, dtype=np.int32)
+        np.cumsum(self._counts, out=offsets[1:])
+        if not self._owners:
+            return offsets, [pa.array([], column.type) for column in self._columns]
+        order = np.empty(int(offsets[-1]), dtype=np.int64)
+        begin = 0
+        for number, owners in enumerate(self._owners):  # no lane misses a round before its last
+            order[offsets[owners] + number] = np.arange(begin, begin + len(owners))
+            begin += len(owners)
+        indexes = pa.array(order)
+        return offsets, [pa.concat_arrays(pieces).take(indexes) for pieces in self._pieces]
+
+
+class ArrayColumn:
+    def __init__(self, item: Column, *, nullable: bool, is_empty: bool) -> None:
+        self._item = item
+        self._is_empty = is_empty
+        self.type = pa.list_(pa.field("element", item.type, nullable))
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        offsets, (items,) = _Items(lanes, [self._item], are_empty=self._is_empty).read()
+        return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(offsets)], children=[items])
+
+    def of(self, value: Any) -> Any:
+        return [self._item.of(each) for each in value]
+
+
+class MapColumn:
+    """A key that a map has twice stays in it twice."""
+
+    def __init__(self, values: Column, *, nullable: bool) -> None:
+        self._keys = TextColumn()
+        self._values = values
+        self.type = pa.map_(pa.string(), pa.field("value", values.type, nullable))
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        offsets, (keys, values) = _Items(lanes, [self._keys, self._values], are_empty=False).read()
+        entries = pa.StructArray.from_arrays([keys, values], fields=[self.type.key_field, self.type.item_field])
+        return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(offsets)], children=[entries])
+
+    def of(self, value: Any) -> Any:
+        return [(key, self._values.of(each)) for key, each in value.items()]

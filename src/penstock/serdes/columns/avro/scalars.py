@@ -1,0 +1,236 @@
+"""Columns of single values, and of logical types that stand on them.
+
+A column says its Arrow type, reads from all lanes at once (`read`), and makes of one value, as `serdes.avro.reading`
+has it, what Arrow takes for the type (`of`). Both ways give the same values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Protocol
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.payloads import Numbers
+from penstock.serdes.errors import PayloadError
+
+# What 16 bytes hold, and what Spark knows.
+MOST_DIGITS = 38
+_DAY_MS = 86_400_000
+
+
+class Column(Protocol):
+    @property
+    def type(self) -> pa.DataType: ...
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        """As many values as there are lanes; those of failed lanes mean nothing."""
+        ...
+
+    def of(self, value: Any) -> Any:
+        """Raises PayloadError."""
+        ...
+
+
+class NullColumn:
+    type = pa.null()
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        return pa.nulls(len(lanes))
+
+    def of(self, value: Any) -> Any:
+        return None
+
+
+class BooleanColumn:
+    type = pa.bool_()
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        byte = lanes.data[lanes.fixed(1)]
+        lanes.fail_if(byte > 1, byte)
+        return pa.array(byte.astype(bool))
+
+    def of(self, value: Any) -> Any:
+        return value
+
+
+class WholeColumn:
+    """int, long, and dates and times on them. `limit`: a time of a day is less."""
+
+    def __init__(self, bits: int, kind: pa.DataType, limit: int | None = None) -> None:
+        self.type = kind
+        self._number = np.int32 if bits == 32 else np.int64
+        self._lowest, self._highest = (0, limit - 1) if limit else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        self._is_checked = bits == 32 or limit is not None
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        value = lanes.longs()
+        if self._is_checked:
+            lanes.fail_if((value < self._lowest) | (value > self._highest), value)
+        found = pa.array(value.astype(self._number))
+        return found if found.type == self.type else found.view(self.type)
+
+    def of(self, value: Any) -> Any:
+        if not self._lowest <= value <= self._highest:
+            raise PayloadError(f"{value} is out of the range of {self.type}")
+        return value
+
+
+class FloatColumn:
+    def __init__(self, size: int) -> None:
+        self.type = pa.float32() if size == 4 else pa.float64()
+        self._size = size
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        raw = lanes.matrix(lanes.fixed(self._size), self._size)
+        return pa.array(raw.view(f"<f{self._size}").reshape(-1))
+
+    def of(self, value: Any) -> Any:
+        return float(value)
+
+
+def _spans(lanes: Lanes, size: int | None) -> tuple[Numbers, Numbers | int]:
+    return lanes.spans() if size is None else (lanes.fixed(size), size)
+
+
+class BytesColumn:
+    """bytes, and fixed with its size."""
+
+    type = pa.binary()
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        return lanes.cut(*_spans(lanes, self._size))
+
+    def of(self, value: Any) -> Any:
+        return value.encode("latin-1")
+
+
+class TextColumn:
+    type = pa.string()
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        return lanes.texts(*lanes.spans())
+
+    def of(self, value: Any) -> Any:
+        return value
+
+
+class EnumColumn:
+    type = pa.string()
+
+    def __init__(self, symbols: list[str]) -> None:
+        self._symbols = pa.array(symbols or [""], pa.string())
+        self._count = len(symbols)
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        index = lanes.longs()
+        lanes.fail_if((index < 0) | (index >= self._count), index)
+        return self._symbols.take(pa.array(index))
+
+    def of(self, value: Any) -> Any:
+        return value
+
+
+class UuidColumn:
+    """A fixed of 16 bytes, as text: a uuid on a string is text too."""
+
+    type = pa.string()
+    _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), dtype=np.uint8).reshape(256, 2)
+    _DASHES = (8, 13, 18, 23)
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        count = len(lanes)
+        digits = self._HEX[lanes.matrix(lanes.fixed(16), 16)].reshape(count, 32)
+        text = np.full((count, 36), ord("-"), dtype=np.uint8)
+        text[:, [each for each in range(36) if each not in self._DASHES]] = digits
+        offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
+
+    def of(self, value: Any) -> Any:
+        return str(UUID(bytes=value.encode("latin-1")))
+
+
+class DecimalColumn:
+    """Two's complement, the highest byte first. Arrow's decimals have 16 bytes, the lowest first."""
+
+    def __init__(self, precision: int, scale: int, size: int | None) -> None:
+        self.type = pa.decimal128(precision, scale)
+        self._scale = scale
+        self._size = size
+        self._beyond = 10**precision
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        starts, sizes = _spans(lanes, self._size)
+        # Longer ones may still be small numbers: the other reader takes them. So it does all that are near the bound.
+        is_long = np.broadcast_to(np.asarray(sizes) > 16, len(lanes)).copy()
+        width = np.where(is_long | lanes.failed, 0, sizes)
+        lanes.fail_if(is_long)
+        raw = self._extended(lanes, starts, width)
+        low = raw[:, :8].copy().view("<u8").reshape(-1).astype(np.float64)
+        high = raw[:, 8:].copy().view("<i8").reshape(-1).astype(np.float64)
+        is_near = np.abs(high * 2.0**64 + low) >= self._beyond * (1 - 1e-9)
+        if is_near.any():
+            raw[is_near] = 0
+            lanes.fail(is_near)
+        return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(raw)])
+
+    def _extended(self, lanes: Lanes, starts: Numbers, width: Numbers) -> Numbers:
+        """16 bytes a row, the lowest first, filled up with the sign."""
+        column = np.arange(16)
+        places = starts[:, None] + width[:, None] - 1 - column
+        is_inside = column < width[:, None]
+        raw = lanes.data[np.where(is_inside, places, lanes.zeros)]
+        top = np.where(width > 0, lanes.data[np.where(width > 0, starts, lanes.zeros)], 0)
+        fill = np.where(top > 0x7F, 0xFF, 0).astype(np.uint8)
+        return np.ascontiguousarray(np.where(is_inside, raw, fill[:, None]))
+
+    def of(self, value: Any) -> Any:
+        number = int.from_bytes(value.encode("latin-1"), signed=True)
+        if abs(number) >= self._beyond:
+            raise PayloadError(f"a number does not fit {self.type}")
+        return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -self._scale))
+
+
+class JsonColumn:
+    """What has no Arrow type, because it contains itself: the text of its value in Avro's JSON encoding."""
+
+    type = pa.string()
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        lanes.fail(np.ones(len(lanes), dtype=bool))
+        return pa.array([""] * len(lanes), pa.string())
+
+    def of(self, value: Any) -> Any:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+PRIMITIVES: dict[str, Callable[[], Column]] = {
+    "null": NullColumn,
+    "boolean": BooleanColumn,
+    "int": lambda: WholeColumn(32, pa.int32()),
+    "long": lambda: WholeColumn(64, pa.int64()),
+    "float": lambda: FloatColumn(4),
+    "double": lambda: FloatColumn(8),
+    "bytes": BytesColumn,
+    "string": TextColumn,
+}
+
+LOGICAL: dict[str, Callable[[], Column]] = {
+    "date": lambda: WholeColumn(32, pa.date32()),
+    "time-millis": lambda: WholeColumn(32, pa.time32("ms"), _DAY_MS),
+    "time-micros": lambda: WholeColumn(64, pa.time64("us"), _DAY_MS * 1000),
+    "timestamp-millis": lambda: WholeColumn(64, pa.timestamp("ms", "UTC")),
+    "timestamp-micros": lambda: WholeColumn(64, pa.timestamp("us", "UTC")),
+    "timestamp-nanos": lambda: WholeColumn(64, pa.timestamp("ns", "UTC")),
+    "local-timestamp-millis": lambda: WholeColumn(64, pa.timestamp("ms")),
+    "local-timestamp-micros": lambda: WholeColumn(64, pa.timestamp("us")),
+    "local-timestamp-nanos": lambda: WholeColumn(64, pa.timestamp("ns")),
+}

@@ -1,0 +1,49 @@
+"""Why a value does not become a payload, or a payload no value."""
+
+from __future__ import annotations
+
+
+class SerdesError(Exception):
+    """All of the below. The message is for whoever sent the value, and has no more of it than a few characters."""
+
+
+class PayloadError(SerdesError):
+    """The value does not fit the schema, or the bytes do not. `path` leads from the outermost value to the place."""
+
+    def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = path
+
+    def inside(self, *steps: str | int) -> PayloadError:
+        """The same, seen from further outside."""
+        self.path = (*steps, *self.path)
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.reason}, at {show_path(self.path)}" if self.path else self.reason
+
+
+class TooLargeError(PayloadError):
+    """The payload would have more bytes than allowed."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(f"the value takes more than {most_bytes} bytes once it is encoded")
+
+
+class FramingError(SerdesError):
+    """The bytes do not say which schema they were written with."""
+
+
+class ChoiceError(SerdesError):
+    """What was said about the schema does not lead to one."""
+
+
+class UnusableSchemaError(SerdesError):
+    """The text of the schema is none, or none that data can be written with."""
+
+
+def show_path(path: tuple[str | int, ...]) -> str:
+    """`order.lines[3].price`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")

@@ -1,0 +1,1 @@
+"""A second registry server, by others: Apicurio, for differential tests and the benchmark."""

@@ -1,0 +1,1 @@
+"""Confluent's Avro serializers for Java, for the interop tests."""
