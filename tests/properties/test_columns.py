@@ -169,7 +169,11 @@ def test_columns_of_a_readers_schema_have_the_values_that_another_library_resolv
             assert "no UTF-8" in error
             assert payload.decode(errors="ignore").encode() != payload
             continue
-        assert _same(plain.of(newer, value), fastavro.schemaless_reader(io.BytesIO(payload), *parsed))
+        try:
+            expected = fastavro.schemaless_reader(io.BytesIO(payload), *parsed)
+        except fastavro.read.SchemaResolutionError:  # it gives a field of the writer to one field of the reader alone
+            continue
+        assert _same(plain.of(newer, value), expected)
 
 
 @given(pair=test_schemas_protobuf.pairs(), data=st.data())
