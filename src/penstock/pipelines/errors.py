@@ -20,6 +20,14 @@ class BatchError(PipelineError):
     """A micro-batch that could not be finished; it comes again when the pipeline is started again."""
 
 
+class TableError(PipelineError):
+    """A topic that cannot be read as the table that was asked for."""
+
+
+class SqlError(PipelineError):
+    """A question or a statement that is refused or has failed: which column, topic, right or record it is about."""
+
+
 def missing_module(error: ModuleNotFoundError, needed_by: str) -> PipelineError:
     """The error for a user whose `needed_by` imports a module that is not installed."""
     name = error.name or "?"

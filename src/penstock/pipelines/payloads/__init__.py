@@ -1,0 +1,1 @@
+"""The bytes of keys and values as columns of Spark, and back."""

@@ -1,0 +1,1 @@
+"""SQL over topics: questions, statements, and what they need of the tables."""

@@ -1,0 +1,1 @@
+"""Topics as tables: what their columns are, and how tasks read them."""
