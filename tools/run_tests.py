@@ -50,6 +50,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/interop/storage",
             "tests/interop/cluster",
         ),
+        "a second registry, and REST on Kafka": ("tests/interop/registry", "tests/interop/rest"),
         "Spark and Hadoop": ("tests/interop/spark", "tests/interop/hadoop"),
     },
 }
