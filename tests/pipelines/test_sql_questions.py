@@ -1,0 +1,207 @@
+"""Ten standard questions about topics that Confluent's serializers wrote, answered by DuckDB from the same data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.pipelines.sql.tables import Tables, register
+
+_ORDERS, _CHANGES = 2_400, 400
+_DAY = datetime(2026, 3, 14, tzinfo=UTC)
+_LAST_HOUR = "TIMESTAMP '2026-03-14 23:00:00'"
+_OLD = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "customer", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "address",
+            "type": {"type": "record", "name": "Address", "fields": [{"name": "country", "type": "string"}]},
+        },
+        {
+            "name": "items",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Item",
+                    "fields": [{"name": "sku", "type": "string"}, {"name": "n", "type": "int"}],
+                },
+            },
+        },
+    ],
+}
+_NEW = {**_OLD, "fields": [*_OLD["fields"], {"name": "channel", "type": ["null", "string"], "default": None}]}
+_CUSTOMER = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Customer",
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "level": {"type": "integer"}},
+}
+_COUNTRIES = {"country": ["de", "fr", "it", "pl"], "region": ["west", "west", "south", "east"]}
+
+# What it is about -> the question to the topics, and the same to DuckDB where its words differ.
+QUESTIONS: dict[str, tuple[str, str]] = {
+    "counts": ("SELECT count(*), count(DISTINCT customer), sum(amount), min(id), max(id) FROM orders", ""),
+    "group by": ("SELECT address.country, count(*), sum(amount) FROM orders WHERE amount > 20 GROUP BY ALL", ""),
+    "window": (
+        "SELECT window(at, '1 hour').start, count(*) FROM orders GROUP BY ALL",
+        "SELECT date_trunc('hour', at), count(*) FROM orders GROUP BY ALL",
+    ),
+    "ranks": (
+        "SELECT id, row_number() OVER (PARTITION BY customer ORDER BY amount DESC, id) AS place FROM orders"
+        " QUALIFY place <= 2",
+        "",
+    ),
+    "join of two topics": (
+        'SELECT c.level, count(*), sum(o.amount) FROM orders o JOIN "customers$latest" c ON o.customer = c._key'
+        " GROUP BY ALL",
+        "SELECT c.level, count(*), sum(o.amount) FROM orders o JOIN customers_latest c ON o.customer = c._key"
+        " GROUP BY ALL",
+    ),
+    "join with Parquet": (
+        "SELECT r.region, count(*) FROM orders o LEFT JOIN parquet.`{countries}` r ON o.address.country = r.country"
+        " GROUP BY ALL",
+        "SELECT r.region, count(*) FROM orders o LEFT JOIN '{countries}' r ON o.address.country = r.country GROUP BY ALL",
+    ),
+    "latest per key": (
+        'SELECT _key, name, level FROM "customers$latest"',
+        "SELECT _key, name, level FROM customers_latest",
+    ),
+    "last hour": (f"SELECT id, amount FROM orders WHERE _timestamp >= {_LAST_HOUR}", ""),
+    "one key": ("SELECT id, amount FROM orders WHERE _key = 'c7' AND amount > 3", ""),
+    "schema evolution in the middle": ("SELECT channel, count(*), min(id), max(id) FROM orders GROUP BY channel", ""),
+    "nested types": (
+        "SELECT item.sku, sum(item.n) FROM (SELECT explode(items) AS item FROM orders) GROUP BY ALL",
+        "SELECT item.sku, sum(item.n) FROM (SELECT unnest(items) AS item FROM orders) GROUP BY ALL",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    tables: Tables
+    duck: duckdb.DuckDBPyConnection
+    countries: str
+
+
+def _orders() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": number,
+            "customer": f"c{number * 7 % 50}",
+            "amount": number % 173 / 4,
+            "at": _DAY + timedelta(days=1) * (number / _ORDERS),
+            "address": {"country": _COUNTRIES["country"][number % 3] if number % 11 else "xx"},
+            "items": [{"sku": f"s{(number + each) % 9}", "n": each + 1} for each in range(number % 4)],
+            **({"channel": ("web", "shop", None)[number % 3]} if number >= _ORDERS // 2 else {}),
+        }
+        for number in range(_ORDERS)
+    ]
+
+
+def _changes() -> list[tuple[str, dict[str, Any] | None]]:
+    """Of customers: each is written several times, and some are removed, a few of them to come again."""
+    return [
+        (f"c{number * 13 % 60}", None if number % 9 == 4 else {"name": f"n{number}", "level": number % 5})
+        for number in range(_CHANGES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    countries = str(tmp_path_factory.mktemp("files") / "countries.parquet")
+    pq.write_table(pa.table(_COUNTRIES), countries)
+    config = {"group.initial.rebalance.delay.ms": "0"}
+    with penstock.Broker(config=config) as broker, penstock.Registry(broker) as registry:
+        _write_topics(broker.bootstrap_servers, registry.url)
+        spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+        try:
+            with register(spark, broker.bootstrap_servers, registry=registry.url, has_views=False) as tables:
+                with duckdb.connect() as duck:
+                    _load(duck)
+                    yield Asked(tables, duck, countries)
+        finally:
+            spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def _write_topics(bootstrap_servers: str, registry: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    compacted = {"cleanup.policy": "compact"}
+    for created in admin.create_topics([NewTopic("orders", 3, 1), NewTopic("customers", 2, 1, config=compacted)]).values():
+        created.result(30)
+    client = SchemaRegistryClient({"url": registry})
+    older, newer = (_serializer(client, schema) for schema in (_OLD, _NEW))
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 20})
+    for order in _orders():
+        write = newer if "channel" in order else older
+        at = round(order["at"].timestamp() * 1000)
+        producer.produce("orders", write(order, _field("orders")), order["customer"], timestamp=at)
+    customer = JSONSerializer(json.dumps(_CUSTOMER), client)
+    for number, (key, value) in enumerate(_changes()):
+        payload = None if value is None else customer(value, _field("customers"))
+        producer.produce("customers", payload, key, timestamp=1_773_400_000_000 + number)
+    assert producer.flush(30) == 0
+
+
+def _serializer(client: SchemaRegistryClient, schema: dict[str, Any]) -> Callable[[Any, SerializationContext], bytes]:
+    written: Callable[[Any, SerializationContext], bytes] = AvroSerializer(client, Schema(json.dumps(schema), "AVRO"))
+    return written
+
+
+def _field(topic: str) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE)
+
+
+def _load(duck: duckdb.DuckDBPyConnection) -> None:
+    rows = [{"channel": None, **each, "_key": each["customer"], "_timestamp": each["at"]} for each in _orders()]
+    duck.execute("SET TimeZone = 'UTC'")
+    duck.register("orders", pa.Table.from_pylist(rows))
+    changes = [
+        {"_key": key, "number": number, "is_gone": value is None, **(value or {"name": None, "level": None})}
+        for number, (key, value) in enumerate(_changes())
+    ]
+    duck.register("changes", pa.Table.from_pylist(changes))
+    duck.execute(
+        "CREATE VIEW customers_latest AS SELECT _key, name, level FROM changes"
+        " QUALIFY row_number() OVER (PARTITION BY _key ORDER BY number DESC) = 1 AND NOT is_gone"
+    )
+
+
+@pytest.mark.parametrize("about", QUESTIONS)
+def test_the_answer_is_the_one_of_another_engine(asked: Asked, about: str) -> None:
+    question, other = (text.replace("{countries}", asked.countries) for text in QUESTIONS[about])
+    found = [tuple(row) for row in asked.tables.sql(question).collect()]
+    expected = asked.duck.execute(other or question).fetchall()
+    assert expected
+    assert sorted(map(_comparable, found)) == sorted(map(_comparable, expected))
+
+
+def test_the_last_hour_reads_the_last_hour(asked: Asked) -> None:
+    question = asked.tables.ask(QUESTIONS["last hour"][0])
+    (read,) = question.reads
+    assert (read.offsets, read.held_offsets) == (_ORDERS // 24, _ORDERS)
+
+
+def _comparable(row: tuple[Any, ...]) -> str:
+    return repr([each.replace(tzinfo=None) if isinstance(each, datetime) else each for each in row])
