@@ -1,8 +1,8 @@
 """Payloads that are JSON objects to a struct: all rows the quick way, and those that do not fit it one by one.
 
 The quick way lets msgspec make the few values that are wanted, of the types that they should have. What it refuses (1.0
-for a whole number, a value of another type, text that is no JSON) is looked at again by `take`, which knows what to make
-of it or what to say.
+for a whole number, a value of another type, text that is no JSON) is looked at again by `take`, which knows what it is
+worth or what to say.
 """
 
 from __future__ import annotations
