@@ -138,8 +138,19 @@ def _json_text(message: Message) -> str:
 class ProtobufColumns:
     """Of one writer's file, and one message of it. `is_quick`: by ptars where it can be."""
 
-    def __init__(self, writer: ProtobufSchema, message: str | None = None, *, is_quick: bool = True) -> None:
-        """Raises UnusableSchemaError, ChoiceError."""
+    def __init__(
+        self,
+        writer: ProtobufSchema,
+        message: str | None = None,
+        reader: ProtobufSchema | None = None,
+        fields: frozenset[str] | None = None,
+        *,
+        is_quick: bool = True,
+    ) -> None:
+        """`message` is one of the reader's file if there is one. `fields`: only these of the message are decoded.
+
+        Raises UnusableSchemaError, ChoiceError.
+        """
         codec = ProtobufCodec(writer)
         self._codec = codec
         self._name = str(codec.record_name(message))
