@@ -14,7 +14,51 @@ import pyarrow as pa
 
 from penstock.serdes.columns.payloads import Numbers, Payloads, cut
 
-_LAST_SHIFT = 63
+_HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
+# Steps that close the gaps that the high bits leave: pairs of 7 bits become 14, then 28, then 56.
+_GAPS = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x007F_007F_007F_007F, 0x7F00_7F00_7F00_7F00, 1),
+        (0x0000_3FFF_0000_3FFF, 0x3FFF_0000_3FFF_0000, 2),
+        (0x0000_0000_0FFF_FFFF, 0x0FFF_FFFF_0000_0000, 4),
+    )
+)
+_ONE = np.uint64(1)
+
+
+def words_at(data: Numbers, position: Numbers, kind: str) -> Numbers:
+    """A word that begins at any byte, for each position: in one step, where a matrix of bytes takes one for each."""
+    size = np.dtype(kind).itemsize
+    found: Numbers = np.ndarray((len(data) - size + 1,), kind, data, strides=(1,))[position]
+    return found
+
+
+def varints_at(data: Numbers, position: Numbers) -> tuple[Numbers, Numbers]:
+    """Numbers and how many bytes they have; zero bytes for those of more than 64 bits."""
+    byte = data[position]
+    if not (byte > 0x7F).any():
+        return byte.astype(np.uint64), np.ones(len(position), dtype=np.int64)
+    word = words_at(data, position, "<u8")
+    ending = ~word & _HIGH_BITS
+    ending &= ~ending + _ONE  # the lowest of them
+    word &= ending - _ONE  # all 64 bits where no byte ends the number
+    size = (np.bitwise_count(ending - _ONE) >> 3).astype(np.int64) + 1
+    for low, high, shift in _GAPS:
+        word = (word & low) | ((word & high) >> shift)
+    longer = np.flatnonzero(ending == 0)
+    if len(longer):
+        _read_rest(data, position[longer] + 8, longer, word, size)
+    return word, size
+
+
+def _read_rest(data: Numbers, position: Numbers, which: Numbers, word: Numbers, size: Numbers) -> None:
+    """The ninth byte and the tenth, which has one bit."""
+    ninth, tenth = data[position], data[position + 1]
+    word[which] |= (ninth & 0x7F).astype(np.uint64) << np.uint64(56)
+    is_longest = ninth > 0x7F
+    word[which[is_longest]] |= (tenth[is_longest] & 1).astype(np.uint64) << np.uint64(63)
+    size[which] = np.where(is_longest, np.where(tenth <= 1, 10, 0), 9)
 
 
 class Lanes:
@@ -57,26 +101,32 @@ class Lanes:
             self.fail(is_bad)
 
     def longs(self) -> Numbers:
-        """Numbers of 64 bits, zigzag. A round for each byte that the longest of them has."""
-        data, position = self.data, self.position
-        byte = data[position]
-        number = (byte & 0x7F).astype(np.uint64)
-        position = position + 1
-        more = np.flatnonzero(byte > 0x7F)
-        shift = 7
-        while len(more):
-            byte = data[position[more]]
-            number[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-            position[more] += 1
-            if shift == _LAST_SHIFT:  # one bit is left
-                position[more[byte > 1]] = len(data)
-                break
-            more = more[byte > 0x7F]
-            shift += 7
+        """Numbers of 64 bits, zigzag."""
+        number = self.varints()
         value: Numbers = ((number >> np.uint64(1)) ^ (~(number & np.uint64(1)) + np.uint64(1))).view(np.int64)
-        self.position = position
-        self.fail_if(position > self.end, value)
         return value
+
+    def varints(self) -> Numbers:
+        """Numbers of 64 bits without a sign, seven bits a byte. Those that do not fit, or reach too far, fail."""
+        number, size = varints_at(self.data, self.position)
+        self.position = self.position + size
+        self.fail_if((size == 0) | (self.position > self.end), number)
+        return number
+
+    def skip_longs(self) -> None:
+        self.varints()
+
+    def skip(self, size: int) -> None:
+        """So many bytes of each row."""
+        self.position = self.position + size
+        self.fail_if(self.position > self.end)
+
+    def skip_spans(self) -> None:
+        """Values that have their size in front."""
+        size = self.longs()
+        is_bad = (size < 0) | (size > self.end - self.position)
+        self.position = self.position + size
+        self.fail_if(is_bad)
 
     def fixed(self, size: int) -> Numbers:
         """Where values of a known size begin. Failed ones begin in the zeros."""

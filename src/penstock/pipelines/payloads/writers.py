@@ -1,0 +1,168 @@
+"""Decoders of the schemas that rows name, by the registry's answers. A process keeps them between its tasks.
+
+What rows name is made by strangers: everything that is kept has bounds, and a batch asks a bounded number of questions
+whose answer is that there is no such schema.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+import pyarrow as pa
+
+from penstock.client.registry import RegisteredSchema, RegistryAnswerError, RegistryClient
+from penstock.client.registry.references import context_of
+from penstock.core.bounded_cache import BoundedCache
+from penstock.pipelines.payloads.formats import PayloadFormat
+from penstock.pipelines.payloads.spark_types import as_spark, spark_arrow_type
+from penstock.schemas.schema import ParsedSchema
+from penstock.serdes.codec import Codec
+from penstock.serdes.columns.decoding import ColumnDecoder, DecodedRows
+from penstock.serdes.columns.opening import open_columns, read_schema
+from penstock.serdes.columns.payloads import Payloads, SchemaKey
+from penstock.serdes.compiling import CodecOptions, compile_codec
+from penstock.serdes.errors import SerdesError
+
+# Schemas of one table, and the pairs of a table and its wanted fields that one process works on.
+_MOST_DECODERS = 256
+_MOST_WRITERS = 64
+# A registry takes some milliseconds to say that it does not know an id: a batch of made-up ids waits a second at most.
+_MOST_UNKNOWN = 200
+# The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.
+_UNKNOWN = (40401, 40402, 40403)
+
+_writers: BoundedCache[tuple[PayloadFormat, frozenset[str] | None], Writers] = BoundedCache(_MOST_WRITERS)
+
+
+def writers_of(payload_format: PayloadFormat, fields: frozenset[str] | None) -> Writers:
+    """Raises UnusableSchemaError, ChoiceError."""
+    found = _writers.get((payload_format, fields))
+    if found is None:
+        found = Writers(payload_format, fields)
+        _writers.put((payload_format, fields), found)
+    return found
+
+
+class Writers:
+    """The decoders of all schemas that payloads of one format were written with. For several threads."""
+
+    def __init__(self, payload_format: PayloadFormat, fields: frozenset[str] | None) -> None:
+        """Raises UnusableSchemaError, ChoiceError."""
+        assert payload_format.registry is not None
+        self.settings = payload_format.registry.settings()
+        self._fields = fields
+        self._message = payload_format.message
+        subject = payload_format.subject
+        # Ids count in the context of the subject. The default one needs no word about it.
+        self._subject = subject if context_of(subject) else None
+        self._reader: ParsedSchema | None = None
+        self._decoders: BoundedCache[SchemaKey, ColumnDecoder | str] = BoundedCache(_MOST_DECODERS)
+        self.type: pa.DataType = pa.string()
+        if payload_format.reader is not None:
+            self._reader = payload_format.reader.parsed()
+            own = _AsSpark(open_columns(self._reader, None, fields, self._message))
+            self.type = own.type
+            schema = payload_format.reader.schema
+            for key in (schema.id, schema.guid):
+                if key is not None:
+                    self._decoders.put(key, own)
+
+    def known(self, key: SchemaKey) -> ColumnDecoder | str | None:
+        return self._decoders.get(key)
+
+    def learn(self, key: SchemaKey, client: RegistryClient) -> ColumnDecoder | str | None:
+        """What to decode with, or why rows of the schema do not decode; None where the registry does not know it.
+
+        Raises RegistryClientError.
+        """
+        try:
+            if isinstance(key, str):
+                schema = client.schema_by_guid(key)
+            else:
+                schema = client.schema_by_id(key, self._subject)
+        except RegistryAnswerError as error:
+            if error.code not in _UNKNOWN:
+                raise
+            return None
+        made = self._made(key, schema, client)
+        self._decoders.put(key, made)
+        return made
+
+    def _made(self, key: SchemaKey, schema: RegisteredSchema, client: RegistryClient) -> ColumnDecoder | str:
+        others = client.referenced(schema.schema, self._subject)
+        try:
+            if self._reader is None:
+                return _Texts(compile_codec(schema.schema, others, CodecOptions()))
+            made = open_columns(read_schema(schema.schema, others), self._reader, self._fields, self._message)
+        except SerdesError as error:
+            return f"schema {key}: {error}"
+        if spark_arrow_type(made.type) != self.type:
+            return f"schema {key} has other types than the reader's schema: {made.type}"
+        return _AsSpark(made)
+
+
+class Finding:
+    """Finds the decoders of one batch. Asks the registry for those that are new, on one connection."""
+
+    def __init__(self, writers: Writers) -> None:
+        self._writers = writers
+        self._client: RegistryClient | None = None
+        self._unknown = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def find(self, key: SchemaKey) -> ColumnDecoder | str:
+        """The decoder, or why rows of the schema do not decode.
+
+        Raises RegistryClientError where the registry does not answer or refuses the login: rows may be good then.
+        """
+        found = self._writers.known(key)
+        if found is not None:
+            return found
+        if self._unknown >= _MOST_UNKNOWN:
+            return f"schema {key} was not looked up: the registry does not know {self._unknown} others of this batch"
+        if self._client is None:
+            self._client = RegistryClient(self._writers.settings)
+        learned = self._writers.learn(key, self._client)
+        self._unknown += learned is None
+        return learned or f"schema {key} is not known to the registry"
+
+
+class _AsSpark:
+    """The values in the types that Spark takes."""
+
+    def __init__(self, inner: ColumnDecoder) -> None:
+        self._inner = inner
+        self.type: pa.DataType = spark_arrow_type(inner.type)
+
+    def decode(self, payloads: Payloads) -> DecodedRows:
+        decoded = self._inner.decode(payloads)
+        return DecodedRows(as_spark(decoded.values), decoded.errors)
+
+
+class _Texts:
+    """The JSON text of each value, by the schema it was written with."""
+
+    type = pa.string()
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def decode(self, payloads: Payloads) -> DecodedRows:
+        before = payloads.before.to_pylist() if payloads.before is not None else None
+        texts: list[Any] = []
+        errors: dict[int, str] = {}
+        for row in range(len(payloads)):
+            try:
+                value = self._codec.decode(payloads.row(row), None if before is None else before[row])
+                texts.append(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+            except (SerdesError, RecursionError) as error:
+                errors[row] = str(error)
+                texts.append(None)
+        return DecodedRows(pa.array(texts, self.type), errors)
