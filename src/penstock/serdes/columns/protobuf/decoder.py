@@ -59,7 +59,7 @@ class ProtobufColumns:
         self._indexes = Indexes(codec, self._name)
         written = codec.find(self._name) if reader is not None else None
         kind = wanted if fields is None else projected(wanted, fields)
-        self._kind = message_kind(kind, written, fields)
+        self._kind = message_kind(kind, written, fields, self._name)
         self._message = message_factory.GetMessageClass(kind)
         # To be looked at before, because it has fields that are of another type in the reader's message.
         self._clashing: Descriptor | None = written if written is not None and has_clash(written, kind) else None
@@ -101,7 +101,7 @@ class ProtobufColumns:
             try:
                 read.append(self._kind.of(self._parsed(payloads.row(row))))
                 source[row] = before + len(read) - 1
-            except (PayloadError, ValueError) as error:  # ValueError: text of proto2 that is no UTF-8
+            except PayloadError as error:
                 errors[int(rows[row])] = str(error)[:300]
                 is_missing[row] = True
         found = pa.array(read, self.type)

@@ -18,6 +18,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from penstock.serdes.columns.avro.lanes import Lanes
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.columns.protobuf.wire import FIXED32, FIXED64, SPAN, VARINT
+from penstock.serdes.errors import PayloadError
 
 # Numbers of constants that lie so near to each other are found in a table.
 _MOST_TABLE = 4096
@@ -38,7 +39,7 @@ class Kind(Protocol):
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array: ...
 
     def of(self, value: Any) -> Any:
-        """Raises PayloadError, ValueError."""
+        """Raises PayloadError."""
         ...
 
 
@@ -138,6 +139,8 @@ class TextKind:
         return lanes.texts(lanes.position, lanes.end - lanes.position)
 
     def of(self, value: Any) -> Any:
+        if isinstance(value, bytes):  # so the runtime has it in proto2
+            raise PayloadError("a text is no UTF-8")
         return value
 
 

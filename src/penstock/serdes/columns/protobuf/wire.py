@@ -22,6 +22,7 @@ END: Final = 1 << 62
 # A tag that a writer would not have written so: the other reader takes the row.
 _ODD: Final = -1
 _MOST_TAG_BYTES: Final = 5
+_MOST_TAG: Final = (1 << 32) - 1
 # Of one byte, of two, and so on.
 _LARGEST_TAGS: Final = (1 << 7 * np.arange(1, _MOST_TAG_BYTES)) - 1
 
@@ -39,7 +40,7 @@ def read_tags(lanes: Lanes) -> Numbers:
     """The next tag of each lane. Positions stay in front of it."""
     data, position = lanes.data, lanes.position
     tags: Numbers = data[position].astype(np.int64)
-    more = np.flatnonzero(tags > 0x7F)
+    more = longer = np.flatnonzero(tags > 0x7F)
     for size in range(1, _MOST_TAG_BYTES):
         if not len(more):
             break
@@ -48,6 +49,7 @@ def read_tags(lanes: Lanes) -> Numbers:
         tags[more[byte == 0]] = _ODD
         more = more[byte > 0x7F]
     tags[more] = _ODD
+    tags[longer[tags[longer] > _MOST_TAG]] = _ODD
     tags[position >= lanes.end] = END
     return tags
 
