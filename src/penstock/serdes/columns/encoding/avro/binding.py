@@ -53,6 +53,7 @@ from penstock.serdes.columns.encoding.avro.nested import (
     NullsWriter,
     RecordWriter,
     WidenedWriter,
+    single,
 )
 from penstock.serdes.columns.encoding.avro.scalars import (
     BooleanWriter,
@@ -139,7 +140,7 @@ class Binder:
         if isinstance(kind, Union):
             return self._union(kind, arrow)
         if kind.kind == "null":
-            return NullsWriter(0), True
+            return NullsWriter(), True
         found = self._plain(kind, arrow)
         return (found, False) if found is not None else None
 
@@ -196,7 +197,7 @@ class Binder:
             if "null" not in branches:
                 self.problems.add(f"no column for the field {field.name}, which has no default and takes no null")
                 return None
-            return bytes((2 * branches.index("null"),))
+            return single(branches.index("null"))
         out = Output(_MOST_DEFAULT_BYTES)
         try:
             self._singly.default_writer(field.type)(default, out)
@@ -219,7 +220,7 @@ class Binder:
         names = [each.kind for each in kind.branches]
         null = names.index("null") if "null" in names else None
         if kinds.is_null(arrow) and null is not None:
-            return NullsWriter(null), True
+            return NullsWriter(single(null)), True
         others = [(branch, each) for branch, each in enumerate(kind.branches) if branch != null]
         plain = {union_key(each): branch for branch, each in others if not logical_properties(each)}
         if is_whole(arrow) and {"int", "long"} <= plain.keys():

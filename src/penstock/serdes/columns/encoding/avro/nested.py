@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.serdes.columns.encoding.numbers import whole
-from penstock.serdes.columns.encoding.pieces import Piece, grouped, joined, rows_of, spread, varints, zigzag
+from penstock.serdes.columns.encoding.pieces import Piece, grouped, joined, spread, varints, zigzag
 from penstock.serdes.columns.encoding.refusals import Refusals
 from penstock.serdes.columns.encoding.writers import Writer, valid, write_column, write_present, write_required
 from penstock.serdes.columns.payloads import Numbers
@@ -103,27 +103,28 @@ class NullableWriter:
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         if not values.null_count:
-            return [bytes(_single(self._branch)), *self._inner.write(values, refusals)]
+            return [single(self._branch), *self._inner.write(values, refusals)]
         if self._null is None:
-            return [bytes(_single(self._branch)), *write_required(self._inner, values, refusals)]
+            return [single(self._branch), *write_required(self._inner, values, refusals)]
         positions = np.where(valid(values), self._branch, self._null)
         return [_branches(positions), *write_present(self._inner, values, refusals)]
 
 
-def _single(branch: int) -> bytes:
+def single(branch: int) -> bytes:
+    """What a branch is written as."""
     return bytes(_branches(np.array([branch]))[0].as_py())
 
 
 class NullsWriter:
-    """A column that has no value at all, in a union with null."""
+    """A column that has no value at all, as null or in a union with null. `branch`: what is written for each."""
 
-    def __init__(self, null: int) -> None:
-        self._null = null
+    def __init__(self, branch: bytes = b"") -> None:
+        self._branch = branch
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         if values.null_count < len(values):
             refusals.note(valid(values), lambda _: "a value, where the schema takes null alone")
-        return [_single(self._null)]
+        return [self._branch]
 
 
 class WidenedWriter:
@@ -149,7 +150,7 @@ class IndexedWriter:
         if not values.null_count or self._null is None:
             return write_required(self._inner, values, refusals)
         is_there = valid(values)
-        nulls = spread(rows_of(np.full((int((~is_there).sum()), 1), 2 * self._null, dtype=np.uint8)), ~is_there)
+        nulls = spread(joined([single(self._null)], int((~is_there).sum())), ~is_there)
         return [nulls, *write_present(self._inner, values, refusals)]
 
 
