@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,7 @@ class TableTopics(Topics):
     def orders(self, topic: str, count: int, partitions: int = 1) -> int:
         """Orders with even keys, one after the other over partitions. Returns the schema's id."""
         schema_id = self.register(f"{topic}-value", ORDER)
+        values: Iterator[dict[str, Any]]
         values = ({"id": each, "customer": f"c{each % 7}", "_offset": each / 4} for each in range(count))
         self.write(
             topic,

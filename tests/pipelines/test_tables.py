@@ -12,9 +12,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import RegistryAddress
@@ -57,7 +68,7 @@ def test_rows_are_what_was_written(topics: TableTopics) -> None:
     topic = topics.create(partitions=2)
     topics.orders(topic, 5, partitions=2)
     topics.write(topic, [{"key": "gone", "value": None, "partition": 1, "headers": [("h", b"1")], "timestamp": 1}])
-    rows = sorted(topics.rows(topic), key=lambda row: (row["_timestamp"]))
+    rows = sorted(topics.rows(topic), key=lambda row: row["_timestamp"])
     assert rows[0] == {
         "id": None, "customer": None, "_offset_": None, "_key": "gone", "_headers": [{"key": "h", "value": b"1"}],
         "_partition": 1, "_offset": 2, "_timestamp": datetime(1970, 1, 1, 0, 0, 0, 1000, UTC),
@@ -85,18 +96,20 @@ def test_a_row_that_does_not_decode_fails_the_read_or_is_left_out_or_null(topics
     topic = topics.create(partitions=1)
     schema_id = topics.orders(topic, 3)
     broken = avro(ORDER, schema_id, {"id": 1, "customer": "x" * 50, "_offset": 0.0})[:-20]
-    topics.write(topic, [{"key": "bad", "value": broken, "partition": 0}, {"key": "bad", "value": b"x", "partition": 0}])
+    topics.write(
+        topic, [{"key": "bad", "value": broken, "partition": 0}, {"key": "bad", "value": b"x", "partition": 0}]
+    )
     topics.write(topic, [{"key": "n", "value": None, "partition": 0}])
     with pytest.raises(TableError) as refused:
         topics.rows(topic)
     assert refused.value.message.startswith(f"topic {topic}, partition 0, offset 3: schema {schema_id}: ")
     assert "skip" in refused.value.hint
-    assert [row["id"] for row in topics.rows(topic, ["id"], bad_rows="skip")] == [0, 1, 2, None]
+    assert [row["id"] for row in topics.rows(topic, ["id", "customer"], bad_rows="skip")] == [0, 1, 2, None]
     assert [(row["id"], row["_key"]) for row in topics.rows(topic, bad_rows="null")][2:] == [
         (2, "k2"), (None, "bad"), (None, "bad"), (None, "n"),
     ]  # fmt: skip
     skipped: list[int] = []
-    scan = topics.scan(topic, ["id"], bad_rows="skip")
+    scan = topics.scan(topic, ["customer"], bad_rows="skip")
     list(scan.read_task(0, skipped.append))
     assert sum(skipped) == 2
 
@@ -155,7 +168,7 @@ def test_a_column_is_null_when_a_later_value_does_not_fit_what_was_inferred(topi
 def test_the_schema_that_records_name_is_taken_when_there_is_no_subject_of_the_topic(topics: TableTopics) -> None:
     topic = topics.create(partitions=1)
     schema_id = topics.register("Order-by-its-own-name", ORDER)
-    key = topics.register("Key-by-its-own-name", {"type": "long"})  # type: ignore[dict-item]
+    key = topics.register("Key-by-its-own-name", {"type": "long"})
     value = avro(ORDER, schema_id, {"id": 4, "customer": "c", "_offset": 1.0})
     topics.write(topic, [{"key": avro({"type": "long"}, key, 77), "value": value}])
     with Catalog(topics.connection) as catalog:
@@ -184,8 +197,6 @@ def test_values_are_bytes_when_nothing_says_what_they_are(topics: TableTopics) -
 
 
 def test_records_that_a_transaction_took_back_are_seen_only_when_asked_for(topics: TableTopics) -> None:
-    from confluent_kafka import Producer
-
     topic = topics.create(partitions=1)
     topics.write(topic, [{"value": b"1"}])
     producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topic})
@@ -231,15 +242,43 @@ def test_no_secret_is_shown_when_a_connection_is() -> None:
     assert pickle.loads(pickle.dumps(connection)) == connection
 
 
-def test_the_missing_right_is_named_when_a_topic_may_not_be_read(penstock_secure_broker: penstock.Broker) -> None:
-    broker = penstock_secure_broker
-    admin = TableTopicsOfAdmin(broker)
-    topic = admin.create(name="guarded")
-    stranger = {**{name: str(value) for name, value in broker.client_config.items()}, **admin.add_user("stranger")}
-    stranger.pop("bootstrap.servers")
-    with Catalog(Connection(broker.bootstrap_servers, stranger)) as catalog, pytest.raises(TableError) as refused:
-        catalog.table(topic)
-    assert refused.value.message == "the right Describe on topic guarded is missing"
+PLAIN = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="b" '
+    'user_broker="b" user_admin="admin-secret" user_alice="alice-secret";'
+)
+GUARDED = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN,
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": "User:admin",
+}
+
+
+def test_the_missing_right_is_named_when_a_topic_may_not_be_read() -> None:
+    def connection(user: str, password: str) -> Connection:
+        login = {"sasl.mechanism": "PLAIN", "sasl.username": user, "sasl.password": password}
+        return Connection(broker.bootstrap_servers, {"security.protocol": "SASL_PLAINTEXT", **login})
+
+    def refusal(of: Connection) -> str:
+        with Catalog(of) as catalog, pytest.raises(TableError) as refused:
+            catalog.table("guarded")
+        return refused.value.message
+
+    with penstock.Broker(config=GUARDED) as broker:
+        admin = AdminClient(dict(connection("admin", "admin-secret").fetch_options().settings))
+        admin.create_topics([NewTopic("guarded", 1)])["guarded"].result(30)
+        assert refusal(connection("alice", "alice-secret")) == "the right Describe on topic guarded is missing"
+        place = (ResourceType.TOPIC, "guarded", ResourcePatternType.LITERAL, "User:alice", "*")
+        rule = AclBinding(*place, AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+        admin.create_acls([rule])[rule].result(30)
+        wrong = refusal(connection("alice", "wrong"))
+        assert "refuse the login" in wrong
+        assert "wrong" not in wrong
+        admin_producer = Producer(dict(connection("admin", "admin-secret").fetch_options().settings))
+        admin_producer.produce("guarded", b"v")
+        admin_producer.flush(30)
+        assert refusal(connection("alice", "alice-secret")) == "the right Read on topic guarded is missing"
 
 
 def split_by(ranges: list[OffsetRange], size: int) -> tuple[tuple[OffsetRange, ...], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -46,7 +47,11 @@ _UNKNOWN_SETTING = re.compile(r'No such configuration property: "(.+?)"')
 
 
 class ClusterError(RuntimeError):
-    """The cluster did not answer, or refused."""
+    """The cluster did not answer, or refused. `refused_login` is what a broker says, where it is for want of that."""
+
+    def __init__(self, message: str, refused_login: str = "") -> None:
+        super().__init__(message)
+        self.refused_login = refused_login
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,9 @@ class Cluster:
         is_read_committed: bool = False,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        self._admin = _open_admin(settings)
+        # librdkafka tries a login again and again until a request is out of time, and tells the reason here alone.
+        self._heard: deque[KafkaError] = deque(maxlen=8)
+        self._admin = _open_admin(settings, self._heard.append)
         self._groups = GroupOffsets({"client.id": CLIENT_ID, **settings})
         self._servers = settings["bootstrap.servers"]
         self._lookup = lookup or LookupOptions()
@@ -201,11 +208,18 @@ class Cluster:
                 lambda error: logger.warning("%s failed, trying again: %s", doing, _explain(error)),
             )
         except (KafkaException, FutureTimeoutError) as error:
+            self._admin.poll(0)
+            refused_login = next((each.str() for each in self._heard if each.name() == "_AUTHENTICATION"), "")
+            why = f"{_explain(error)}. {refused_login}" if refused_login else _explain(error)
             raise ClusterError(
-                f"{doing} failed after {retrying.attempts} tries: {_explain(error)}. Check"
+                f"{doing} failed after {retrying.attempts} tries: {why}. Check"
                 f" kafka.bootstrap.servers={self._servers}"
-                " and the broker's log; fetchOffset.numRetries allows for more tries"
+                " and the broker's log; fetchOffset.numRetries allows for more tries",
+                refused_login,
             ) from error
+        finally:
+            self._admin.poll(0)  # what is told in the meantime does not pile up
+            self._heard.clear()
 
 
 def _judge(error: Exception) -> Outlook:
@@ -214,10 +228,11 @@ def _judge(error: Exception) -> Outlook:
     return Outlook.PASSING if is_away(error) else Outlook.DOUBTFUL
 
 
-def _open_admin(settings: Mapping[str, str]) -> AdminClient:
+def _open_admin(settings: Mapping[str, str], hear: Callable[[KafkaError], None]) -> AdminClient:
     quiet = {} if "debug" in settings else {"log_level": 0}  # what fails is told once, by us
+    given: dict[str, Any] = {"client.id": CLIENT_ID, **quiet, **settings, "error_cb": hear}
     try:
-        return AdminClient({"client.id": CLIENT_ID, **quiet, **settings})
+        return AdminClient(given)
     except KafkaException as error:
         raise explain_setting(error) from error
 

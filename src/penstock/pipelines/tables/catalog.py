@@ -199,9 +199,8 @@ def _explain_cluster(error: ClusterError, topic: str, servers: str) -> TableErro
     name = str(cause.args[0].name()) if isinstance(cause, KafkaException) else "_TIMED_OUT"
     if name == "TOPIC_AUTHORIZATION_FAILED":
         return missing_right("Describe", topic)
-    if name in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
-        assert isinstance(cause, KafkaException)
-        return TableError(f"the brokers at {servers} refuse the login: {cause.args[0].str()}")
+    if error.refused_login:
+        return TableError(f"the brokers at {servers} refuse the login: {error.refused_login}")
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"):
         return TableError(f"no broker answers at {servers}", "Check the address, and that a broker runs there.")
     if name == "TOPIC_EXCEPTION":
