@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.client.batches.fetched import AbortedTransactions, FoundBatch, Section, find_batches, open_sections
+from penstock.client.batches.fetched import AbortedTransactions, Section, SeenBatch, find_batches, see_batches
 from penstock.client.connection import REQUEST_TIMEOUT_S
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.client.versioned import VersionedClient
 from penstock.pipelines.source.brokers import Brokers
+from penstock.pipelines.source.columns import count_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
 from penstock.pipelines.source.decoding import decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
@@ -40,7 +41,14 @@ _GONE_AFTER_S = 5.0
 
 
 class FetchError(RuntimeError):
-    """Records that must be there could not be had."""
+    """Records that must be there could not be had. `code` is the broker's, where it has refused them."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[FetchError], tuple[str, ErrorCode | None]]:
+        return type(self), (str(self), self.code)
 
 
 class Verdict(enum.Enum):
@@ -115,7 +123,9 @@ class DirectFetch:
                 if answer is not None:
                     yield from self._take(answer)
         except ApiError as error:
-            raise FetchError(f"{self._part.partition} before offset {self._offset}: {error.message}") from error
+            raise FetchError(
+                f"{self._part.partition} before offset {self._offset}: {error.message}", error.code
+            ) from error
         finally:
             if self._outstanding is not None:
                 self._brokers.drop(self._outstanding.connection)
@@ -123,13 +133,14 @@ class DirectFetch:
     def _ask(self) -> PartitionData | None:
         """The broker's answer for `_offset`, or None when it was of no use and the next try may be better."""
         answer: PartitionData | None
+        refused: ErrorCode | None = None
         try:
             answer = self._receive()
             verdict, why = judge(ErrorCode(answer.error_code)), ApiError(ErrorCode(answer.error_code)).message
         except OSError as error:
             answer, verdict, why = None, Verdict.RETRY, str(error)
         except ApiError as error:
-            answer, verdict, why = None, judge(error.code), error.message
+            answer, refused, verdict, why = None, error.code, judge(error.code), error.message
         if verdict is not Verdict.UNKNOWN:
             self._unknown_since = math.inf
         match verdict:
@@ -141,7 +152,8 @@ class DirectFetch:
                 report([explain_gone(self._part, self._offset)], self._options.fail_on_data_loss)
                 self._offset = self._part.end
             case Verdict.FAIL:
-                raise FetchError(f"{self._part.partition} at offset {self._offset}: {why}")
+                code = ErrorCode(answer.error_code) if answer is not None else refused
+                raise FetchError(f"{self._part.partition} at offset {self._offset}: {why}", code)
             case _:
                 self._brokers.forget_leader(self._part.partition)
                 self._wait(why)
@@ -211,9 +223,21 @@ class DirectFetch:
         if self._options.is_read_committed:
             listed = answer.aborted_transactions or []
             aborted = AbortedTransactions((transaction.first_offset, transaction.producer_id) for transaction in listed)
-        for sections in self._group(data, batches, aborted, start):
+        seen = see_batches(data, batches, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
+        if self._options.is_counted:
+            whole, parted = split_counted(seen, start, self._part.end)
+            yield from bound_rows(count_rows(self._part.partition, whole))
+            seen = iter(parted)
+        for sections in group_sections(batch.open() for batch in seen):
             rows = decode_sections(
-                *self._part.partition, sections, start, self._part.end, include_headers=self._options.include_headers
+                *self._part.partition,
+                sections,
+                start,
+                self._part.end,
+                include_headers=self._options.include_headers,
+                include_keys=self._options.include_keys,
+                include_values=self._options.include_values,
+                header_names=self._options.header_names,
             )
             yield from bound_rows(rows)
 
@@ -227,12 +251,6 @@ class DirectFetch:
                 self._outstanding = self._send(self._offset)
             except (OSError, ApiError):
                 self._outstanding = None  # `_ask` tries again, and knows what to do about failures
-
-    def _group(
-        self, data: memoryview, batches: list[FoundBatch], aborted: AbortedTransactions | None, start: int
-    ) -> Iterator[list[Section]]:
-        sections = open_sections(data, batches, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
-        return group_sections(sections)
 
     def _skip_lost(self) -> None:
         """Brokers do not say where the log begins when they refuse an offset, so they are asked."""
@@ -257,6 +275,17 @@ class DirectFetch:
                 f" kafkaConsumer.pollTimeoutMs={self._options.poll_timeout_ms}; the last reason: {why}"
             )
         self._retrying.pause()
+
+
+def split_counted(seen: Iterable[SeenBatch], start: int, end: int) -> tuple[int, list[SeenBatch]]:
+    """How many records there are in batches that lie within the range, and the batches that do not."""
+    count, parted = 0, []
+    for batch in seen:
+        if batch.header.base_offset >= start and batch.header.last_offset < end:
+            count += batch.header.record_count
+        else:
+            parted.append(batch)
+    return count, parted
 
 
 def group_sections(sections: Iterable[Section]) -> Iterator[list[Section]]:
