@@ -368,9 +368,11 @@ def _registry_settings(lowered: Mapping[str, str], values: Mapping[str, Any]) ->
     given = {name: text for name, text in lowered.items() if name.startswith(REGISTRY_PREFIX)}
     if given and not values.get("table"):
         raise OptionError(f"option {min(given)} has a meaning only with the option table")
-    # `registry.url` is Confluent's schema.registry.url; the others have no such prefix there.
-    return {("schema." + name if name == "registry.url" else name.removeprefix(REGISTRY_PREFIX)): text
-            for name, text in given.items()}
+    # Confluent's names begin with `schema.`, except those of HTTP alone.
+    return {
+        name.removeprefix(REGISTRY_PREFIX) if name.startswith("registry.http.") else f"schema.{name}": text
+        for name, text in given.items()
+    }
 
 
 def parse_value(option: Option, text: str) -> Any:
