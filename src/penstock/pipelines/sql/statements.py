@@ -75,7 +75,7 @@ class Insert:
 Statement: TypeAlias = Query | Command | Explain | Describe | ShowTables | ShowViews | CreateView | DropView | Insert
 
 _QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE"})
-_SHOWN: dict[str, type[ShowTables] | type[ShowViews]] = {
+_SHOWN: dict[str, type[ShowTables | ShowViews]] = {
     "TABLES": ShowTables,
     "TOPICS": ShowTables,
     "VIEWS": ShowViews,
