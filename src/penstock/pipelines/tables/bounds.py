@@ -10,11 +10,11 @@ send a record that is older than the ones before it. `lateness_ms` says how much
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -32,9 +32,10 @@ from pyspark.sql.datasource import (
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.source.offsets import LATEST
-from penstock.pipelines.source.positions import OffsetLookup
 from penstock.pipelines.source.splitting import OffsetRange
 
+# Answers with the first offsets of these times or later, in milliseconds; None or LATEST where no record is that late.
+OffsetsAt: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
 PARTITION: Final = "_partition"
 OFFSET: Final = "_offset"
 TIMESTAMP: Final = "_timestamp"
@@ -234,69 +235,56 @@ def decide_lateness(config: Mapping[str, str], allowance_ms: int) -> tuple[int, 
 
 
 def plan_reads(
-    bounds: Bounds, ends: Mapping[TopicPartition, int], lookup: OffsetLookup, lateness_ms: int = 0
+    bounds: Bounds, held: Iterable[OffsetRange], offsets_at: OffsetsAt, lateness_ms: int = 0
 ) -> list[OffsetRange]:
-    """The offsets to read of one topic. `ends` are its partitions and their end offsets, which were fixed before.
+    """The offsets to read of one topic. `held` is what its partitions hold, with the ends that were fixed before.
 
-    Asks for nothing that the bounds do not need. Bounds beyond the log are clipped; partitions of which nothing is read
-    are left out.
+    Asks for times only where the bounds have some. Bounds beyond the log are clipped; partitions of which nothing is
+    read are left out.
     """
     if bounds.is_empty:
         return []
-    chosen = {
-        partition: _clip(end, bounds.offsets.end)
-        for partition, end in ends.items()
-        if bounds.partitions is None or partition.partition in bounds.partitions
-    }
-    starts = lookup.earliest(chosen.keys())
-    wanted = bounds.offsets.start
     ranges = {
-        partition: OffsetRange(partition, starts[partition] if wanted is None else max(starts[partition], wanted), end)
-        for partition, end in chosen.items()
-        if partition in starts
+        part.partition: OffsetRange(part.partition, *_clipped(part, bounds.offsets))
+        for part in held
+        if bounds.partitions is None or part.partition.partition in bounds.partitions
     }
-    ranges = _bounded_by_time(_filled(ranges), bounds.timestamps_us, lookup, lateness_ms)
-    return sorted(ranges.values())
+    return sorted(_bounded_by_time(_filled(ranges), bounds.timestamps_us, offsets_at, lateness_ms).values())
 
 
 def _bounded_by_time(
-    ranges: dict[TopicPartition, OffsetRange], times_us: Interval, lookup: OffsetLookup, lateness_ms: int
+    ranges: dict[TopicPartition, OffsetRange], times_us: Interval, offsets_at: OffsetsAt, lateness_ms: int
 ) -> dict[TopicPartition, OffsetRange]:
     if times_us.start is not None and times_us.start > 0:
         first_ms = -(-times_us.start // 1000)
         if first_ms > _LATEST_MS:
             return {}
-        found = _at(lookup, ranges.keys(), first_ms)
         # Where no record is that late, there was none before the end that was fixed earlier, either.
-        ranges = {
-            partition: part._replace(start=max(part.start, found.get(partition, part.end)))
-            for partition, part in ranges.items()
-        }
-    ranges = _filled(ranges)
+        found = _ask(offsets_at, ranges, first_ms)
+        ranges = {key: part._replace(start=max(part.start, found.get(key, part.end))) for key, part in ranges.items()}
+        ranges = _filled(ranges)
     if times_us.end is not None:
         end_ms = -(-times_us.end // 1000) + lateness_ms
         if end_ms < 0:
             return {}
-        found = _at(lookup, ranges.keys(), end_ms) if end_ms <= _LATEST_MS else {}
-        ranges = {
-            partition: part._replace(end=min(part.end, found.get(partition, part.end)))
-            for partition, part in ranges.items()
-        }
+        found = _ask(offsets_at, ranges, end_ms) if end_ms <= _LATEST_MS else {}
+        ranges = {key: part._replace(end=min(part.end, found.get(key, part.end))) for key, part in ranges.items()}
     return _filled(ranges)
 
 
-def _at(lookup: OffsetLookup, partitions: Collection[TopicPartition], time_ms: int) -> Offsets:
+def _ask(offsets_at: OffsetsAt, partitions: Collection[TopicPartition], time_ms: int) -> Offsets:
     """The first offsets of this time or later, without partitions that have none."""
-    found = lookup.at_timestamps(dict.fromkeys(partitions, time_ms)) if partitions else {}
-    return {partition: offset for partition, offset in found.items() if offset != LATEST}
+    found = offsets_at(dict.fromkeys(partitions, time_ms)) if partitions else {}
+    return {partition: offset for partition, offset in found.items() if offset is not None and offset != LATEST}
 
 
 def _filled(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, OffsetRange]:
     return {partition: part for partition, part in ranges.items() if part.size > 0}
 
 
-def _clip(end: int, bound: int | None) -> int:
-    return end if bound is None else min(end, bound)
+def _clipped(part: OffsetRange, offsets: Interval) -> tuple[int, int]:
+    start = part.start if offsets.start is None else max(part.start, offsets.start)
+    return start, part.end if offsets.end is None else min(part.end, offsets.end)
 
 
 def _of_both(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:

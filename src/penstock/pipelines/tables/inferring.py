@@ -8,7 +8,7 @@
 | objects | struct of all their members, in the order they were seen in |
 | lists | array of what all their elements have in common |
 | null alone | string |
-| anything else: a mix, a larger number, an empty object, what nests too deep or has too many members | string: its JSON |
+| a mix, a larger number, an empty object, what nests too deep or has too many members | string: its JSON |
 
 Null fits everything. Of an object with more members than the limit, the first ones are the columns of the table.
 """
