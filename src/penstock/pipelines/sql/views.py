@@ -136,7 +136,8 @@ def used(query: str, views: Mapping[str, str]) -> list[str]:
 
 def check_cycle(name: str, views: Mapping[str, str]) -> None:
     """SqlError where the view would be a part of itself. A view that has a topic's name means the topic by it."""
-    waiting, seen = [(other,) for other in used(views[name], views) if other != name], {name}
+    waiting: list[tuple[str, ...]] = [(other,) for other in used(views[name], views) if other != name]
+    seen = {name}
     while waiting:
         path = waiting.pop()
         for other in used(views[path[-1]], views):

@@ -19,12 +19,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.options import TABLE_OPTIONS, OptionError, ParsedOptions, Place, parse_options
+from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.source.cluster import Cluster
 from penstock.pipelines.source.read_options import SourceOptions, parse_source_options
 from penstock.pipelines.source.reader import BatchReader
 from penstock.pipelines.source.stream_reader import StreamReader
 from penstock.pipelines.source.tasks import TopicRanges, plan_tasks
-from penstock.pipelines.tables.bounds import UNBOUNDED, Bounds, bounds_of, decide_lateness, plan_reads
+from penstock.pipelines.tables.bounds import EVERYTHING, UNBOUNDED, Bounds, bounds_of, decide_lateness, plan_reads
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import Connection
 from penstock.pipelines.tables.definition import read_table, write_table
@@ -35,21 +36,21 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
+    from penstock.core.types import TopicPartition
     from penstock.pipelines.source.splitting import OffsetRange
     from penstock.pipelines.tables.table import Table
 
 _REGISTRY = "schema.registry."
 _OUR_NAMES = frozenset(option.name.lower() for option in TABLE_OPTIONS)
 _ISOLATION = "kafka.isolation.level"
-# As Spark's own reader may be told; without it each partition of the topic is a task.
-_RECORDS_PER_TASK = 10_000
 
 
 def table_options(connection: Connection, table: Table) -> dict[str, str]:
     """Options for `spark.read` and `spark.readStream`; the table travels in them, so nothing is looked up again.
     Secrets are among those that begin with kafka. and registry., and in no other."""
+    registry = () if connection.registry is None else connection.registry.properties
     options = {f"kafka.{name}": value for name, value in connection.kafka.items()}
-    options |= {f"registry.{name.removeprefix(_REGISTRY)}": text for name, text in (connection.registry or {}).items()}
+    options |= {f"registry.{name.removeprefix(_REGISTRY)}": text for name, text in registry}
     if table.topic in connection.subjects:
         options["subject"] = connection.subjects[table.topic]
     return options | {
@@ -71,10 +72,7 @@ def find_table(given: Mapping[str, str]) -> Table:
     options = parse_options(_for_any_place(given), Place.BATCH_READ)
     connection = connection_of(options)
     if options.given("tableDefinition"):
-        from penstock.pipelines.payloads.formats import RegistryAddress
-
-        registry = None if connection.registry is None else RegistryAddress.of(connection.registry)
-        return read_table(options["tableDefinition"], registry)
+        return read_table(options["tableDefinition"], connection.registry)
     with Catalog(connection) as catalog:
         return catalog.table(options["table"])
 
@@ -85,7 +83,7 @@ def connection_of(options: ParsedOptions) -> Connection:
     return Connection(
         kafka.pop("bootstrap.servers"),
         kafka,
-        options.registry or None,
+        RegistryAddress.of(options.registry) if options.registry else None,
         bad_rows=options["badRows"],
         lateness_ms=options["lateness"],
         is_read_committed=is_read_committed,
@@ -136,7 +134,8 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         read = self._read
         with closing(Cluster.of(read.options)) as cluster:
-            ranges = self._bounded(BatchReader(read.options).find_ranges(cluster), cluster)
+            held = BatchReader(read.options).find_ranges(cluster)
+        ranges = self._bounded(held)
         if read.table.is_latest:
             # The latest record of a key is known to the one who has seen all.
             return [TopicRanges(ranges)] if ranges else []
@@ -147,21 +146,17 @@ class TableReader(DataSourceReader):
             return iter(())  # Spark puts a partition of its own where there are none: nothing is to be read
         return self._read.read(partition.offsets)
 
-    def _bounded(self, ranges: list[OffsetRange], cluster: Cluster) -> list[OffsetRange]:
-        bounds = self._bounds
+    def _bounded(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        bounds, topic = self._bounds, self._read.table.topic
         if self._read.table.is_latest:
             bounds = Bounds(partitions=bounds.partitions)  # an older record than the latest is no answer
-        if bounds == UNBOUNDED:
-            return ranges
-        lateness_ms = 0
-        if bounds.timestamps_us.end is not None:
-            with Catalog(self._connection) as catalog:
-                config = catalog.topic_config(self._read.table.topic)
-            lateness_ms, _ = decide_lateness(config, self._connection.lateness_ms)
-        within = {part.partition: part for part in ranges}
-        reads = plan_reads(bounds, {part.partition: part.end for part in ranges}, cluster, lateness_ms)
-        cut = (part._replace(start=max(part.start, within[part.partition].start)) for part in reads)
-        return [part for part in cut if part.size > 0]
+        if bounds.timestamps_us == EVERYTHING:
+            return plan_reads(bounds, ranges, _no_times)
+        with Catalog(self._connection) as catalog:
+            lateness_ms = 0
+            if bounds.timestamps_us.end is not None:
+                lateness_ms, _ = decide_lateness(catalog.topic_config(topic), self._connection.lateness_ms)
+            return plan_reads(bounds, ranges, catalog.offsets_at, lateness_ms)
 
 
 class _Pushing:
@@ -224,3 +219,7 @@ def _for_any_place(given: Mapping[str, str]) -> dict[str, str]:
     prefixes = ("kafka.", "registry.")
     wanted = _OUR_NAMES | {"kafkaconfigfile"}
     return {name: text for name, text in lowered.items() if name in wanted or name.startswith(prefixes)}
+
+
+def _no_times(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None]:
+    raise AssertionError("bounds without times ask for none")
