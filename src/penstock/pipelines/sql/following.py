@@ -30,6 +30,7 @@ from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.sql.inserting import SINK_NAME, InsertOptions, named, said_of
 from penstock.pipelines.sql.records import EncodingRequest, choose_encoding, find_roles, to_records
 from penstock.pipelines.sql.sessions import OwnSession, quote
+from penstock.pipelines.sql.snapshots import read_again, write_snapshot
 from penstock.pipelines.sql.statements import Insert, Query, parse_statement
 from penstock.pipelines.sql.tokens import tokens_of
 from penstock.pipelines.tables.source import table_options
@@ -93,7 +94,8 @@ class Following:
 
         table, connection = read.table, self.tables.catalog.connection
         if table.is_latest:
-            return self.tables.ask(f"SELECT * FROM {quote(table.name)}").frame
+            [static] = write_snapshot([read], self.tables.spark.sparkContext.defaultParallelism)
+            return read_again(self.tables.spark, connection, static)
         watermark = self.watermark(read)
         wanted = {*read.columns, *((watermark[0],) if watermark else ())} or {"_partition"}
         columns = [column.name for column in table.columns if column.name in wanted]
@@ -118,8 +120,15 @@ class Following:
                 raise SqlError(f"{read.table.name} has no column {chosen[0]}, so there is no watermark on it")
             return found.name, chosen[1]
         if self.is_default(read):
-            return TIMESTAMP, f"{self.tables.catalog.connection.lateness_ms} milliseconds"
+            return TIMESTAMP, f"{self.tables.catalog.connection.lateness_ms // 1000} seconds"
         return None
+
+    def said(self) -> list[str]:
+        """What people should know about the stream."""
+        marks = [(read.table.name, self.watermark(read)) for read in self.reads if self.is_default(read)]
+        said = [f"rows of {name} that are older than the newest by {mark[1]} are late" for name, mark in marks if mark]
+        static = [read.table.name for read in self.reads if read.table.is_latest]
+        return said + [f"{name} is as it was at the start" for name in static]
 
     def is_default(self, read: TableRead) -> bool:
         """Whether the table has the watermark that nobody has asked for."""
@@ -133,14 +142,17 @@ def follow(
     on_batch: OnBatch | None = None,
     options: FollowOptions | None = None,
     insert_options: InsertOptions | None = None,
+    *,
+    on_notice: Callable[[str], None] = lambda said: None,
 ) -> Run:
     """A run that is started. `text` is a question or an INSERT INTO, with its views in it. `run.wait()` waits for its
     end, `run.stop()` ends it, from a signal handler, too. `on_batch` is called on a thread of the run with the rows and
-    the batch's number. `tables.notices` has what there is to say. SqlError says what is missing."""
+    the batch's number. `on_notice` is told, before the start, what people should know. SqlError says what is missing."""
     from penstock.pipelines.sql.refusals import refusal_of
 
     try:
-        run = Run(tables.spark, plan_following(tables, text, on_batch, options, insert_options))
+        pipeline = plan_following(tables, text, on_batch, options, insert_options, on_notice=on_notice)
+        run = Run(tables.spark, pipeline)
         run.once = (options or FollowOptions()).once
         run.start()
     except PipelineError:
@@ -159,6 +171,8 @@ def plan_following(
     on_batch: OnBatch | None = None,
     options: FollowOptions | None = None,
     insert_options: InsertOptions | None = None,
+    *,
+    on_notice: Callable[[str], None] = lambda said: None,
 ) -> Pipeline:
     """The pipeline that `follow` runs."""
     from penstock.pipelines.data_source import register as register_source
@@ -178,7 +192,8 @@ def plan_following(
     is_default = any(following.is_default(read) for read in question.reads)
     mode = choose_mode(rows, options.mode, prefers_update=is_looked_at and is_default)
     sink, said = _sink(tables, statement, rows, on_batch, options, insert_options or InsertOptions())
-    tables.note([*question.notices, *said])
+    for each in (*question.notices, *said, *following.said()):
+        on_notice(each)
     return _pipeline(following, text, sink, mode, is_stateful(rows), is_looked_at)
 
 
