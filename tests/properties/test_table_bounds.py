@@ -89,10 +89,10 @@ def _simple(draw: st.DrawFn) -> Filter:
     literal = _literals[name]
     kind = draw(st.sampled_from([*_COMPARE, EqualNullSafe, In, IsNull, IsNotNull]))
     if kind in (IsNull, IsNotNull):
-        return kind((name,))  # type: ignore[no-any-return]
+        return kind((name,))
     if kind is In:
         return In((name,), tuple(draw(st.lists(literal, min_size=1, max_size=3))))
-    return kind((name,), draw(literal))  # type: ignore[no-any-return]
+    return kind((name,), draw(literal))
 
 
 _conditions = st.recursive(

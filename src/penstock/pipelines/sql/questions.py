@@ -20,7 +20,7 @@ from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.sql.reads import MOVING_US, TableRead, notices_of, plan_read
-from penstock.pipelines.sql.refusals import missing_table, refusal_of, silenced
+from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
 from penstock.pipelines.sql.sessions import OwnSession, Parsed, quote
 from penstock.pipelines.sql.wanted import MARKER, Wanted, wanted_of
 from penstock.pipelines.tables.catalog import Catalog
@@ -72,7 +72,7 @@ def ask(
     try:
         with silenced():
             return _ask(spark, catalog, text, tables, ours, ends)
-    except Exception as error:
+    except TOLD as error:
         columns = {name: [column.name for column in table.columns] for name, table in tables.items()}
         refused = refusal_of(error, text, topics=catalog.topics, columns=columns)
         if refused is error:
@@ -195,7 +195,7 @@ def _first_pass(
     for _ in range(_MOST_LOOKUPS):
         try:
             return session.analyze(text)
-        except Exception as error:
+        except TOLD as error:
             missing = missing_table(error)  # one that a view of the session names
             if missing is None or missing in tables:
                 raise

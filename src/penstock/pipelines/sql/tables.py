@@ -22,7 +22,7 @@ from penstock.pipelines.options import DURATION, refuse_value
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.questions import Question, ask
 from penstock.pipelines.sql.reads import explain_read
-from penstock.pipelines.sql.refusals import refusal_of
+from penstock.pipelines.sql.refusals import TOLD, refusal_of
 from penstock.pipelines.sql.session_views import SessionViews
 from penstock.pipelines.sql.sessions import is_classic, plan_text
 from penstock.pipelines.tables.catalog import Catalog
@@ -100,7 +100,7 @@ class Tables:
     def table(self, name: str) -> Table:
         try:
             return self.catalog.table(name)
-        except Exception as error:
+        except TOLD as error:
             refused = refusal_of(error, topics=self.catalog.topics)
             if refused is error:
                 raise

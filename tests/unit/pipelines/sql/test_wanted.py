@@ -85,7 +85,7 @@ def test_alternatives_bound_what_all_of_them_bound_when_a_condition_has_or() -> 
 def test_each_topic_has_its_own_when_two_are_joined() -> None:
     wanted = _wanted("select o.name, c.name from orders o join clients c on o.id = c.id where o._offset > 10")
 
-    assert wanted["orders"].columns == {"id", "name", "_offset"}
+    assert wanted["orders"].columns == frozenset({"id", "name", "_offset"})
     assert wanted["orders"].bounds == Bounds(offsets=Interval(11, None))
     assert (wanted["clients"].columns, wanted["clients"].bounds) == ({"id", "name"}, UNBOUNDED)
 
@@ -95,7 +95,7 @@ def test_bounds_hold_for_both_uses_when_a_topic_is_joined_with_itself() -> None:
 
     wanted = _wanted(question)["orders"]
 
-    assert (wanted.uses, wanted.columns) == (2, {"id", "_offset"})
+    assert (wanted.uses, wanted.columns) == (2, frozenset({"id", "_offset"}))
     assert wanted.bounds == Bounds(offsets=Interval(None, 7))
 
 
@@ -104,7 +104,7 @@ def test_a_topic_is_found_when_it_is_in_a_subquery_of_a_condition() -> None:
 
     wanted = _wanted(question)
 
-    assert wanted["clients"].columns == {"_offset", "_partition"}
+    assert wanted["clients"].columns == frozenset({"_offset", "_partition"})
     assert wanted["clients"].bounds == Bounds(partitions=frozenset({0}))
     assert wanted["orders"].bounds == UNBOUNDED
 
@@ -120,13 +120,13 @@ def test_conditions_are_about_columns_and_not_names_when_an_alias_takes_a_name_o
 def test_the_limit_is_wanted_and_conditions_above_it_are_not_when_a_subquery_has_a_limit() -> None:
     wanted = _wanted("select id from (select * from orders limit 5) where _offset > 3")["orders"]
 
-    assert (wanted.limit, wanted.bounds, wanted.columns) == (5, UNBOUNDED, {"id", "_offset"})
+    assert (wanted.limit, wanted.bounds, wanted.columns) == (5, UNBOUNDED, frozenset({"id", "_offset"}))
 
 
 def test_the_columns_of_the_window_are_wanted_when_a_window_function_needs_them() -> None:
     wanted = _wanted("select id, row_number() over (partition by name order by _offset desc) n from orders")["orders"]
 
-    assert wanted.columns == {"id", "name", "_offset"}
+    assert wanted.columns == frozenset({"id", "name", "_offset"})
 
 
 def test_each_branch_has_its_own_when_topics_are_united() -> None:
@@ -139,7 +139,7 @@ def test_each_branch_has_its_own_when_topics_are_united() -> None:
 def test_no_limit_is_wanted_when_rows_are_sorted_first() -> None:
     wanted = _wanted("select id from orders order by _offset desc limit 10")["orders"]
 
-    assert (wanted.limit, wanted.columns) == (None, {"id", "_offset"})
+    assert (wanted.limit, wanted.columns) == (None, frozenset({"id", "_offset"}))
 
 
 def test_all_columns_are_wanted_when_a_node_is_not_known() -> None:
