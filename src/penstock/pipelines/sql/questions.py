@@ -10,31 +10,35 @@ A name that is no table or view of the session is looked up as a topic. The sess
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.sql.reads import MOVING_US, TableRead, notices_of, plan_read
 from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
-from penstock.pipelines.sql.sessions import OwnSession, Parsed, quote
-from penstock.pipelines.sql.wanted import MARKER, Wanted, wanted_of
+from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions, quote
+from penstock.pipelines.sql.wanted import Wanted, wanted_of
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
 from penstock.pipelines.tables.table import Table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
 # Names that views of the session bring in are found one at a time, each with an analysis of the whole question.
 _MOST_LOOKUPS = 100
+# What a prompt shows, and what a driver holds without noticing. A fetch brings no more than about a kilobyte a row.
+_FEW_ROWS = 1_000
+_FEW_BYTES = 16 << 20
 _MOVING = re.compile(r"\b(now|curdate|current_(?:time|timestamp|date)|localtimestamp|unix_timestamp)\b", re.IGNORECASE)
 
 
@@ -59,7 +63,7 @@ class Question:
 
 
 def ask(
-    spark: SparkSession,
+    sessions: Sessions,
     catalog: Catalog,
     text: str,
     *,
@@ -71,7 +75,7 @@ def ask(
     tables: dict[str, Table] = {}
     try:
         with silenced():
-            return _ask(spark, catalog, text, tables, ours, ends)
+            return _ask(sessions, catalog, text, tables, ours, ends)
     except TOLD as error:
         columns = {name: [column.name for column in table.columns] for name, table in tables.items()}
         refused = refusal_of(error, text, topics=catalog.topics, columns=columns)
@@ -81,18 +85,18 @@ def ask(
 
 
 def _ask(
-    spark: SparkSession,
+    sessions: Sessions,
     catalog: Catalog,
     text: str,
     tables: dict[str, Table],
     ours: frozenset[str],
     ends: Mapping[TopicPartition, int] | None,
 ) -> Question:
-    session = OwnSession(spark)
+    spark, session = sessions.spark, sessions.open()
     parsed = session.parse(text)
     if parsed.is_command:
         return Question(text, spark.sql(text), (), ())
-    execution = _first_pass(spark, session, catalog, parsed, text, tables, ours)
+    execution = _first_pass(sessions, session, catalog, parsed, text, tables, ours)
     if not tables:
         return Question(text, session.frame(execution), (), ())
     wanted = wanted_of(*session.optimized_json(execution))
@@ -147,7 +151,7 @@ def read_frame(
         read.limit,
         read.keys,
     )
-    rows = frame(spark, scan, skipped)
+    rows = _few_rows(spark, scan, skipped) or frame(spark, scan, skipped)
     if len(read.columns) == len(read.table.columns):
         return rows
     is_read = frozenset(read.columns)
@@ -161,18 +165,27 @@ def read_frame(
     )
 
 
-def marker_frame(spark: SparkSession, name: str, schema: StructType) -> DataFrame:
-    """Stands for the table in the first pass; `wanted` finds it by the function's name. It is never run."""
+def _few_rows(spark: SparkSession, scan: TableScan, skipped: Accumulator[int] | None) -> DataFrame | None:
+    """The rows of a scan with a small limit, read here and now; None where they are many or large.
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-
-    read.__name__ = MARKER + name
-    return spark.range(1).mapInArrow(read, schema)
+    A worker of Spark's that nobody reads to its end is killed, which a limit does, and the next one takes a second to
+    start. Here the rows are there in milliseconds.
+    """
+    if scan.limit is None or scan.limit > _FEW_ROWS or len(scan.tasks) != 1:
+        return None
+    rows, left = [], _FEW_BYTES
+    for batch in scan.read_task(0, None if skipped is None else skipped.add):
+        rows.append(batch)
+        left -= batch.nbytes
+        if left < 0:
+            return None
+    return spark.createDataFrame(
+        pa.Table.from_batches(rows, scan.schema), scan.table.spark_schema(scan.columns or None)
+    )
 
 
 def _first_pass(
-    spark: SparkSession,
+    sessions: Sessions,
     session: OwnSession,
     catalog: Catalog,
     parsed: Parsed,
@@ -185,7 +198,7 @@ def _first_pass(
     def put(name: str) -> None:
         table = catalog.table(name)
         _refuse_twins(name, tables)
-        session.put_view(name, marker_frame(spark, name, table.spark_schema()))
+        session.put_view(name, sessions.marker(name, table.spark_schema()))
         tables[name] = table
 
     for name in parsed.names:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from penstock.client.registry import RegistryClientError
 from penstock.pipelines.errors import PipelineError, SqlError
@@ -77,7 +78,7 @@ def missing_table(error: BaseException) -> str | None:
 def silenced() -> Iterator[None]:
     """PySpark's own log of errors is left out while this is open, in this thread: errors are told by us."""
     for name in _PYSPARK_LOGGERS:
-        logging.getLogger(name).addFilter(_drop_if_silenced)  # the same filter is added once
+        PySparkLogger.getLogger(name).addFilter(_drop_if_silenced)  # the same filter is added once
     token = _is_silenced.set(True)
     try:
         yield

@@ -24,7 +24,7 @@ from penstock.pipelines.sql.questions import Question, ask
 from penstock.pipelines.sql.reads import explain_read
 from penstock.pipelines.sql.refusals import TOLD, refusal_of
 from penstock.pipelines.sql.session_views import SessionViews
-from penstock.pipelines.sql.sessions import is_classic, plan_text
+from penstock.pipelines.sql.sessions import Sessions, is_classic, plan_text
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import BadRows, Connection
 from penstock.pipelines.tables.table import Table
@@ -56,6 +56,7 @@ class Tables:
         self.spark = spark
         self.catalog = catalog
         self._views = SessionViews(spark, catalog)
+        self._sessions = Sessions(spark) if is_classic(spark) else None
         self._last = threading.local()
 
     def __enter__(self) -> Self:
@@ -87,10 +88,10 @@ class Tables:
 
     def ask(self, text: str, ends: Mapping[TopicPartition, int] | None = None) -> Question:
         """The question with what it reads. `ends` are those of an earlier `Question`, to read the same rows again."""
-        if not is_classic(self.spark):
+        if self._sessions is None:
             question = Question(text, self.spark.sql(text), (), ())
         else:
-            question = ask(self.spark, self.catalog, text, ours=self._views.ours(), ends=ends)
+            question = ask(self._sessions, self.catalog, text, ours=self._views.ours(), ends=ends)
         self._last.question = question
         return question
 
