@@ -69,13 +69,14 @@ def ask(
     *,
     ours: frozenset[str] = frozenset(),
     ends: Mapping[TopicPartition, int] | None = None,
+    is_run: bool = True,
 ) -> Question:
     """Raises SqlError, TableError and OptionError. `ours` are names of the session's views that stand for topics.
-    `ends` fixes the end offsets of an earlier question."""
+    `ends` fixes the end offsets of an earlier question. `is_run` is False for a question that is only explained."""
     tables: dict[str, Table] = {}
     try:
         with silenced():
-            return _ask(sessions, catalog, text, tables, ours, ends)
+            return _ask(sessions, catalog, text, tables, ours, ends, is_run)
     except TOLD as error:
         columns = {name: [column.name for column in table.columns] for name, table in tables.items()}
         refused = refusal_of(error, text, topics=catalog.topics, columns=columns)
@@ -91,6 +92,7 @@ def _ask(
     tables: dict[str, Table],
     ours: frozenset[str],
     ends: Mapping[TopicPartition, int] | None,
+    is_run: bool,
 ) -> Question:
     spark, session = sessions.spark, sessions.open()
     parsed = session.parse(text)
@@ -104,7 +106,7 @@ def _ask(
     is_counted = catalog.connection.bad_rows == "skip"
     counts = tuple(spark.sparkContext.accumulator(0) for _ in reads) if is_counted else ()
     for (name, read), count in zip_longest(reads.items(), counts):
-        session.put_view(name, read_frame(spark, catalog, read, count))
+        session.put_view(name, read_frame(spark, catalog, read, count, is_run=is_run))
     notices = dict.fromkeys(said for read in reads.values() for said in notices_of(read))
     return Question(text, session.frame(session.analyze(text)), tuple(reads.values()), tuple(notices), counts)
 
@@ -138,7 +140,12 @@ def plan_question(
 
 
 def read_frame(
-    spark: SparkSession, catalog: Catalog, read: TableRead, skipped: Accumulator[int] | None = None
+    spark: SparkSession,
+    catalog: Catalog,
+    read: TableRead,
+    skipped: Accumulator[int] | None = None,
+    *,
+    is_run: bool = True,
 ) -> DataFrame:
     """All columns of the table; those that are not read are null. `skipped` counts rows that do not decode."""
     connection = catalog.connection
@@ -151,7 +158,8 @@ def read_frame(
         read.limit,
         read.keys,
     )
-    rows = _few_rows(spark, scan, skipped) or frame(spark, scan, skipped)
+    few = _few_rows(spark, scan, skipped) if is_run else None
+    rows = frame(spark, scan, skipped) if few is None else few
     if len(read.columns) == len(read.table.columns):
         return rows
     is_read = frozenset(read.columns)
@@ -179,9 +187,8 @@ def _few_rows(spark: SparkSession, scan: TableScan, skipped: Accumulator[int] | 
         left -= batch.nbytes
         if left < 0:
             return None
-    return spark.createDataFrame(
-        pa.Table.from_batches(rows, scan.schema), scan.table.spark_schema(scan.columns or None)
-    )
+    schema = scan.table.spark_schema(each.name for each in scan.wanted)
+    return spark.createDataFrame(pa.Table.from_batches(rows, scan.schema), schema)
 
 
 def _first_pass(

@@ -32,8 +32,8 @@ class SessionViews:
         self._made: dict[str, Any] = {}  # by name in small letters; the view as Spark keeps it
 
     def make(self, topics: Collection[str] | None) -> None:
-        """Views of these topics, or of all. `notices` say which have none; a topic that was asked for by name and cannot
-        be read raises TableError."""
+        """Views of these topics, or of all. `notices` say which have none; a topic that was asked for by name and
+        cannot be read raises TableError."""
         from penstock.pipelines.data_source import register as register_source
 
         register_source(self._spark)

@@ -86,12 +86,13 @@ class Tables:
         """A question about topics, files and the session's own tables, or any other statement that Spark knows."""
         return self.ask(text).frame
 
-    def ask(self, text: str, ends: Mapping[TopicPartition, int] | None = None) -> Question:
-        """The question with what it reads. `ends` are those of an earlier `Question`, to read the same rows again."""
+    def ask(self, text: str, ends: Mapping[TopicPartition, int] | None = None, *, is_run: bool = True) -> Question:
+        """The question with what it reads. `ends` are those of an earlier `Question`, to read the same rows again.
+        `is_run` is False for a question that is only explained: few rows, by a limit, are read here and now."""
         if self._sessions is None:
             question = Question(text, self.spark.sql(text), (), ())
         else:
-            question = ask(self._sessions, self.catalog, text, ours=self._views.ours(), ends=ends)
+            question = ask(self._sessions, self.catalog, text, ours=self._views.ours(), ends=ends, is_run=is_run)
         self._last.question = question
         return question
 
@@ -118,7 +119,7 @@ class Tables:
 
     def explain(self, text: str, is_extended: bool = False) -> str:
         """What the question reads of each topic; Spark's plan as well, if asked. Nothing is read."""
-        question = self.ask(text)
+        question = self.ask(text, is_run=False)
         parts = [explain_read(read) for read in question.reads] or ["no topic is read"]
         parts += [f"note: {said}" for said in question.notices]
         if is_extended:
