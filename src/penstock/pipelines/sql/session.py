@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.running.session import DEFAULT_MASTER, LOCAL_DEFAULTS, start_session
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _DEFAULTS = {
@@ -39,5 +41,20 @@ def open_sql_session(given: Mapping[str, str], *, is_hive: bool = False) -> Spar
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Starts Python workers and lets Java load and compile what the first question needs."""
-    raise NotImplementedError
+    """Starts a Python worker for each core, and lets Java load and compile what the first question needs."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with contextlib.suppress(
+        PySparkException, Py4JError, OSError
+    ):  # the session is closed again, or a job is cancelled
+        cores = spark.sparkContext.defaultParallelism
+        rows = spark.range(0, cores, 1, cores).mapInArrow(_pass_on, "id long")
+        spark.sql("SELECT id, count(*) AS n FROM {rows} WHERE id >= 0 GROUP BY id ORDER BY n", rows=rows).toArrow()
+        rows.limit(10).toArrow()
+
+
+def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import penstock.pipelines.tables.scan  # noqa: F401  # takes most of a worker's first start
+
+    yield from batches

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-class Rows(Protocol):
-    """The rows of an answer. Nothing is read before one of the methods is called."""
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows in their order, a batch at a time as they come."""
-        ...
-
-    def head(self, count: int) -> pa.Table:
-        """The first rows, at most `count`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Rows, or words instead: EXPLAIN has words, and so have statements that change something."""
-
-    rows: Rows | None = None
-    text: str = ""
-    # Said on stderr before the rows: where columns were guessed, and what was allowed for.
-    notices: tuple[str, ...] = ()
+from penstock.pipelines.sql.answers import Answer
 
 
 class Engine(Protocol):
-    def run(self, statement: str) -> Answer:
+    def run(self, text: str) -> Answer:
         """One statement without its semicolon. Raises PipelineError."""
         ...
 
@@ -52,4 +24,6 @@ class Engine(Protocol):
 
     def columns(self, name: str) -> list[str]: ...
 
-    def close(self) -> None: ...
+    def warm_up(self) -> None:
+        """Makes the first answer quick. Fails silently."""
+        ...
