@@ -13,13 +13,13 @@ from prompt_toolkit.document import Document
 KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "JOIN", "LEFT JOIN", "INNER JOIN",
     "FULL JOIN", "ON", "USING", "AS", "AND", "OR", "NOT", "IN", "IS NULL", "IS NOT NULL", "BETWEEN", "LIKE", "CASE",
-    "WHEN", "THEN", "ELSE", "END", "DISTINCT", "UNION ALL", "WITH", "OVER", "PARTITION BY", "INTERVAL", "CAST", "TIMESTAMP",
-    "DATE", "DESC", "ASC", "LATERAL VIEW", "EXPLODE", "COUNT", "SUM", "AVG", "MIN", "MAX", "WINDOW",
+    "WHEN", "THEN", "ELSE", "END", "DISTINCT", "UNION ALL", "WITH", "OVER", "PARTITION BY", "INTERVAL", "CAST",
+    "TIMESTAMP", "DATE", "DESC", "ASC", "LATERAL VIEW", "EXPLODE", "COUNT", "SUM", "AVG", "MIN", "MAX", "WINDOW",
     "CURRENT_TIMESTAMP", "EXPLAIN", "DESCRIBE", "SHOW TABLES", "SHOW VIEWS", "CREATE VIEW", "CREATE OR REPLACE VIEW",
     "DROP VIEW", "INSERT INTO", "VALUES", "SET", "help",
 )  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
-_WORD = re.compile(r"`[^`]*$|[\w$]+$")
+_WORD = re.compile(r"[\w$]+$")
 _LATEST = "$latest"
 # After these a table is named.
 _BEFORE_TABLE = re.compile(r"\b(?:from|join|describe|desc|into|table)\s+(?:`[^`]*|[\w.$-]*)$", re.IGNORECASE)
@@ -48,6 +48,8 @@ def quoted(name: str) -> str:
 
 
 def _typed(before: str) -> str:
+    if before.count("`") % 2:  # inside of a name in backticks
+        return before[before.rindex("`") :]
     found = _WORD.search(before)
     return found[0] if found else ""
 

@@ -94,7 +94,7 @@ def _print_horizontal(grid: Grid, console: Console, widths: Sequence[int]) -> No
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
     for name, width, is_number in zip(grid.names, widths, grid.are_numbers, strict=True):
         table.add_column(
             Text(name), width=width, no_wrap=True, overflow="ellipsis", justify="right" if is_number else "left"
