@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec, TopicDescription
+from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, OffsetSpec, TopicDescription
 
 from penstock.client.bounded_call import StuckCallError
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
@@ -60,13 +60,19 @@ class Cluster:
     """The questions of a source to its brokers. Not for several threads."""
 
     def __init__(
-        self, settings: Mapping[str, str], lookup: LookupOptions | None = None, *, is_read_committed: bool = False
+        self,
+        settings: Mapping[str, str],
+        lookup: LookupOptions | None = None,
+        *,
+        is_read_committed: bool = False,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self._admin = _open_admin(settings)
         self._groups = GroupOffsets({"client.id": CLIENT_ID, **settings})
         self._servers = settings["bootstrap.servers"]
         self._lookup = lookup or LookupOptions()
         self._isolation = IsolationLevel.READ_COMMITTED if is_read_committed else IsolationLevel.READ_UNCOMMITTED
+        self._timeout_s = timeout_s
         self._cached: tuple[float, FoundPartitions] | None = None
 
     @classmethod
@@ -85,6 +91,19 @@ class Cluster:
         self._cached = (now, partitions)
         return partitions
 
+    def topics(self) -> dict[str, int]:
+        """All that may be seen, and how many partitions they have."""
+        listed = self._retry("listing the topics", lambda: self._admin.list_topics(timeout=self._timeout_s).topics)
+        return {name: len(found.partitions) for name, found in listed.items()}
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        def ask() -> dict[str, str]:
+            resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+            answer = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+            return {name: str(entry.value) for name, entry in self._wait(answer).items() if entry.value is not None}
+
+        return self._retry(f"looking up the settings of topic {topic}", ask)
+
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self._list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
 
@@ -98,7 +117,7 @@ class Cluster:
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
         """The committed offsets, without partitions that the group has not committed."""
         doing = f"looking up what group {group_id} has committed"
-        return self._retry(doing, lambda: self._groups.committed(group_id, partitions, REQUEST_TIMEOUT_S))
+        return self._retry(doing, lambda: self._groups.committed(group_id, partitions, self._timeout_s))
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Tried once: the next batch commits again."""
@@ -110,7 +129,7 @@ class Cluster:
     def _find_partitions(self, subscription: Subscription) -> FoundPartitions:
         wanted = subscription.topics or {partition.topic for partition in subscription.partitions}
         if subscription.pattern:
-            listed = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            listed = self._admin.list_topics(timeout=self._timeout_s).topics
             wanted = {name for name in listed if re.fullmatch(subscription.pattern, name)}
         if not wanted:
             return FoundPartitions(frozenset(), {})
@@ -131,8 +150,8 @@ class Cluster:
 
     def _describe(self, topics: Collection[str]) -> dict[str, TopicDescription]:
         """The topics that exist, described; others are left out."""
-        futures = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S)
-        descriptions = {topic: _unless_unknown(future) for topic, future in futures.items()}
+        futures = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=self._timeout_s)
+        descriptions = {topic: self._unless_unknown(future) for topic, future in futures.items()}
         return {topic: described for topic, described in descriptions.items() if described is not None}
 
     def _list_offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> Offsets:
@@ -143,11 +162,11 @@ class Cluster:
 
         def ask() -> Offsets:
             futures = self._admin.list_offsets(
-                request, isolation_level=self._isolation, request_timeout=REQUEST_TIMEOUT_S
+                request, isolation_level=self._isolation, request_timeout=self._timeout_s
             )
             try:
                 answers = {
-                    TopicPartition(partition.topic, partition.partition): _unless_unknown(future)
+                    TopicPartition(partition.topic, partition.partition): self._unless_unknown(future)
                     for partition, future in futures.items()
                 }
             except KafkaException as error:
@@ -157,6 +176,17 @@ class Cluster:
             return {partition: offset_of(answer) for partition, answer in answers.items() if answer is not None}
 
         return self._retry("looking up offsets", ask)
+
+    def _unless_unknown(self, future: Future[Any]) -> Any:
+        try:
+            return self._wait(future)
+        except KafkaException as error:
+            if _name(error) in _UNKNOWN:
+                return None
+            raise
+
+    def _wait(self, future: Future[_Result]) -> _Result:
+        return future.result(self._timeout_s + 1)
 
     def _retry(self, doing: str, ask: Callable[[], _Result]) -> _Result:
         """Retries as fetchOffset.numRetries says, and for a minute at least while a broker is away; 0 is no retry."""
@@ -198,19 +228,6 @@ def explain_setting(error: KafkaException) -> OptionError:
     if unknown is not None:
         return OptionError(f"option kafka.{unknown[1]} is not a setting that librdkafka, or the Java client, knows")
     return OptionError(f"the kafka.* options are not accepted: {text}")
-
-
-def _wait(future: Future[_Result]) -> _Result:
-    return future.result(REQUEST_TIMEOUT_S + 1)
-
-
-def _unless_unknown(future: Future[Any]) -> Any:
-    try:
-        return _wait(future)
-    except KafkaException as error:
-        if _name(error) in _UNKNOWN:
-            return None
-        raise
 
 
 def offset_of(answer: ListOffsetsResultInfo) -> int:

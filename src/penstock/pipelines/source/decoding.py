@@ -25,7 +25,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import decode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,9 +51,19 @@ class RecordFields(NamedTuple):
 
 
 def decode_sections(
-    topic: str, partition: int, sections: Sequence[Section], start: int, end: int, *, include_headers: bool = False
+    topic: str,
+    partition: int,
+    sections: Sequence[Section],
+    start: int,
+    end: int,
+    *,
+    include_headers: bool = False,
+    include_keys: bool = True,
+    include_values: bool = True,
+    header_names: Iterable[str] = (),
 ) -> pa.RecordBatch:
-    """The records with offsets from `start` to before `end`. ApiError CORRUPT_MESSAGE when a size lies."""
+    """The records with offsets from `start` to before `end`; keys or values are null where they are not to be included.
+    With `header_names` headers come where one of the names occurs. ApiError CORRUPT_MESSAGE when a size lies."""
     counts = np.array([section.header.record_count for section in sections], np.int64)
     fields = _locate_fields(sections, int(counts.sum()))
     offsets = fields.offset_deltas + _spread([section.header.base_offset for section in sections], counts)
@@ -61,10 +71,13 @@ def decode_sections(
     chosen = np.flatnonzero((offsets >= start) & (offsets < end))
     if len(chosen) < len(offsets):
         offsets, timestamps, timestamp_types = offsets[chosen], timestamps[chosen], timestamp_types[chosen]
+    nothing = pa.nulls(len(chosen), pa.binary())
+    # Where the bytes of a name are in no record, no header has it: a search is far quicker than reading headers.
+    include_headers = include_headers or any(fields.data.find(name.encode()) >= 0 for name in header_names)
     return build_rows(
         TopicPartition(topic, partition),
-        _gather(fields.data, fields.key_starts, fields.key_sizes, chosen),
-        _gather(fields.data, fields.value_starts, fields.value_sizes, chosen),
+        _gather(fields.data, fields.key_starts, fields.key_sizes, chosen) if include_keys else nothing,
+        _gather(fields.data, fields.value_starts, fields.value_sizes, chosen) if include_values else nothing,
         offsets,
         timestamps,
         timestamp_types,
@@ -207,6 +220,8 @@ def _decode_headers(fields: RecordFields, chosen: Positions) -> pa.Array:
     behind_values = fields.value_starts + np.maximum(fields.value_sizes, 0)
     view = np.frombuffer(fields.data, np.uint8)
     counts, positions = _read_varints(view, behind_values, fields.record_ends, _VARINT_BITS)
+    if not counts.any():
+        return pa.nulls(len(chosen), HEADERS_TYPE)
     lists: list[list[dict[str, object]] | None] = [
         _decode_record_headers(fields.data, position, end, count) if count else None
         for position, end, count in zip(

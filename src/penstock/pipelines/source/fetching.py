@@ -213,7 +213,14 @@ class DirectFetch:
             aborted = AbortedTransactions((transaction.first_offset, transaction.producer_id) for transaction in listed)
         for sections in self._group(data, batches, aborted, start):
             rows = decode_sections(
-                *self._part.partition, sections, start, self._part.end, include_headers=self._options.include_headers
+                *self._part.partition,
+                sections,
+                start,
+                self._part.end,
+                include_headers=self._options.include_headers,
+                include_keys=self._options.include_keys,
+                include_values=self._options.include_values,
+                header_names=self._options.header_names,
             )
             yield from bound_rows(rows)
 

@@ -144,7 +144,13 @@ class LibrdkafkaFetch:
             np.array([record.offset() for record in records], np.int64),
             np.array([timestamp for _, timestamp in stamps], np.int64),
             np.array(types, np.int32),
-            _build_headers(records) if self._options.include_headers else None,
+            _build_headers(records) if self._wants_headers(records) else None,
+        )
+
+    def _wants_headers(self, records: list[Message]) -> bool:
+        names = self._options.header_names
+        return self._options.include_headers or (
+            bool(names) and any(each["key"] in names for record in records for each in _list_headers(record))
         )
 
 

@@ -54,6 +54,10 @@ class FetchOptions:
     is_direct: bool = True
     is_read_committed: bool = False
     include_headers: bool = False
+    include_keys: bool = True  # without: null, and quicker
+    include_values: bool = True
+    # Headers come, too, with rows of which one has a header of such a name.
+    header_names: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 120_000
     max_bytes: int = DEFAULT_FETCH_BYTES

@@ -1,10 +1,34 @@
-"""Topics as tables in a Spark session: `register(spark).sql("SELECT ...")`."""
+"""Topics as tables in a Spark session.
+
+tables = register(spark, "localhost:9092", registry="http://localhost:8081")
+tables.sql("SELECT country, count(*) FROM orders WHERE _timestamp > now() - INTERVAL 1 HOUR GROUP BY country").show()
+spark.sql("SELECT * FROM `orders$latest`").show()
+
+`Tables.sql` plans a question as a whole: it reads no column and no offset that the question does not need, and its end
+offsets are fixed at the call for all topics. Plain `spark.sql` knows the topics as views; it reads all columns, and
+bounds on offsets and times where Spark pushes filters down.
+"""
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from penstock.core.types import TopicPartition
+from penstock.pipelines.errors import SqlError
+from penstock.pipelines.options import DURATION, refuse_value
+from penstock.pipelines.payloads.formats import RegistryAddress
+from penstock.pipelines.sql.questions import Question, ask
+from penstock.pipelines.sql.reads import explain_read
+from penstock.pipelines.sql.refusals import refusal_of
+from penstock.pipelines.sql.session_views import SessionViews
+from penstock.pipelines.sql.sessions import is_classic, plan_text
+from penstock.pipelines.tables.catalog import Catalog
+from penstock.pipelines.tables.connection import BadRows, Connection
+from penstock.pipelines.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,36 +51,122 @@ class TableDescription:
 
 
 class Tables:
-    """The tables of one cluster in one session. Safe for threads; a question leaves no temporary view behind."""
+    """The tables of one cluster in one session, for several threads."""
 
-    notices: list[str]  # of the last question: inferred columns, lateness, skipped rows
+    def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self._views = SessionViews(spark, catalog)
+        self._last = threading.local()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Views stay in the session; they have connections of their own."""
+        self.catalog.close()
+
+    @property
+    def notices(self) -> list[str]:
+        """What is to be said about the last question of this thread: inferred columns, lateness."""
+        return list(getattr(self._last, "notices", ()))
 
     def sql(self, text: str) -> DataFrame:
-        """A question about topics, files and the session's own tables. Its end offsets are fixed at this call."""
-        raise NotImplementedError
+        """A question about topics, files and the session's own tables, or any other statement that Spark knows."""
+        return self.ask(text).frame
+
+    def ask(self, text: str, ends: Mapping[TopicPartition, int] | None = None) -> Question:
+        """The question with what it reads. `ends` are those of an earlier `Question`, to read the same rows again."""
+        if not is_classic(self.spark):
+            question = Question(text, self.spark.sql(text), (), ())
+        else:
+            question = ask(self.spark, self.catalog, text, ours=self._views.ours(), ends=ends)
+        self._last.notices = question.notices
+        return question
 
     def names(self) -> list[str]:
-        raise NotImplementedError
+        return self.catalog.topics()
+
+    def table(self, name: str) -> Table:
+        try:
+            return self.catalog.table(name)
+        except Exception as error:
+            refused = refusal_of(error, topics=self.catalog.topics)
+            if refused is error:
+                raise
+            raise refused from error
 
     def columns(self, name: str) -> list[ColumnOfTable]:
-        raise NotImplementedError
+        return [ColumnOfTable(each.name, each.sql_type, each.is_ours) for each in self.table(name).columns]
 
     def describe(self, name: str) -> TableDescription:
-        raise NotImplementedError
+        table = self.table(name)
+        columns = tuple(ColumnOfTable(each.name, each.sql_type, each.is_ours) for each in table.columns)
+        held = self.catalog.ranges([table.topic])
+        return TableDescription(table.name, columns, table.note, len(held), sum(part.size for part in held))
 
     def explain(self, text: str, is_extended: bool = False) -> str:
-        raise NotImplementedError
+        """What the question reads of each topic; Spark's plan as well, if asked. Nothing is read."""
+        question = self.ask(text)
+        parts = [explain_read(read) for read in question.reads] or ["no topic is read"]
+        parts += [f"note: {said}" for said in question.notices]
+        if is_extended:
+            parts.append(plan_text(question.frame))
+        return "\n".join(parts)
+
+    def make_views(self, topics: Collection[str] | None = None) -> None:
+        """Temporary views of the session for these topics or all, which plain `spark.sql` knows. `notices` say which are
+        left out."""
+        self._last.notices = self._views.make(topics)
 
 
 def register(
     spark: SparkSession,
     bootstrap_servers: str = "127.0.0.1:9092",
     *,
-    registry: str | None = None,
+    registry: str | Mapping[str, str] | None = None,
     kafka: Mapping[str, str] | None = None,
     topics: Collection[str] | None = None,
-    bad_rows: str = "fail",
+    bad_rows: BadRows = "fail",
     lateness: str = "10 minutes",
     is_read_committed: bool = True,
+    subjects: Mapping[str, str] | None = None,
+    has_views: bool = True,
 ) -> Tables:
-    raise NotImplementedError
+    """The topics of a cluster as tables of the session.
+
+    `registry` is a URL, or settings with Confluent's names. `kafka` has clients' settings, such as security.protocol.
+    `topics` are those that plain `spark.sql` shall know, all if None; `Tables.sql` finds every topic. `has_views=False`
+    leaves the session as it is, and `Tables.sql` works all the same.
+    """
+    connection = Connection(
+        bootstrap_servers,
+        kafka or {},
+        _registry_address(registry),
+        bad_rows=bad_rows,
+        lateness_ms=_parse_lateness(lateness),
+        is_read_committed=is_read_committed,
+        subjects=subjects or {},
+    )
+    tables = Tables(spark, Catalog(connection))
+    if has_views or not is_classic(spark):
+        tables.make_views(topics)
+    return tables
+
+
+def _registry_address(registry: str | Mapping[str, str] | None) -> RegistryAddress | None:
+    if registry is None:
+        return None
+    return RegistryAddress.of({"schema.registry.url": registry} if isinstance(registry, str) else registry)
+
+
+def _parse_lateness(text: str) -> int:
+    """Also in whole words, as Spark's intervals have them."""
+    short = re.sub(r"(second|minute|hour|day)s?", lambda unit: unit[1][0], text)
+    try:
+        return int(DURATION.parse(short))
+    except ValueError:
+        raise refuse_value("lateness", text, DURATION.accepts) from None

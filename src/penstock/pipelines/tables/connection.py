@@ -4,11 +4,12 @@ that do not decode. Travels to executors; secrets are not in its `repr`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from penstock.pipelines.kafka.client_settings import to_librdkafka
-from penstock.pipelines.source.read_options import FetchOptions
+from penstock.pipelines.options import Place, refuse_value
+from penstock.pipelines.payloads.formats import RegistryAddress
+from penstock.pipelines.source.read_options import FetchOptions, parse_source_options
 
 BadRows = Literal["fail", "skip", "null"]
 BAD_ROWS: tuple[BadRows, ...] = ("fail", "skip", "null")
@@ -24,8 +25,7 @@ class Connection:
     bootstrap_servers: str
     # With the Java client's names or librdkafka's, without `kafka.` in front.
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-    # Confluent's names: schema.registry.url, basic.auth.user.info, ... None: there is no registry.
-    registry: Mapping[str, str] | None = field(default=None, repr=False)
+    registry: RegistryAddress | None = None  # None: there is no registry
     bad_rows: BadRows = "fail"
     # How late a record may come with a timestamp of the past, where the topic does not say.
     lateness_ms: int = LATENESS_MS
@@ -35,10 +35,13 @@ class Connection:
     sample_records: int = SAMPLE_RECORDS
     sample_bytes: int = SAMPLE_BYTES
 
-    def settings(self) -> dict[str, str]:
-        """librdkafka's settings. Raises OptionError."""
-        return to_librdkafka({**self.kafka, "bootstrap.servers": self.bootstrap_servers})
+    def __post_init__(self) -> None:
+        if self.bad_rows not in BAD_ROWS:
+            raise refuse_value("bad_rows", self.bad_rows, "one of " + ", ".join(BAD_ROWS))
 
     def fetch_options(self) -> FetchOptions:
-        """Raises OptionError."""
-        raise NotImplementedError
+        """How tasks read, as the source's own options have it. Raises OptionError."""
+        kafka = {f"kafka.{name}": value for name, value in self.kafka.items() if name != "isolation.level"}
+        given = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": "any", **kafka}
+        fetch = parse_source_options(given, Place.BATCH_READ).fetch
+        return replace(fetch, is_read_committed=self.is_read_committed)

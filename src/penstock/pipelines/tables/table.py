@@ -10,9 +10,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from penstock.pipelines.payloads.formats import PayloadFormat
+from penstock.pipelines.payloads.spark_types import spark_type
+from penstock.pipelines.source.columns import HEADERS_TYPE
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -53,7 +57,7 @@ class TableColumn:
 
     @property
     def spark_type(self) -> DataType:
-        raise NotImplementedError
+        return spark_type(self.type)
 
     @property
     def sql_type(self) -> str:
@@ -61,26 +65,59 @@ class TableColumn:
         return str(self.spark_type.simpleString())
 
 
+_RECORD_COLUMNS = tuple(
+    TableColumn(source.value, kind, source)
+    for source, kind in (
+        (Source.HEADERS, HEADERS_TYPE),
+        (Source.PARTITION, pa.int32()),
+        (Source.OFFSET, pa.int64()),
+        (Source.TIMESTAMP, pa.timestamp("us", tz="UTC")),
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     name: str  # as it was asked for, with $latest if so
     topic: str
     partitions: int
-    key: Any  # PayloadFormat
-    value: Any  # PayloadFormat
+    key: PayloadFormat
+    value: PayloadFormat
     columns: tuple[TableColumn, ...]
     note: str = ""  # where the columns come from, such as "inferred from 200 records"
     is_latest: bool = False
 
     def column(self, name: str) -> TableColumn | None:
-        """By name, in any case."""
-        raise NotImplementedError
+        """By its name, in any case: Spark does not tell cases apart."""
+        return next((each for each in self.columns if each.name.lower() == name.lower()), None)
+
+    def choose(self, names: Iterable[str] | None) -> tuple[TableColumn, ...]:
+        """The columns of these names, all if None. KeyError where there is none."""
+        if names is None:
+            return self.columns
+        known = {each.name: each for each in self.columns}
+        return tuple(known[name] for name in names)
 
     def arrow_schema(self, columns: Iterable[str] | None = None) -> pa.Schema:
-        raise NotImplementedError
+        return pa.schema([pa.field(each.name, each.type) for each in self.choose(columns)])
 
     def spark_schema(self, columns: Iterable[str] | None = None) -> StructType:
-        raise NotImplementedError
+        from pyspark.sql.types import StructField, StructType
+
+        return StructType([StructField(each.name, each.spark_type) for each in self.choose(columns)])
+
+
+def make_columns(key: pa.DataType, value: pa.DataType) -> tuple[TableColumn, ...]:
+    """The columns of a table whose keys and values have these types."""
+    if pa.types.is_struct(value) and value.num_fields:
+        fields = [value.field(number) for number in range(value.num_fields)]
+        names = name_columns(each.name for each in fields)
+        columns = [
+            TableColumn(name, each.type, Source.FIELD, each.name) for name, each in zip(names, fields, strict=True)
+        ]
+    else:
+        columns = [TableColumn(VALUE, value, Source.VALUE)]
+    return (*columns, TableColumn(Source.KEY.value, key, Source.KEY), *_RECORD_COLUMNS)
 
 
 def name_columns(fields: Iterable[str]) -> list[str]:
@@ -88,7 +125,7 @@ def name_columns(fields: Iterable[str]) -> list[str]:
     taken = set(OUR_COLUMNS)
     names = []
     for field in fields:
-        name = field
+        name = field or "_"  # SQL cannot name a column that has no name
         while name.lower() in taken:
             name += "_"
         taken.add(name.lower())

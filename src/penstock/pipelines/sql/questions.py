@@ -1,0 +1,213 @@
+"""A question over topics, in two passes.
+
+The first pass has views over marker nodes in place of topics: Spark analyzes and optimizes the question, and its plan
+says which columns and rows are wanted (`wanted`). The second pass has views that read just those, from offsets that are
+fixed once for all topics of the question. Columns that nobody wants are null, so that the text means what it meant.
+
+A name that is no table or view of the session is looked up as a topic. The session's own tables and views win.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.types import TopicPartition
+from penstock.pipelines.errors import SqlError, TableError
+from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.sql.reads import MOVING_US, TableRead, notices_of, plan_read
+from penstock.pipelines.sql.refusals import missing_table, refusal_of, silenced
+from penstock.pipelines.sql.sessions import OwnSession, Parsed, quote
+from penstock.pipelines.sql.wanted import TOPIC_PREFIX, Wanted, wanted_of
+from penstock.pipelines.tables.catalog import Catalog
+from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
+from penstock.pipelines.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+# Names that views of the session bring in are found one at a time, each with an analysis of the whole question.
+_MOST_LOOKUPS = 100
+_MOVING = re.compile(r"\b(now|curdate|current_(?:time|timestamp|date)|localtimestamp|unix_timestamp)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Question:
+    text: str
+    frame: DataFrame
+    reads: tuple[TableRead, ...]
+    notices: tuple[str, ...]
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """The snapshot: what asking again needs to read the same rows."""
+        return {part.partition: part.end for read in self.reads for part in read.held}
+
+
+def ask(
+    spark: SparkSession,
+    catalog: Catalog,
+    text: str,
+    *,
+    ours: frozenset[str] = frozenset(),
+    ends: Mapping[TopicPartition, int] | None = None,
+) -> Question:
+    """Raises SqlError, TableError and OptionError. `ours` are names of the session's views that stand for topics.
+    `ends` fixes the end offsets of an earlier question."""
+    tables: dict[str, Table] = {}
+    try:
+        with silenced():
+            return _ask(spark, catalog, text, tables, ours, ends)
+    except Exception as error:
+        columns = {name: [column.name for column in table.columns] for name, table in tables.items()}
+        refused = refusal_of(error, text, topics=catalog.topics, columns=columns)
+        if refused is error:
+            raise
+        raise refused from None  # what Spark raised has all of Java's stack in its text
+
+
+def _ask(
+    spark: SparkSession,
+    catalog: Catalog,
+    text: str,
+    tables: dict[str, Table],
+    ours: frozenset[str],
+    ends: Mapping[TopicPartition, int] | None,
+) -> Question:
+    session = OwnSession(spark)
+    parsed = session.parse(text)
+    if parsed.is_command:
+        return Question(text, spark.sql(text), (), ())
+    execution = _first_pass(spark, session, catalog, parsed, text, tables, ours)
+    if not tables:
+        return Question(text, session.frame(execution), (), ())
+    wanted = wanted_of(*session.optimized_json(execution))
+    reads = plan_question(catalog, tables, wanted, ends, is_moving=_MOVING.search(text) is not None)
+    for name, read in reads.items():
+        session.put_view(name, read_frame(spark, catalog, read))
+    notices = dict.fromkeys(said for read in reads.values() for said in notices_of(read))
+    return Question(text, session.frame(session.analyze(text)), tuple(reads.values()), tuple(notices))
+
+
+def plan_question(
+    catalog: Catalog,
+    tables: Mapping[str, Table],
+    wanted: Mapping[str, Wanted],
+    ends: Mapping[TopicPartition, int] | None = None,
+    *,
+    is_moving: bool = False,
+) -> dict[str, TableRead]:
+    """A topic that Spark has optimized away is planned as if all of it were wanted, and not read."""
+    held: dict[str, list[OffsetRange]] = {table.topic: [] for table in tables.values()}
+    for part in catalog.ranges(sorted(held)):
+        end = part.end if ends is None else ends.get(part.partition, part.start)
+        held[part.partition.topic].append(part._replace(end=end))
+    everything = Wanted(None)
+    return {
+        name: plan_read(
+            table,
+            wanted.get(name, everything),
+            held[table.topic],
+            catalog.offsets_at,
+            catalog.topic_config,
+            allowance_ms=catalog.connection.lateness_ms,
+            moving_us=MOVING_US if is_moving else 0,
+        )
+        for name, table in tables.items()
+    }
+
+
+def read_frame(spark: SparkSession, catalog: Catalog, read: TableRead) -> DataFrame:
+    """All columns of the table; those that are not read are null."""
+    connection = catalog.connection
+    scan = TableScan(
+        read.table,
+        read.columns,
+        plan_tasks(read.ranges, spark.sparkContext.defaultParallelism),
+        connection.fetch_options(),
+        connection.bad_rows,
+        read.limit,
+        read.keys,
+    )
+    rows = frame(spark, scan)
+    if len(read.columns) == len(read.table.columns):
+        return rows
+    is_read = frozenset(read.columns)
+    return rows.selectExpr(
+        *(
+            quote(column.name)
+            if column.name in is_read
+            else f"CAST(NULL AS {_ddl(column.spark_type)}) AS {quote(column.name)}"
+            for column in read.table.columns
+        )
+    )
+
+
+def marker_frame(spark: SparkSession, name: str, schema: StructType) -> DataFrame:
+    """Stands for the table in the first pass; `wanted` finds it by the function's name. It is never run."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    read.__name__ = TOPIC_PREFIX + name
+    return spark.range(1).mapInArrow(read, schema)
+
+
+def _first_pass(
+    spark: SparkSession,
+    session: OwnSession,
+    catalog: Catalog,
+    parsed: Parsed,
+    text: str,
+    tables: dict[str, Table],
+    ours: frozenset[str],
+) -> Any:
+    """The question's analysis with markers in place of topics. `tables` is filled by the names that it has for them."""
+
+    def put(name: str) -> None:
+        table = catalog.table(name)
+        _refuse_twins(name, tables)
+        session.put_view(name, marker_frame(spark, name, table.spark_schema()))
+        tables[name] = table
+
+    for name in parsed.names:
+        if name.lower() in ours or not session.is_known(name):
+            with suppress(TableError):  # it may be the name of a CTE; if it is not, it is looked up below again
+                put(name)
+    for _ in range(_MOST_LOOKUPS):
+        try:
+            return session.analyze(text)
+        except Exception as error:
+            missing = missing_table(error)  # one that a view of the session names
+            if missing is None or missing in tables:
+                raise
+            put(missing)
+    raise SqlError(f"views of the session name more than {_MOST_LOOKUPS} topics")
+
+
+def _refuse_twins(name: str, tables: Mapping[str, Table]) -> None:
+    twins = [other for other in tables if other != name and other.lower() == name.lower()]
+    if twins:
+        raise SqlError(
+            f"{twins[0]} and {name} differ in case alone, and Spark takes them for one table",
+            "ask about them in two questions",
+        )
+
+
+def _ddl(kind: DataType) -> str:
+    """The type in Spark's SQL, with all names quoted."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case ArrayType():
+            return f"ARRAY<{_ddl(kind.elementType)}>"
+        case MapType():
+            return f"MAP<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
+        case StructType():
+            return "STRUCT<" + ", ".join(f"{quote(each.name)}: {_ddl(each.dataType)}" for each in kind.fields) + ">"
+    return str(kind.simpleString())

@@ -1,0 +1,93 @@
+"""Records to rows of a table: the wanted columns are decoded, and rows that do not decode are treated as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.pipelines.errors import TableError
+from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, open_decoder
+from penstock.pipelines.tables.table import Source, TableColumn
+
+if TYPE_CHECKING:
+    from penstock.pipelines.tables.scan import TableScan
+
+# The columns of records that ours are made of.
+_OF_RECORD = {Source.PARTITION: "partition", Source.OFFSET: "offset", Source.TIMESTAMP: "timestamp"}
+_HINT = "bad_rows 'skip' leaves such rows out, and 'null' shows them without their columns"
+
+
+class RowDecoding:
+    """For one task. `on_skipped` hears how many rows were left out because they do not decode."""
+
+    def __init__(self, scan: TableScan, on_skipped: Callable[[int], None] | None = None) -> None:
+        self._topic = scan.table.topic
+        self._bad_rows = scan.bad_rows
+        self._on_skipped = on_skipped
+        self._schema = scan.schema
+        self._columns = scan.wanted
+        self._key = open_decoder(scan.table.key, is_key=True) if _has(self._columns, Source.KEY) else None
+        self._value = self._open_value(scan)
+
+    def _open_value(self, scan: TableScan) -> PayloadDecoder | None:
+        if _has(self._columns, Source.VALUE):
+            return open_decoder(scan.table.value, is_key=False)
+        fields = frozenset(each.field for each in self._columns if each.source is Source.FIELD)
+        return open_decoder(scan.table.value, is_key=False, fields=fields) if fields else None
+
+    def decode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """`rows` as the fetchers give them."""
+        headers = rows.column("headers") if "headers" in rows.schema.names else None
+        key = self._key.decode(rows.column("key"), headers) if self._key is not None else None
+        value = self._value.decode(rows.column("value"), headers) if self._value is not None else None
+        arrays = self._arrays(rows, key, value)
+        made = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        is_bad = self._judge(rows, key, value)
+        if is_bad is None or self._bad_rows == "null":
+            return made
+        kept = made.filter(pc.invert(is_bad))
+        if self._on_skipped is not None:
+            self._on_skipped(made.num_rows - kept.num_rows)
+        return kept
+
+    def _arrays(self, rows: pa.RecordBatch, key: Decoded | None, value: Decoded | None) -> list[pa.Array]:
+        fields: dict[str, pa.Array] = {}
+        if value is not None and pa.types.is_struct(value.values.type):
+            names = [value.values.type.field(number).name for number in range(value.values.type.num_fields)]
+            fields = dict(zip(names, value.values.flatten(), strict=True))
+
+        def array(column: TableColumn) -> pa.Array:
+            if column.source is Source.FIELD:
+                return fields[column.field]
+            if column.source is Source.VALUE:
+                assert value is not None
+                return value.values
+            if column.source is Source.KEY:
+                assert key is not None
+                return key.values
+            if column.source is Source.HEADERS:
+                return rows.column("headers")
+            return rows.column(_OF_RECORD[column.source])
+
+        return [array(column) for column in self._columns]
+
+    def _judge(self, rows: pa.RecordBatch, key: Decoded | None, value: Decoded | None) -> pa.Array | None:
+        """Which rows do not decode; None where all do. Raises TableError for the first one, where that is wanted."""
+        is_bad: pa.Array | None = None
+        for prefix, decoded in (("key: ", key), ("", value)):
+            if decoded is None or decoded.errors.null_count == len(decoded.errors):
+                continue
+            is_valid = decoded.errors.is_valid()
+            if self._bad_rows == "fail":
+                row = pc.index(is_valid, True).as_py()
+                place = f"partition {rows.column('partition')[row]}, offset {rows.column('offset')[row]}"
+                raise TableError(f"topic {self._topic}, {place}: {prefix}{decoded.errors[row]}", _HINT)
+            is_bad = is_valid if is_bad is None else pc.or_(is_bad, is_valid)
+        return is_bad
+
+
+def _has(columns: tuple[TableColumn, ...], source: Source) -> bool:
+    return any(each.source is source for each in columns)
