@@ -22,23 +22,40 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
+    from penstock.pipelines.tables.table import Table
+
 
 class PenstockDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return "penstock"
 
-    def schema(self) -> str:
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        # Looked up once: Spark sends this instance on from where it asks for the schema to where it asks for readers.
+        self._table: Table | None = None
+
+    def schema(self) -> StructType | str:
+        if self._is_table():
+            return self._find_table().spark_schema()
         include_headers = parse_value(OPTIONS["includeheaders"], self.options.get("includeheaders", "false"))
         return DDL_WITH_HEADERS if include_headers else DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if self._is_table():
+            from penstock.pipelines.tables.source import open_batch_reader
+
+            return open_batch_reader(self.options, self._find_table(), schema)
         from penstock.pipelines.source.read_options import parse_source_options
         from penstock.pipelines.source.reader import BatchReader
 
         return BatchReader(parse_source_options(self.options, Place.BATCH_READ))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if self._is_table():
+            from penstock.pipelines.tables.source import open_stream_reader
+
+            return open_stream_reader(self.options, self._find_table(), schema)
         from penstock.pipelines.source.read_options import parse_source_options
         from penstock.pipelines.source.stream_reader import StreamReader
 
@@ -53,6 +70,16 @@ class PenstockDataSource(DataSource):
         from penstock.pipelines.topic_writing.writer import StreamWriter
 
         return StreamWriter(self.options, schema)
+
+    def _is_table(self) -> bool:
+        return "table" in self.options
+
+    def _find_table(self) -> Table:
+        from penstock.pipelines.tables.source import find_table
+
+        if self._table is None:
+            self._table = find_table(self.options)
+        return self._table
 
 
 def register(spark: SparkSession) -> None:

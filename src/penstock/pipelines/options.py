@@ -22,6 +22,7 @@ from penstock.core.properties import read_properties
 logger = logging.getLogger(__name__)
 
 KAFKA_PREFIX = "kafka."
+REGISTRY_PREFIX = "registry."
 
 
 class Place(enum.Enum):
@@ -221,6 +222,43 @@ READ_OPTIONS: tuple[Option, ...] = (
     ),
 )
 
+# A topic as a table, whose columns are decoded while it is read. All of them are ours.
+TABLE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "table",
+        TEXT,
+        READS,
+        "Ours: the topic to read as a table, or `topic$latest` for the latest record of each key. Its columns are the"
+        " fields of its latest schema, and _key, _headers, _partition, _offset and _timestamp. Instead of subscribe;"
+        " kafka.isolation.level is read_committed then unless given. Where the registry is and how to log in there is"
+        " given by registry.url, registry.basic.auth.user.info and so on.",
+    ),
+    Option(
+        "badRows",
+        choice("fail", "skip", "null"),
+        READS,
+        "Ours, with table: what becomes of a record that does not decode: the query fails and names its offset, the"
+        " record is left out, or its columns are null.",
+        "fail",
+    ),
+    Option(
+        "lateness",
+        DURATION,
+        _BATCH_READ,
+        "Ours, with table: how late a record may come with a timestamp of the past. A question about times before an"
+        " end reads so much further, where the topic does not say.",
+        600_000,
+        ignored_in=_STREAM_READ,
+    ),
+    Option("subject", TEXT, READS, "Ours, with table: the subject of its values, if not the topic's name and -value."),
+    Option(
+        "tableDefinition",
+        TEXT,
+        READS,
+        "Ours, with table: what is known of the table already, as penstock.pipelines.sql writes it.",
+    ),
+)
+
 # Rows of the sink; `topic` is the connector's, what is ours says so.
 WRITE_OPTIONS: tuple[Option, ...] = (
     Option(
@@ -257,7 +295,8 @@ CLIENT_FILE = Option(
     "Ours: a file with client settings, as Kafka's tools take it; read by the driver. Options with kafka. beat it.",
 )
 
-OPTIONS: dict[str, Option] = {option.name.lower(): option for option in (CLIENT_FILE, *READ_OPTIONS, *WRITE_OPTIONS)}
+_ALL = (CLIENT_FILE, *READ_OPTIONS, *TABLE_OPTIONS, *WRITE_OPTIONS)
+OPTIONS: dict[str, Option] = {option.name.lower(): option for option in _ALL}
 
 # Client settings that must not be given, and what to use instead.
 _ALWAYS_REFUSED = {
@@ -287,6 +326,7 @@ class ParsedOptions:
     place: Place
     values: Mapping[str, Any] = field(default_factory=dict)
     kafka: Mapping[str, str] = field(default_factory=dict)
+    registry: Mapping[str, str] = field(default_factory=dict)  # Confluent's names, as RegistrySettings takes them
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -309,7 +349,7 @@ def parse_options(given: Mapping[str, str], place: Place) -> ParsedOptions:
     _check_client_settings(kafka, place)
     values = {option.name: option.default for option in OPTIONS.values() if place in option.places}
     for name, text in lowered.items():
-        if _is_client_setting(name):
+        if _is_client_setting(name) or name.startswith(REGISTRY_PREFIX):
             continue
         option = OPTIONS.get(name)
         if option is None:
@@ -321,7 +361,18 @@ def parse_options(given: Mapping[str, str], place: Place) -> ParsedOptions:
             raise OptionError(f"option {option.name} is not valid in {place.value}, only in {places}")
         else:
             values[option.name] = parse_value(option, text)
-    return ParsedOptions(place, values, kafka)
+    return ParsedOptions(place, values, kafka, _registry_settings(lowered, values))
+
+
+def _registry_settings(lowered: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
+    given = {name: text for name, text in lowered.items() if name.startswith(REGISTRY_PREFIX)}
+    if given and not values.get("table"):
+        raise OptionError(f"option {min(given)} has a meaning only with the option table")
+    # Confluent's names begin with `schema.`, except those of HTTP alone.
+    return {
+        name.removeprefix(REGISTRY_PREFIX) if name.startswith("registry.http.") else f"schema.{name}": text
+        for name, text in given.items()
+    }
 
 
 def parse_value(option: Option, text: str) -> Any:

@@ -30,19 +30,18 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with closing(Cluster.of(self._options)) as cluster:
-            return self._plan(cluster)
+            return plan_tasks(self.find_ranges(cluster), self._options)
 
-    def _plan(self, cluster: Cluster) -> list[InputPartition]:
+    def find_ranges(self, cluster: Cluster) -> list[OffsetRange]:
         options = self._options
         partitions = find_existing(cluster, options)
         start = resolve_start(cluster, partitions, options.starting, options.missing_timestamp_is_latest)
         end = resolve_end(cluster, partitions, options.ending)
         if isinstance(options.ending, PerPartition):
             end = self._cut_at_log_end(end, cluster.latest(end.keys()))
-        ranges = [
+        return [
             self._range(partition, start[partition], until) for partition, until in end.items() if partition in start
         ]
-        return plan_tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TopicRanges):

@@ -75,6 +75,11 @@ class Insert:
 Statement: TypeAlias = Query | Command | Explain | Describe | ShowTables | ShowViews | CreateView | DropView | Insert
 
 _QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE"})
+_SHOWN: dict[str, type[ShowTables | ShowViews]] = {
+    "TABLES": ShowTables,
+    "TOPICS": ShowTables,
+    "VIEWS": ShowViews,
+}
 _EXPLAIN_MODES = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST"})
 # What Spark describes other than tables.
 _DESCRIBED_BY_SPARK = frozenset({"FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "QUERY", "CATALOG", "PROCEDURE"}) | (
@@ -178,7 +183,7 @@ class _Reading:
         self._need("AS", f"CREATE VIEW {name} AS SELECT ...")
         query = self._rest(f"CREATE VIEW {name} AS", "a question such as SELECT ...")
         if columns:
-            query = f"SELECT * FROM ({query}) AS {quote(name)}({', '.join(map(quote, columns))})"
+            query = f"SELECT * FROM ({query}) AS {quote(name)}({', '.join(map(quote, columns))})"  # noqa: S608
         return CreateView(name, query, is_replacing, if_not_exists)
 
     def drop(self) -> Statement:
@@ -201,7 +206,7 @@ class _Reading:
 
     def show(self) -> Statement:
         self.at += 1
-        kind = {"TABLES": ShowTables, "TOPICS": ShowTables, "VIEWS": ShowViews}.get(self._word())
+        kind = _SHOWN.get(self._word())
         if kind is None:
             return Command(self.text)
         self.at += 1
@@ -269,7 +274,7 @@ class _Reading:
             return ()
         names = []
         while at + 2 < len(tokens) and tokens[at].text in "(,":
-            if tokens[at + 1].kind is Kind.SIGN or tokens[at + 2].text not in ("," , ")"):
+            if tokens[at + 1].kind is Kind.SIGN or tokens[at + 2].text not in (",", ")"):
                 return ()
             names.append(tokens[at + 1].value)
             at += 2

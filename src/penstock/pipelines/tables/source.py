@@ -1,35 +1,225 @@
-"""Topics as tables by `format("penstock")`: the option `table` names one, and its columns are decoded while it is read."""
+"""Topics as tables by `format("penstock")`: the option `table` names one, and its columns are decoded while it is read.
+
+CREATE TEMPORARY VIEW orders USING penstock
+OPTIONS (table 'orders', 'kafka.bootstrap.servers' 'localhost:9092', 'registry.url' 'http://localhost:8081')
+
+The columns are looked up once, when Spark asks for the schema. Options that `table_options` made bring the table along,
+and nothing is looked up at all. What is read, and from where to where, is a matter of the same options and readers as
+without a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from penstock.pipelines.errors import TableError
+from penstock.pipelines.options import TABLE_OPTIONS, OptionError, ParsedOptions, Place, parse_options
+from penstock.pipelines.payloads.formats import RegistryAddress
+from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.read_options import SourceOptions, parse_source_options
+from penstock.pipelines.source.reader import BatchReader
+from penstock.pipelines.source.stream_reader import StreamReader
+from penstock.pipelines.source.tasks import TopicRanges, plan_tasks
+from penstock.pipelines.tables.bounds import EVERYTHING, UNBOUNDED, Bounds, bounds_of, decide_lateness, plan_reads
+from penstock.pipelines.tables.catalog import Catalog
+from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.definition import read_table, write_table
+from penstock.pipelines.tables.scan import TableScan
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from penstock.pipelines.tables.connection import Connection
+    from penstock.core.types import TopicPartition
+    from penstock.pipelines.source.splitting import OffsetRange
     from penstock.pipelines.tables.table import Table
+
+_REGISTRY = "schema.registry."
+_OUR_NAMES = frozenset(option.name.lower() for option in TABLE_OPTIONS)
+_ISOLATION = "kafka.isolation.level"
 
 
 def table_options(connection: Connection, table: Table) -> dict[str, str]:
     """Options for `spark.read` and `spark.readStream`; the table travels in them, so nothing is looked up again.
     Secrets are among those that begin with kafka. and registry., and in no other."""
-    raise NotImplementedError
+    registry = () if connection.registry is None else connection.registry.properties
+    options = {f"kafka.{name}": value for name, value in connection.kafka.items()}
+    options |= {f"registry.{name.removeprefix(_REGISTRY)}": text for name, text in registry}
+    if table.topic in connection.subjects:
+        options["subject"] = connection.subjects[table.topic]
+    return options | {
+        "kafka.bootstrap.servers": connection.bootstrap_servers,
+        _ISOLATION: "read_committed" if connection.is_read_committed else "read_uncommitted",
+        "badRows": connection.bad_rows,
+        "lateness": f"{connection.lateness_ms}ms",
+        "table": table.name,
+        "tableDefinition": write_table(table),
+    }
 
 
 def is_table(options: Mapping[str, str]) -> bool:
-    return "table" in options
+    return any(name.lower() == "table" for name in options)
 
 
-def table_schema(options: Mapping[str, str]) -> StructType:
-    raise NotImplementedError
+def find_table(given: Mapping[str, str]) -> Table:
+    """The table that the options name, brought along by them or looked up. OptionError, TableError."""
+    options = parse_options(_for_any_place(given), Place.BATCH_READ)
+    connection = connection_of(options)
+    if options.given("tableDefinition"):
+        return read_table(options["tableDefinition"], connection.registry)
+    with Catalog(connection) as catalog:
+        return catalog.table(options["table"])
 
 
-def open_batch_reader(options: Mapping[str, str]) -> DataSourceReader:
-    raise NotImplementedError
+def connection_of(options: ParsedOptions) -> Connection:
+    kafka = dict(options.kafka)
+    is_read_committed = kafka.pop("isolation.level", "read_committed").lower() != "read_uncommitted"
+    return Connection(
+        kafka.pop("bootstrap.servers"),
+        kafka,
+        RegistryAddress.of(options.registry) if options.registry else None,
+        bad_rows=options["badRows"],
+        lateness_ms=options["lateness"],
+        is_read_committed=is_read_committed,
+        subjects={options["table"].removesuffix("$latest"): options["subject"]} if options.given("subject") else {},
+    )
 
 
-def open_stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
-    raise NotImplementedError
+def open_batch_reader(given: Mapping[str, str], table: Table, schema: StructType) -> DataSourceReader:
+    options = parse_options(given, Place.BATCH_READ)
+    return TableReader(_plan_read(given, Place.BATCH_READ, table, schema), connection_of(options))
+
+
+def open_stream_reader(given: Mapping[str, str], table: Table, schema: StructType) -> TableStreamReader:
+    if table.is_latest:
+        raise OptionError(
+            f"option table is {table.name!r}; a stream has no latest record of a key, use {table.topic!r}"
+        )
+    return TableStreamReader(_plan_read(given, Place.STREAM_READ, table, schema))
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """What both kinds of reader do: travels to the executors."""
+
+    options: SourceOptions
+    table: Table
+    columns: tuple[str, ...]
+    bad_rows: Any
+
+    def read(self, parts: Iterator[OffsetRange]) -> Iterator[pa.RecordBatch]:
+        scan = TableScan(self.table, self.columns, (tuple(parts),), self.options.fetch, self.bad_rows)
+        return scan.read_task(0)
+
+
+class TableReader(DataSourceReader):
+    def __init__(self, read: TableRead, connection: Connection, bounds: Bounds = UNBOUNDED) -> None:
+        self._read, self._connection, self._bounds = read, connection, bounds
+
+    @property
+    def pushFilters(self) -> Any:
+        return _Pushing(self)
+
+    def take_filters(self, filters: Sequence[Filter]) -> Sequence[Filter]:
+        """Bounds what is read. Every filter stays Spark's, since bounds may be wider than what is asked for."""
+        self._bounds = bounds_of(filters)
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        read = self._read
+        with closing(Cluster.of(read.options)) as cluster:
+            held = BatchReader(read.options).find_ranges(cluster)
+        ranges = self._bounded(held)
+        if read.table.is_latest:
+            # The latest record of a key is known to the one who has seen all.
+            return [TopicRanges(ranges)] if ranges else []
+        return plan_tasks(ranges, read.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, TopicRanges):
+            return iter(())  # Spark puts a partition of its own where there are none: nothing is to be read
+        return self._read.read(partition.offsets)
+
+    def _bounded(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        bounds, topic = self._bounds, self._read.table.topic
+        if self._read.table.is_latest:
+            bounds = Bounds(partitions=bounds.partitions)  # an older record than the latest is no answer
+        if bounds.timestamps_us == EVERYTHING:
+            return plan_reads(bounds, ranges, _no_times)
+        with Catalog(self._connection) as catalog:
+            lateness_ms = 0
+            if bounds.timestamps_us.end is not None:
+                lateness_ms, _ = decide_lateness(catalog.topic_config(topic), self._connection.lateness_ms)
+            return plan_reads(bounds, ranges, catalog.offsets_at, lateness_ms)
+
+
+class _Pushing:
+    """`TableReader.pushFilters`. Spark refuses a reader that overrides the method while filters are not pushed down
+    (spark.sql.python.filterPushdown.enabled, off by default). Ours works either way, so it looks like the one that is
+    not overridden; where filters are pushed down, Spark just calls it."""
+
+    def __init__(self, reader: TableReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._reader = reader
+
+    def __call__(self, filters: Sequence[Filter]) -> Sequence[Filter]:
+        return self._reader.take_filters(filters)
+
+
+class TableStreamReader(StreamReader):
+    def __init__(self, read: TableRead) -> None:
+        super().__init__(read.options)
+        self._table_read = read
+
+    def __reduce__(self) -> tuple[type[TableStreamReader], tuple[TableRead]]:  # type: ignore[override]
+        return TableStreamReader, (self._table_read,)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TopicRanges)
+        return self._table_read.read(partition.offsets)
+
+
+def _plan_read(given: Mapping[str, str], place: Place, table: Table, schema: StructType) -> TableRead:
+    bad_rows = parse_options(given, place)["badRows"]
+    options = parse_source_options(_without_table(given, table), place)
+    return TableRead(options, table, _columns_of(table, schema), bad_rows)
+
+
+def _columns_of(table: Table, schema: StructType) -> tuple[str, ...]:
+    """Spark asks for all columns, or for those of a schema that the reader was given."""
+    there = {field.name: field.dataType for field in table.spark_schema().fields}
+    for field in schema.fields:
+        if field.name not in there:
+            raise TableError(f"the table {table.name} has no column {field.name}", f"It has {', '.join(there)}.")
+        if field.dataType != there[field.name]:
+            is_, asked = there[field.name].simpleString(), field.dataType.simpleString()
+            raise TableError(f"the column {field.name} of table {table.name} is {is_}, not {asked}")
+    return tuple(field.name for field in schema.fields)
+
+
+def _without_table(given: Mapping[str, str], table: Table) -> dict[str, str]:
+    """The options of the same read without decoding."""
+    lowered = {name.lower(): text for name, text in given.items()}
+    for name in ("subscribe", "subscribepattern", "assign", "includeheaders"):
+        if name in lowered:
+            raise OptionError(f"option {name} cannot be given together with table; the table is its topic")
+    kept = {name: text for name, text in lowered.items() if name not in _OUR_NAMES and not name.startswith("registry.")}
+    return {_ISOLATION: "read_committed", **kept, "subscribe": table.topic}
+
+
+def _for_any_place(given: Mapping[str, str]) -> dict[str, str]:
+    """Those that find the table, since Spark asks for its columns before it says what for."""
+    lowered = {name.lower(): text for name, text in given.items()}
+    prefixes = ("kafka.", "registry.")
+    wanted = _OUR_NAMES | {"kafkaconfigfile"}
+    return {name: text for name, text in lowered.items() if name in wanted or name.startswith(prefixes)}
+
+
+def _no_times(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None]:
+    raise AssertionError("bounds without times ask for none")

@@ -1,0 +1,73 @@
+"""What a question reads, written down, and the question asked again over just that: the same tables, columns, offsets
+and tasks, whatever has happened to topics and schemas since."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.types import TopicPartition
+from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.sql.sessions import OwnSession, quote
+from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.definition import read_table, write_table
+from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.pipelines.sql.reads import TableRead
+
+
+def write_snapshot(reads: Sequence[TableRead], cores: int) -> tuple[dict[str, Any], ...]:
+    """Plain values for JSON, without secrets."""
+    return tuple(_write(read, cores) for read in reads)
+
+
+def ask_again(spark: SparkSession, connection: Connection, text: str, snapshot: Sequence[dict[str, Any]]) -> DataFrame:
+    session = OwnSession(spark)
+    for document in snapshot:
+        scan = scan_of(document, connection)
+        session.put_view(scan.table.name, _all_columns(frame(spark, scan), scan))
+    return session.frame(session.analyze(text))
+
+
+def scan_of(document: dict[str, Any], connection: Connection) -> TableScan:
+    tasks = tuple(
+        tuple(OffsetRange(TopicPartition(topic, number), start, end) for topic, number, start, end in task)
+        for task in document["tasks"]
+    )
+    keys = document["keys"]
+    return TableScan(
+        read_table(document["table"], connection.registry),
+        tuple(document["columns"]),
+        tasks,
+        connection.fetch_options(),
+        connection.bad_rows,
+        document["limit"],
+        None if keys is None else frozenset(map(base64.b64decode, keys)),
+    )
+
+
+def _write(read: TableRead, cores: int) -> dict[str, Any]:
+    tasks = plan_tasks(read.ranges, cores)
+    return {
+        "table": write_table(read.table),
+        "columns": list(read.columns),
+        "tasks": [[[*part.partition, part.start, part.end] for part in task] for task in tasks],
+        "limit": read.limit,
+        "keys": None if read.keys is None else [base64.b64encode(key).decode() for key in sorted(read.keys)],
+    }
+
+
+def _all_columns(rows: DataFrame, scan: TableScan) -> DataFrame:
+    """Those that are not read are null: the text of the question is about a table that has them."""
+    from pyspark.sql import functions as F
+
+    is_read = frozenset(scan.columns)
+    columns = [
+        F.col(quote(column.name)) if column.name in is_read else F.lit(None).cast(column.spark_type).alias(column.name)
+        for column in scan.table.columns
+    ]
+    return rows.select(*columns)
