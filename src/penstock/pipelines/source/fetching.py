@@ -40,7 +40,14 @@ _GONE_AFTER_S = 5.0
 
 
 class FetchError(RuntimeError):
-    """Records that must be there could not be had."""
+    """Records that must be there could not be had. `code` is the broker's, where it has refused them."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[FetchError], tuple[str, ErrorCode | None]]:
+        return type(self), (str(self), self.code)
 
 
 class Verdict(enum.Enum):
@@ -115,7 +122,9 @@ class DirectFetch:
                 if answer is not None:
                     yield from self._take(answer)
         except ApiError as error:
-            raise FetchError(f"{self._part.partition} before offset {self._offset}: {error.message}") from error
+            raise FetchError(
+                f"{self._part.partition} before offset {self._offset}: {error.message}", error.code
+            ) from error
         finally:
             if self._outstanding is not None:
                 self._brokers.drop(self._outstanding.connection)
@@ -123,13 +132,14 @@ class DirectFetch:
     def _ask(self) -> PartitionData | None:
         """The broker's answer for `_offset`, or None when it was of no use and the next try may be better."""
         answer: PartitionData | None
+        refused: ErrorCode | None = None
         try:
             answer = self._receive()
             verdict, why = judge(ErrorCode(answer.error_code)), ApiError(ErrorCode(answer.error_code)).message
         except OSError as error:
             answer, verdict, why = None, Verdict.RETRY, str(error)
         except ApiError as error:
-            answer, verdict, why = None, judge(error.code), error.message
+            answer, refused, verdict, why = None, error.code, judge(error.code), error.message
         if verdict is not Verdict.UNKNOWN:
             self._unknown_since = math.inf
         match verdict:
@@ -141,7 +151,8 @@ class DirectFetch:
                 report([explain_gone(self._part, self._offset)], self._options.fail_on_data_loss)
                 self._offset = self._part.end
             case Verdict.FAIL:
-                raise FetchError(f"{self._part.partition} at offset {self._offset}: {why}")
+                code = ErrorCode(answer.error_code) if answer is not None else refused
+                raise FetchError(f"{self._part.partition} at offset {self._offset}: {why}", code)
             case _:
                 self._brokers.forget_leader(self._part.partition)
                 self._wait(why)

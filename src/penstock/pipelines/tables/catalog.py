@@ -1,21 +1,58 @@
-"""The tables of a cluster: which topics there are, and what columns each has."""
+"""The tables of a cluster: which topics there are, and what columns each has.
+
+A table whose schema the registry has costs one question to a broker and one to the registry. Where the key or the value
+has no schema, a few records are read, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import difflib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Self
 
+from confluent_kafka import KafkaException
+
+from penstock.client.registry import RegistryAnswerError, RegistryClient, RegistryClientError
+from penstock.core.bounded_cache import BoundedCache
+from penstock.core.config.types import ConfigError
 from penstock.core.types import TopicPartition
+from penstock.pipelines.errors import TableError
+from penstock.pipelines.options import OptionError
+from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.fetching import FetchError
+from penstock.pipelines.source.offsets import LATEST
+from penstock.pipelines.source.read_options import FetchOptions, LookupOptions, Subscription
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.tables.choosing import Registry, choose_key, choose_value
 from penstock.pipelines.tables.connection import Connection
-from penstock.pipelines.tables.table import Table
+from penstock.pipelines.tables.sampling import Sample, take_sample
+from penstock.pipelines.tables.table import LATEST_SUFFIX, Table, make_columns
+from penstock.protocol.errors import ErrorCode
+from penstock.serdes.errors import SerdesError
+
+# Somebody waits at a prompt. A broker that is there answers within milliseconds.
+_TIMEOUT_S = 5.0
+# For the two or three looks that one statement takes, and for completion; a new version is seen soon.
+_KEEP_S = 5.0
+_MOST_TABLES = 1_000
+_REGISTRY_TOPIC = "_schemas"
+
+
+def is_internal(topic: str) -> bool:
+    return topic.startswith("__") or topic == _REGISTRY_TOPIC
 
 
 class Catalog:
-    """Tables are kept for some seconds. For several threads. Every method raises TableError."""
+    """For several threads. Every method raises TableError."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.connection = connection
+        self._tables: BoundedCache[str, Table] = BoundedCache(_MOST_TABLES, keep_s=_KEEP_S, clock=clock)
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
         return self
@@ -24,24 +61,155 @@ class Catalog:
         self.close()
 
     def close(self) -> None:
-        raise NotImplementedError
+        with self._lock:
+            if "_cluster" in self.__dict__:
+                self._cluster.close()
+            if self.__dict__.get("_registry") is not None:
+                self.__dict__["_registry"].client.close()
 
     def topics(self, *, is_internal_wanted: bool = False) -> list[str]:
-        """Sorted. Internal ones, those that begin with `__`, and `_schemas` are left out unless wanted."""
-        raise NotImplementedError
+        """Sorted. Those that begin with `__`, and `_schemas`, are left out unless wanted."""
+        with self._lock, self._explained():
+            found = self._cluster.topics()
+        return sorted(topic for topic in found if is_internal_wanted or not is_internal(topic))
 
     def table(self, name: str) -> Table:
-        """`name` is a topic, or `<topic>$latest`. Case counts, unless only one topic has the name in other case."""
-        raise NotImplementedError
+        """`name` is a topic, or `<topic>$latest`. A topic with the name in other case is taken, if it is the only
+        one."""
+        known = self._tables.get(name)
+        if known is None:
+            with self._lock:
+                known = self._look_up(name)
+            self._tables.put(name, known)
+        return known
 
     def ranges(self, topics: Collection[str]) -> list[OffsetRange]:
-        """What each partition of the topics holds now: from its first offset to its end (of what is committed)."""
-        raise NotImplementedError
+        """What each partition of the topics holds now: from its first offset to the end of what may be read."""
+        with self._lock, self._explained(", ".join(sorted(topics))):
+            found = self._cluster.find_partitions(Subscription(topics=frozenset(topics)))
+            if found.missing:
+                raise self._unknown(min(found.missing))
+            return self._ranges(found.partitions)
 
     def offsets_at(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset with that timestamp or a later one; None where there is none."""
-        raise NotImplementedError
+        with self._lock, self._explained():
+            found = self._cluster.at_timestamps(timestamps_ms)
+        return {partition: None if offset == LATEST else offset for partition, offset in found.items()}
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
         """Such as message.timestamp.type. Empty where the broker does not allow to see it."""
-        raise NotImplementedError
+        try:
+            with self._lock:
+                return self._cluster.topic_config(topic)
+        except ClusterError:
+            return {}
+
+    def _look_up(self, name: str) -> Table:
+        is_latest = name.endswith(LATEST_SUFFIX)
+        asked = name.removesuffix(LATEST_SUFFIX)
+        if not asked:
+            raise TableError(f"{name!r} names no topic", "Write the topic's name, or the name with $latest behind it.")
+        with self._explained(asked):
+            topic, partitions = self._find(asked)
+            connection = self.connection
+            fetched: list[Sample] = []
+
+            def sample() -> Sample:
+                if not fetched:
+                    ranges = self._ranges(partitions)
+                    records, size = connection.sample_records, connection.sample_bytes
+                    fetched.append(take_sample(ranges, self._fetch, records, size))
+                return fetched[0]
+
+            value = choose_value(topic, connection.subjects.get(topic), self._registry, sample)
+            key = choose_key(topic, self._registry, sample)
+            columns = make_columns(key.format.type, value.format.type)
+        return Table(name, topic, len(partitions), key.format, value.format, columns, value.note, is_latest)
+
+    def _find(self, asked: str) -> tuple[str, frozenset[TopicPartition]]:
+        found = self._cluster.find_partitions(Subscription(topics=frozenset({asked})))
+        if not found.missing:
+            return asked, found.partitions
+        alike = [each for each in self._cluster.topics() if each.lower() == asked.lower()]
+        if len(alike) != 1:
+            raise self._unknown(asked)
+        return alike[0], self._cluster.find_partitions(Subscription(topics=frozenset(alike))).partitions
+
+    def _unknown(self, topic: str) -> TableError:
+        near = difflib.get_close_matches(topic, self._cluster.topics(), n=1, cutoff=0.6)
+        hint = f"Did you mean {near[0]}?" if near else "SHOW TABLES lists the topics."
+        return TableError(f"there is no topic {topic} at {self.connection.bootstrap_servers}", hint)
+
+    def _ranges(self, partitions: Collection[TopicPartition]) -> list[OffsetRange]:
+        first, end = self._cluster.earliest(partitions), self._cluster.latest(partitions)
+        return [OffsetRange(each, min(first[each], end[each]), end[each]) for each in sorted(first.keys() & end.keys())]
+
+    @cached_property
+    def _fetch(self) -> FetchOptions:
+        return self.connection.fetch_options()
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        with self._explained():
+            return Cluster(
+                self._fetch.settings,
+                LookupOptions(retries=0),
+                is_read_committed=self.connection.is_read_committed,
+                timeout_s=_TIMEOUT_S,
+            )
+
+    @cached_property
+    def _registry(self) -> Registry | None:
+        address = self.connection.registry
+        return None if address is None else Registry(RegistryClient(address.settings()), address)
+
+    @contextmanager
+    def _explained(self, topic: str = "") -> Iterator[None]:
+        """Failures in words for whoever has asked."""
+        try:
+            yield
+        except ClusterError as error:
+            raise _explain_cluster(error, topic, self.connection.bootstrap_servers) from error
+        except FetchError as error:
+            raise _explain_fetch(error, topic) from error
+        except RegistryClientError as error:
+            raise self._explain_registry(error, topic) from error
+        except SerdesError as error:
+            raise TableError(f"the schema of topic {topic} cannot be used: {error}") from error
+        except (OptionError, ConfigError) as error:
+            raise TableError(str(error)) from error
+
+    def _explain_registry(self, error: RegistryClientError, topic: str) -> TableError:
+        assert self.connection.registry is not None
+        urls = ", ".join(str(each) for each in self.connection.registry.settings().urls)
+        what = f"the schema of topic {topic} cannot be had from the registry at {urls}: {error}"
+        if isinstance(error, RegistryAnswerError) and error.is_refused_login:
+            return TableError(what, "Check the login that is given for the registry.")
+        return TableError(what, "Check the registry's address, and that it runs.")
+
+
+def missing_right(right: str, topic: str) -> TableError:
+    what = f"the right {right} on topic {topic} is missing" if topic else f"the right {right} is missing"
+    return TableError(what, f"Somebody who may do so grants it: an ACL that allows {right}.")
+
+
+def _explain_cluster(error: ClusterError, topic: str, servers: str) -> TableError:
+    cause = error.__cause__
+    name = str(cause.args[0].name()) if isinstance(cause, KafkaException) else "_TIMED_OUT"
+    if name == "TOPIC_AUTHORIZATION_FAILED":
+        return missing_right("Describe", topic)
+    if name in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+        assert isinstance(cause, KafkaException)
+        return TableError(f"the brokers at {servers} refuse the login: {cause.args[0].str()}")
+    if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"):
+        return TableError(f"no broker answers at {servers}", "Check the address, and that a broker runs there.")
+    if name == "TOPIC_EXCEPTION":
+        return TableError(f"{topic!r} is no name that a topic can have")
+    return TableError(str(error))
+
+
+def _explain_fetch(error: FetchError, topic: str) -> TableError:
+    if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return missing_right("Read", topic)
+    return TableError(f"records of topic {topic} cannot be read: {error}")

@@ -40,6 +40,8 @@ class LastOfKeys:
         """Records without a key are left out."""
         if rows.column("key").null_count:
             rows = rows.filter(rows.column("key").is_valid())
+        if not rows.num_rows:
+            return
         self._pending.append(_widened(pa.Table.from_batches([rows])))
         self._pending_rows += rows.num_rows
         if self._pending_rows >= max(_LEAST_PENDING, 0 if self._kept is None else self._kept.num_rows):

@@ -1,0 +1,114 @@
+"""Some records of a topic, from the ends of its partitions: what payloads are like where no schema says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from penstock.pipelines.payloads.decoding import KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER
+from penstock.pipelines.source.read_options import FetchOptions
+from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.tasks import read_range
+from penstock.serdes.columns.payloads import SchemaKey, read_frames
+
+# Records of more partitions hardly say more, and each partition is a question of its own.
+_MOST_PARTITIONS = 8
+# Somebody waits for the columns of a table.
+_PATIENCE_MS = 10_000
+# Numbers and hashes are UTF-8 by chance at times, and have such characters then.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# A topic whose records name more schemas than this is no table of one of them.
+MOST_SCHEMAS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records of one topic. What is null is null here, too."""
+
+    keys: pa.Array
+    values: pa.Array
+    headers: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def payloads(self, *, is_key: bool) -> pa.Array:
+        return self.keys if is_key else self.values
+
+    def schema_headers(self, *, is_key: bool) -> pa.Array:
+        """The header that names the schema, null where there is none."""
+        name = KEY_SCHEMA_HEADER if is_key else VALUE_SCHEMA_HEADER
+        found = [{each["key"]: each["value"] for each in row or ()}.get(name) for row in self.headers.to_pylist()]
+        return pa.array(found, pa.binary())
+
+
+def plan_sample(ranges: Iterable[OffsetRange], records: int) -> list[OffsetRange]:
+    """The ends of the partitions that have most records. A pure function."""
+    largest = sorted((each for each in ranges if each.size > 0), key=lambda each: (-each.size, each))[:_MOST_PARTITIONS]
+    if not largest:
+        return []
+    share = -(-records // len(largest))
+    return [each._replace(start=max(each.start, each.end - share)) for each in largest]
+
+
+def take_sample(ranges: Iterable[OffsetRange], fetch: FetchOptions, records: int, size: int) -> Sample:
+    """At most `records`, and about `size` bytes. Raises FetchError."""
+    careful = replace(
+        fetch, include_headers=True, fail_on_data_loss=False, max_bytes=size, poll_timeout_ms=_PATIENCE_MS
+    )
+    found: list[pa.RecordBatch] = []
+    planned = plan_sample(ranges, records)
+    for part in planned:
+        taken = 0
+        for rows in read_range(part, careful):
+            found.append(rows)
+            taken += rows.nbytes
+            if taken >= size // len(planned):
+                break
+    if not found:
+        return Sample(pa.array([], pa.binary()), pa.array([], pa.binary()), pa.nulls(0))
+    whole = pa.Table.from_batches(found).combine_chunks()
+    keys, values, headers = (whole.column(name).combine_chunks() for name in ("key", "value", "headers"))
+    return Sample(keys, values, headers)
+
+
+def named_schemas(payloads: pa.Array, headers: pa.Array) -> list[SchemaKey]:
+    """The schemas that payloads name, sorted; empty where one that is not null names none."""
+    present = payloads.is_valid()
+    payloads, headers = payloads.filter(present), headers.filter(present)
+    if not len(payloads):
+        return []
+    framed = read_frames(payloads, headers)
+    return [] if framed.errors else sorted(framed.groups, key=str)
+
+
+def read_objects(payloads: Sequence[bytes | None]) -> list[dict[str, Any]] | None:
+    """None unless all that are not null are objects of JSON, and there is one."""
+    objects: list[dict[str, Any]] = []
+    for payload in payloads:
+        if payload is None:
+            continue
+        try:
+            value = msgspec.json.decode(payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        if not isinstance(value, dict):
+            return None
+        objects.append(value)
+    return objects or None
+
+
+def is_text(payloads: Sequence[bytes | None]) -> bool:
+    """Whether all are text that somebody can read."""
+    for payload in payloads:
+        try:
+            if payload is not None and _CONTROL.search(payload.decode()):
+                return False
+        except UnicodeDecodeError:
+            return False
+    return True
