@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
+import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.errors import SqlError
+from penstock.pipelines.errors import PipelineError, SqlError
+from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.answers import Answer
 from penstock.pipelines.sql.inserting import InsertOptions, insert
 from penstock.pipelines.sql.refusals import refusal_of
@@ -26,8 +29,10 @@ from penstock.pipelines.sql.statements import (
     Statement,
     parse_statement,
 )
-from penstock.pipelines.sql.tables import TableDescription, Tables, register
+from penstock.pipelines.sql.tables import TableDescription, Tables
 from penstock.pipelines.sql.views import DEFAULT_FILE, Views
+from penstock.pipelines.tables.catalog import Catalog
+from penstock.pipelines.tables.connection import BadRows, Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +45,7 @@ class Wishes:
     bootstrap_servers: str
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     registry: Mapping[str, str] | None = field(default=None, repr=False)  # schema.registry.url, basic.auth..., ...
-    bad_rows: str = "fail"
+    bad_rows: BadRows = "fail"
     lateness_ms: int = 600_000
     subjects: Mapping[str, str] = field(default_factory=dict)
     views: Path | None = None
@@ -50,18 +55,30 @@ class Wishes:
 
 
 def open_conversation(wishes: Wishes) -> Conversation:
-    spark = open_sql_session(wishes.spark, is_hive=wishes.is_hive)
-    tables = register(
-        spark,
+    """Spark's JVM, the cluster and Python's own imports are waited for side by side. Raises PipelineError."""
+    connection = Connection(
         wishes.bootstrap_servers,
-        registry=wishes.registry,
-        kafka=wishes.kafka,
+        wishes.kafka,
+        None if wishes.registry is None else RegistryAddress.of(wishes.registry),
         bad_rows=wishes.bad_rows,
-        lateness=f"{wishes.lateness_ms} milliseconds",
+        lateness_ms=wishes.lateness_ms,
         subjects=wishes.subjects,
     )
-    views = Views.load((wishes.views or DEFAULT_FILE).expanduser())
-    return Conversation(spark, tables, views, wishes.inserting)
+    views = Views.load(wishes.views or DEFAULT_FILE)
+    catalog = Catalog(connection)
+    looking = threading.Thread(target=_prepare, args=(catalog,), name="penstock-sql-prepare", daemon=True)
+    looking.start()
+    spark = open_sql_session(wishes.spark, is_hive=wishes.is_hive)
+    return Conversation(spark, Tables(spark, catalog), views, wishes.inserting)
+
+
+def _prepare(catalog: Catalog) -> None:
+    """Opens connections, and imports what PySpark imports when it is first called: pandas alone takes half a second."""
+    import pandas  # noqa: F401
+    import pyarrow  # noqa: F401
+
+    with contextlib.suppress(PipelineError):  # the question that comes will say what is wrong
+        catalog.topics()
 
 
 @dataclass(slots=True)
@@ -78,7 +95,10 @@ class Conversation:
         try:
             answer = self._answer(parse_statement(text), text)
         except Exception as error:  # Spark's, py4j's, the client library's and the registry's
-            raise refusal_of(error, text) from error
+            refused = self._explain(error, text)
+            if refused is error:
+                raise
+            raise refused from error
         if self._is_cancelled:  # while Spark planned, which cannot be interrupted
             raise SqlError("cancelled")
         return answer
@@ -90,12 +110,15 @@ class Conversation:
     def late_notices(self) -> tuple[str, ...]:
         return ()
 
+    def _explain(self, error: Exception, text: str) -> PipelineError:
+        return refusal_of(error, text, topics=self.tables.catalog.topics)
+
     def names(self) -> list[str]:
         return sorted({*self.tables.names(), *self.views.queries})
 
     def columns(self, name: str) -> list[str]:
         if name in self.views.queries:
-            return self.tables.sql(f"TABLE {name}").columns
+            return self.tables.sql(self.views.expand(f"TABLE {name}")).columns
         return [column.name for column in self.tables.columns(name)]
 
     def warm_up(self) -> None:
@@ -104,7 +127,9 @@ class Conversation:
     def _answer(self, statement: Statement, text: str) -> Answer:
         match statement:
             case Explain(question, is_extended):
-                return Answer(text=self.tables.explain(question, is_extended), notices=self._notices())
+                return Answer(
+                    text=self.tables.explain(self.views.expand(question), is_extended), notices=self._notices()
+                )
             case ShowTables(pattern):
                 return self._listed("table", self.tables.names(), pattern)
             case ShowViews(pattern):
@@ -112,23 +137,25 @@ class Conversation:
             case Describe(name):
                 return self._described(name)
             case CreateView(name):
-                self.views.create(statement)
-                return Answer(notices=(f"view {name} is kept in {self.views.file}",))
+                is_new = self.views.create(statement)
+                return Answer(
+                    notices=(f"view {name} is {'kept' if is_new else 'there already,'} in {self.views.file}",)
+                )
             case DropView(name):
-                self.views.drop(statement)
-                return Answer(notices=(f"view {name} is gone",))
+                was_there = self.views.drop(statement)
+                return Answer(notices=(f"view {name} is gone" if was_there else f"there was no view {name}",))
             case Insert():
                 return self._inserted(statement)
             case Query(question):
-                return self._rows(self.tables.sql(question), text)
+                return self._rows(self.tables.sql(self.views.expand(question)), text)
             case _:
-                return self._rows(self.spark.sql(text), text)
+                return self._rows(self.tables.sql(text), text)
 
     def _rows(self, frame: DataFrame, text: str) -> Answer:
         notices = self._notices()
         if not frame.columns:  # a command that has nothing to show
             return Answer(notices=notices)
-        return Answer(FrameRows(frame, lambda error: refusal_of(error, text)), notices=notices)
+        return Answer(FrameRows(frame, lambda error: self._explain(error, text)), notices=notices)
 
     def _notices(self) -> tuple[str, ...]:
         return tuple(self.tables.notices)
@@ -139,16 +166,17 @@ class Conversation:
         return Answer(TableRows({heading: shown}))
 
     def _described(self, name: str) -> Answer:
-        if name in self.views.queries:
-            frame = self.tables.sql(f"TABLE {name}")
+        view = self.views.name_of(name)
+        if view is not None:
+            frame = self.tables.sql(self.views.expand(f"TABLE {name}"))
             columns = [(each.name, each.dataType.simpleString()) for each in frame.schema]
-            return _columns(columns, f"view: {self.views.queries[name]}")
+            return _columns(columns, f"view: {self.views.queries[view]}")
         found: TableDescription = self.tables.describe(name)
         size = f"{found.partitions} partitions, at most {found.records:,} records"
         return _columns([(each.name, each.type) for each in found.columns], f"{size}; {found.note}".rstrip("; "))
 
     def _inserted(self, statement: Insert) -> Answer:
-        done = insert(self.tables, statement, self.inserting)
+        done = insert(self.tables, replace(statement, query=self.views.expand(statement.query)), self.inserting)
         continued = ", as an earlier run had begun it" if done.is_continued else ""
         return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}{continued}"))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.sql.refusals import silenced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +36,8 @@ class FrameRows:
         from pyspark.errors import PySparkException
 
         try:
-            yield from arrow_batches(self._frame, self.schema)
+            with silenced():
+                yield from arrow_batches(self._frame, self.schema)
         except (PySparkException, Py4JError, EOFError, OSError) as error:
             raise self._explain(error) from error
 
@@ -44,7 +46,8 @@ class FrameRows:
         from pyspark.errors import PySparkException
 
         try:
-            return self._frame.limit(count).toArrow()
+            with silenced():
+                return self._frame.limit(count).toArrow()
         except (PySparkException, Py4JError) as error:
             raise self._explain(error) from error
 
