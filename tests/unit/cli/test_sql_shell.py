@@ -49,12 +49,6 @@ class FakeEngine:
     def late_notices(self) -> tuple[str, ...]:
         return ("2 rows were skipped",) if self.asked[-1] == "skipping" else ()
 
-    def names(self) -> list[str]:
-        return TOPICS
-
-    def columns(self, name: str) -> list[str]:
-        return COLUMNS[name]
-
     def warm_up(self) -> None:
         pass
 

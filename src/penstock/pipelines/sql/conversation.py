@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.payloads.formats import RegistryAddress
-from penstock.pipelines.sql.answers import Answer
+from penstock.pipelines.sql.answers import Answer, Rows
+from penstock.pipelines.sql.following import FollowOptions, follow
 from penstock.pipelines.sql.inserting import InsertOptions, insert
 from penstock.pipelines.sql.refusals import refusal_of
 from penstock.pipelines.sql.rows import FrameRows, TableRows
@@ -37,6 +38,8 @@ from penstock.pipelines.tables.connection import BadRows, Connection
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.pipelines.running.runner import Run
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
@@ -54,22 +57,39 @@ class Wishes:
     inserting: InsertOptions = field(default_factory=InsertOptions)
 
 
-def open_conversation(wishes: Wishes) -> Conversation:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The tables and views that there are. Spark is not needed for that, and it is there before Spark."""
+
+    catalog: Catalog
+    views: Views
+
+    @classmethod
+    def open(cls, wishes: Wishes) -> Known:
+        """Nothing is asked of the cluster yet. Raises PipelineError and ConfigError."""
+        connection = Connection(
+            wishes.bootstrap_servers,
+            wishes.kafka,
+            None if wishes.registry is None else RegistryAddress.of(wishes.registry),
+            bad_rows=wishes.bad_rows,
+            lateness_ms=wishes.lateness_ms,
+            subjects=wishes.subjects,
+        )
+        return cls(Catalog(connection), Views.load(wishes.views or DEFAULT_FILE))
+
+    def names(self) -> list[str]:
+        return sorted({*self.catalog.topics(), *self.views.queries})
+
+    def columns(self, name: str) -> list[str]:
+        """Of a topic; those of views are known to Spark alone."""
+        return [column.name for column in self.catalog.table(name).columns]
+
+
+def open_conversation(wishes: Wishes, known: Known) -> Conversation:
     """Spark's JVM, the cluster and Python's own imports are waited for side by side. Raises PipelineError."""
-    connection = Connection(
-        wishes.bootstrap_servers,
-        wishes.kafka,
-        None if wishes.registry is None else RegistryAddress.of(wishes.registry),
-        bad_rows=wishes.bad_rows,
-        lateness_ms=wishes.lateness_ms,
-        subjects=wishes.subjects,
-    )
-    views = Views.load(wishes.views or DEFAULT_FILE)
-    catalog = Catalog(connection)
-    looking = threading.Thread(target=_prepare, args=(catalog,), name="penstock-sql-prepare", daemon=True)
-    looking.start()
+    threading.Thread(target=_prepare, args=(known.catalog,), name="penstock-sql-prepare", daemon=True).start()
     spark = open_sql_session(wishes.spark, is_hive=wishes.is_hive)
-    return Conversation(spark, Tables(spark, catalog), views, wishes.inserting)
+    return Conversation(spark, Tables(spark, known.catalog), known.views, wishes.inserting)
 
 
 def _prepare(catalog: Catalog) -> None:
@@ -113,13 +133,20 @@ class Conversation:
     def _explain(self, error: Exception, text: str) -> PipelineError:
         return refusal_of(error, text, topics=self.tables.catalog.topics)
 
-    def names(self) -> list[str]:
-        return sorted({*self.tables.names(), *self.views.queries})
+    def follow(self, text: str, show: Callable[[Rows], object], options: FollowOptions) -> Run:
+        """A run that is started; `show` is given the rows of each batch that has some, on a thread of the run."""
 
-    def columns(self, name: str) -> list[str]:
-        if name in self.views.queries:
-            return self.tables.sql(self.views.expand(f"TABLE {name}")).columns
-        return [column.name for column in self.tables.columns(name)]
+        def on_batch(frame: DataFrame, _: int) -> None:
+            rows = FrameRows(frame, lambda error: self._explain(error, text))
+            if rows.head(1).num_rows:
+                show(rows)
+
+        statement = parse_statement(text)
+        if isinstance(statement, Query):
+            return follow(self.tables, self.views.expand(text), on_batch, options, self.inserting)
+        if isinstance(statement, Insert):
+            return follow(self.tables, text, None, options, self.inserting)
+        raise SqlError("only a question or an INSERT INTO can be followed")
 
     def warm_up(self) -> None:
         warm_up(self.spark)

@@ -67,8 +67,10 @@ def missing_table(error: BaseException) -> str | None:
 @contextmanager
 def silenced() -> Iterator[None]:
     """PySpark's own log of errors is left out while this is open, in this thread: errors are told by us."""
-    for name in _PYSPARK_LOGGERS:
-        logging.getLogger(name).addFilter(_drop_if_silenced)  # the same filter is added once
+    from pyspark.logger import PySparkLogger
+
+    for name in _PYSPARK_LOGGERS:  # by PySpark's way: it cannot use a plain logger of that name, and fails
+        PySparkLogger.getLogger(name).addFilter(_drop_if_silenced)  # the same filter is added once
     token = _is_silenced.set(True)
     try:
         yield

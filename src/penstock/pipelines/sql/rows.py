@@ -36,8 +36,9 @@ class FrameRows:
         from pyspark.errors import PySparkException
 
         try:
-            with silenced():
-                yield from arrow_batches(self._frame, self.schema)
+            batches = arrow_batches(self._frame, self.schema)
+            while (batch := _next(batches)) is not None:
+                yield batch
         except (PySparkException, Py4JError, EOFError, OSError) as error:
             raise self._explain(error) from error
 
@@ -69,6 +70,11 @@ class TableRows:
 
     def head(self, count: int) -> pa.Table:
         return self._table.slice(0, count)
+
+
+def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    with silenced():  # not around the loop: a generator may be ended by another thread
+        return next(batches, None)
 
 
 def arrow_batches(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

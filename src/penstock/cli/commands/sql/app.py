@@ -26,7 +26,7 @@ from penstock.cli.text import parse_pair, parse_pairs
 from penstock.cli.times import TIME_FORMS, parse_duration_ms
 
 if TYPE_CHECKING:
-    from penstock.pipelines.sql.conversation import Wishes
+    from penstock.pipelines.sql.conversation import Known, Wishes
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -148,15 +148,16 @@ def sql(
     text = file.read_text("utf-8") if file is not None else statement
     is_shell = text is None and sys.stdin.isatty()
     wishes = _wishes(cluster, tables, inserting, spark)
-    starting = Starting(lambda: _open(wishes), Engine.warm_up if is_shell else None)
+    known = _known(wishes)
+    starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
     starting.start()
     cluster.check_reachable()  # long before Spark is there
     showing = Showing(printer, printing.timing or is_shell)
     if is_shell:
-        _run_shell(starting, showing, following)
+        _run_shell(starting, known, showing, following)
         return
     script = sys.stdin.read() if text is None else text
-    _run_script(starting, script, showing, printing, following)
+    _run_script(starting, script, showing, printing, inserting, following)
 
 
 def require_extra() -> None:
@@ -168,17 +169,22 @@ def require_extra() -> None:
             raise CliError(f"penstock sql needs the module {name!r}, which is not installed", INSTALL)
 
 
-def _run_shell(starting: Starting, showing: Showing, following: FollowingOptions) -> None:
+def _run_shell(starting: Starting, known: Known, showing: Showing, following: FollowingOptions) -> None:
     from penstock.cli.commands.sql.shell import Shell
 
     if following.follow:
         raise UsageError("--follow follows one question", 'Write it: penstock sql --follow "SELECT ..."')
-    Shell(starting, showing).run()
+    Shell(starting, known, showing).run()
     leave(starting)
 
 
 def _run_script(
-    starting: Starting, script: str, showing: Showing, printing: OutputOptions, following: FollowingOptions
+    starting: Starting,
+    script: str,
+    showing: Showing,
+    printing: OutputOptions,
+    inserting: InsertingOptions,
+    following: FollowingOptions,
 ) -> None:
     from penstock.pipelines.errors import PipelineError
     from penstock.pipelines.sql.statements import split_statements
@@ -194,15 +200,38 @@ def _run_script(
     try:
         engine = starting.engine()
         if following.follow:
-            from penstock.cli.commands.sql.following import follow_statement
-
-            follow_statement(engine, statements, showing, following.start_from, following.watermark)
+            _follow(engine, statements, showing, printing, inserting, following)
         else:
             run_all(engine, statements, showing)
     except CancelledError:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
         leave(starting)
+
+
+def _follow(
+    engine: Engine,
+    statements: list[str],
+    showing: Showing,
+    printing: OutputOptions,
+    inserting: InsertingOptions,
+    following: FollowingOptions,
+) -> None:
+    from penstock.cli.commands.sql.following import follow_statement
+    from penstock.pipelines.sql.conversation import Conversation
+
+    assert isinstance(engine, Conversation), "only Spark has streams"
+    *first, last = statements  # a script may make views for the question that is followed
+    run_all(engine, first, showing)
+    follow_statement(
+        engine,
+        last,
+        showing.printer,
+        start=following.start_from,
+        watermarks=following.watermark,
+        checkpoint=inserting.checkpoint,
+        parquet=printing.to,
+    )
 
 
 def leave(starting: Starting) -> None:
@@ -260,7 +289,20 @@ def _is_there(address: str) -> bool:
     return True
 
 
-def _open(wishes: Wishes) -> Engine:
+def _known(wishes: Wishes) -> Known:
+    from penstock.core.config.types import ConfigError
+    from penstock.pipelines.errors import PipelineError
+    from penstock.pipelines.sql.conversation import Known
+
+    try:
+        return Known.open(wishes)
+    except PipelineError as error:
+        raise CliError(error.message, error.hint) from error
+    except ConfigError as error:
+        raise UsageError(error.message, "Check --registry and the file given to --registry-config.") from error
+
+
+def _open(wishes: Wishes, known: Known) -> Engine:
     from penstock.pipelines.sql.conversation import open_conversation
 
-    return open_conversation(wishes)
+    return open_conversation(wishes, known)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import output
-from penstock.cli.commands.sql.engine import Engine
+from penstock.cli.commands.sql.engine import Known
 from penstock.cli.commands.sql.interrupting import CancelledError
 from penstock.cli.commands.sql.statements import Showing, run_statement
 from penstock.cli.errors import CliError, report
@@ -61,14 +61,15 @@ def is_ready(text: str, is_complete: Callable[[str], bool]) -> bool:
 
 
 class Shell:
-    def __init__(self, starting: Starting, showing: Showing) -> None:
+    def __init__(self, starting: Starting, known: Known, showing: Showing) -> None:
         self._starting = starting
+        self._known = known
         self._showing = showing
 
     def run(self) -> None:
         from penstock.cli.commands.sql.completing import Names, SqlCompleter
 
-        names = Names(lambda: self._engine().names(), lambda table: self._engine().columns(table))
+        names = Names(self._known.names, self._known.columns)
         session = _open_session(SqlCompleter(names), self._starting.state)
         names.start()
         output.note("Statements end in ;   help shows more   Ctrl-D leaves")
@@ -92,16 +93,13 @@ class Shell:
         from penstock.pipelines.sql.statements import split_statements
 
         try:
-            engine = self._engine()
+            engine = self._starting.engine()
             for statement in split_statements(text):
                 run_statement(engine, statement, self._showing)
         except (CancelledError, KeyboardInterrupt):
             output.note("Cancelled.")
         except CliError as error:
             report(error)
-
-    def _engine(self) -> Engine:
-        return self._starting.engine()
 
 
 def _open_session(completer: object, state: Callable[[], str]) -> PromptSession[str]:
