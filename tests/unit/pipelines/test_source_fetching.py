@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -235,3 +236,39 @@ def test_fetch_size_follows_the_range_when_it_is_small() -> None:
 
 def test_servers_are_understood_when_written_in_any_way() -> None:
     assert parse_servers("a, b:1 ,PLAINTEXT://c:2,[::1]:3") == [("a", 9092), ("b", 1), ("c", 2), ("::1", 3)]
+
+
+def test_records_are_counted_when_nothing_of_them_is_wanted() -> None:
+    """Batches that reach beyond the range are opened, and a transaction that was aborted does not count."""
+    marker = make_marker(8, CONTROL_ABORT, 7)
+    data = (
+        make_batch(0, b"a", b"b", b"c") + make_batch(3, b"d", b"e") + make_batch(6, b"x", b"y", producer_id=7) + marker
+    )
+    rows = [make_batch(9, b"f"), make_batch(10, b"g", b"h")]
+    broker = FakeBroker(data + b"".join(rows))
+    broker.aborted = [AbortedTransaction(producer_id=7, first_offset=6)]
+    found = fetch(broker, 1, 11, is_counted=True, is_read_committed=True)
+    assert len(found) == 2 + 2 + 1 + 1
+
+
+def test_keys_and_values_are_null_when_they_are_not_included() -> None:
+    assert fetch(FakeBroker(make_batch(0, b"a", b"b")), 0, 2, include_values=False) == [None, None]
+
+
+def test_headers_come_along_only_when_a_record_has_one_of_the_names() -> None:
+    def columns(name: str) -> list[str]:
+        records = [Record(None, b"v", (("trace", b"1"),), 5), Record(None, b"w", ((name, b"2"),), 5)]
+        options = FetchOptions({}, header_names=frozenset({"wanted"}))
+        brokers: Any = FakeBroker(build_batch(records, base_offset=0))
+        (rows,) = DirectFetch(OffsetRange(PARTITION, 0, 2), options, brokers).rows()
+        return list(rows.schema.names)
+
+    assert "headers" in columns("wanted")
+    assert "headers" not in columns("other")
+
+
+def test_the_error_has_the_broker_s_code_when_it_refuses_records() -> None:
+    with pytest.raises(FetchError) as refused:
+        fetch(FakeBroker(ErrorCode.TOPIC_AUTHORIZATION_FAILED), 0, 1)
+    assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert pickle.loads(pickle.dumps(refused.value)).code is ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -74,6 +74,16 @@ class AbortedTransactions:
             self._open.discard(header.producer_id)
 
 
+class SeenBatch(NamedTuple):
+    header: BatchHeader
+    whole: memoryview
+
+    def open(self) -> Section:
+        records = self.whole[batches.HEADER_SIZE :]
+        codec = self.header.compression
+        return Section(self.header, records if codec == Codec.NONE else decompress(codec, records))
+
+
 def open_sections(
     data: Buffer,
     batch_headers: Iterable[FoundBatch],
@@ -83,7 +93,21 @@ def open_sections(
     *,
     check_crcs: bool = True,
 ) -> Iterator[Section]:
-    """The records of every batch that has some from `start` to before `end`; control batches are never among them.
+    """The records of every batch that `see_batches` gives."""
+    for batch in see_batches(data, batch_headers, aborted, start, end, check_crcs=check_crcs):
+        yield batch.open()
+
+
+def see_batches(
+    data: Buffer,
+    batch_headers: Iterable[FoundBatch],
+    aborted: AbortedTransactions | None,
+    start: int,
+    end: int,
+    *,
+    check_crcs: bool = True,
+) -> Iterator[SeenBatch]:
+    """Every batch that has records from `start` to before `end`; control batches are never among them.
 
     Without `aborted` everything is seen (read_uncommitted).
     """
@@ -100,9 +124,7 @@ def open_sections(
         is_hidden = aborted is not None and aborted.hides(header)
         if is_hidden or header.record_count == 0 or header.last_offset < start or header.base_offset >= end:
             continue
-        records = whole[batches.HEADER_SIZE :]
-        is_plain = header.compression == Codec.NONE
-        yield Section(header, records if is_plain else decompress(header.compression, records))
+        yield SeenBatch(header, whole)
 
 
 def _follow_markers(aborted: AbortedTransactions | None, header: BatchHeader, whole: memoryview) -> None:

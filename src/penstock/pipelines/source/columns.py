@@ -60,3 +60,12 @@ def build_rows(
     if headers is None:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     return pa.RecordBatch.from_arrays([*columns, headers], schema=SCHEMA_WITH_HEADERS)
+
+
+def count_rows(partition: TopicPartition, count: int) -> pa.RecordBatch:
+    """Rows of which only the topic and the partition are known."""
+    known = {"topic": pa.scalar(partition.topic), "partition": pa.scalar(partition.partition, pa.int32())}
+    columns = [
+        pa.repeat(known[each.name], count) if each.name in known else pa.nulls(count, each.type) for each in SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.client.batches.fetched import AbortedTransactions, FoundBatch, Section, find_batches, open_sections
+from penstock.client.batches.fetched import AbortedTransactions, Section, SeenBatch, find_batches, see_batches
 from penstock.client.connection import REQUEST_TIMEOUT_S
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.client.versioned import VersionedClient
 from penstock.pipelines.source.brokers import Brokers
+from penstock.pipelines.source.columns import count_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
 from penstock.pipelines.source.decoding import decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
@@ -222,7 +223,12 @@ class DirectFetch:
         if self._options.is_read_committed:
             listed = answer.aborted_transactions or []
             aborted = AbortedTransactions((transaction.first_offset, transaction.producer_id) for transaction in listed)
-        for sections in self._group(data, batches, aborted, start):
+        seen = see_batches(data, batches, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
+        if self._options.is_counted:
+            whole, parted = split_counted(seen, start, self._part.end)
+            yield from bound_rows(count_rows(self._part.partition, whole))
+            seen = iter(parted)
+        for sections in group_sections(batch.open() for batch in seen):
             rows = decode_sections(
                 *self._part.partition,
                 sections,
@@ -245,12 +251,6 @@ class DirectFetch:
                 self._outstanding = self._send(self._offset)
             except (OSError, ApiError):
                 self._outstanding = None  # `_ask` tries again, and knows what to do about failures
-
-    def _group(
-        self, data: memoryview, batches: list[FoundBatch], aborted: AbortedTransactions | None, start: int
-    ) -> Iterator[list[Section]]:
-        sections = open_sections(data, batches, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
-        return group_sections(sections)
 
     def _skip_lost(self) -> None:
         """Brokers do not say where the log begins when they refuse an offset, so they are asked."""
@@ -275,6 +275,17 @@ class DirectFetch:
                 f" kafkaConsumer.pollTimeoutMs={self._options.poll_timeout_ms}; the last reason: {why}"
             )
         self._retrying.pause()
+
+
+def split_counted(seen: Iterable[SeenBatch], start: int, end: int) -> tuple[int, list[SeenBatch]]:
+    """How many records there are in batches that lie within the range, and the batches that do not."""
+    count, parted = 0, []
+    for batch in seen:
+        if batch.header.base_offset >= start and batch.header.last_offset < end:
+            count += batch.header.record_count
+        else:
+            parted.append(batch)
+    return count, parted
 
 
 def group_sections(sections: Iterable[Section]) -> Iterator[list[Section]]:

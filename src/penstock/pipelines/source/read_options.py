@@ -56,6 +56,8 @@ class FetchOptions:
     include_headers: bool = False
     include_keys: bool = True  # without: null, and quicker
     include_values: bool = True
+    # Rows have their topic and partition, and null else: whole batches are not even opened.
+    is_counted: bool = False
     # Headers come, too, with rows of which one has a header of such a name.
     header_names: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True

@@ -150,6 +150,7 @@ class TableScan:
             header_names=self._header_names(),
             include_keys=is_latest or self.keys is not None or self._wants(Source.KEY),
             include_values=is_latest or self._wants_value(),
+            is_counted=not is_latest and self.keys is None and {each.source for each in self.wanted} == _COUNTED,
             max_bytes=max_bytes,
         )
 
@@ -179,6 +180,7 @@ class TableScan:
                 return
 
 
+_COUNTED = {Source.PARTITION}
 # What is known of a record before it is decoded.
 _CANDIDATE = [
     pa.field("key", pa.binary()),

@@ -10,14 +10,14 @@ holds does not touch the other rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.serdes.columns.payloads import Numbers, Payloads, SchemaKey, read_frames
+from penstock.serdes.columns.payloads import Framed, Numbers, Payloads, SchemaKey, read_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Columns:
     values: pa.Array
     # Text, null where the row has a value.
     errors: pa.Array
+    # The id or the guid of the schema that the row names, as text; null where it names none.
+    schemas: pa.Array
 
 
 def decode_batch(
@@ -59,21 +61,27 @@ def decode_batch(
     for key, decoder in decoders.items():
         if decoder.type != target:
             raise ValueError(f"the decoder of schema {key} gives {decoder.type}, not {target}")
-    framed = read_frames(values, headers)
-    errors = framed.errors
+    return decode_framed(
+        read_frames(values, headers), lambda key: decoders.get(key, f"schema {key} is not known"), target
+    )
+
+
+def decode_framed(framed: Framed, find: Callable[[SchemaKey], ColumnDecoder | str], target: pa.DataType) -> Columns:
+    """`find` gives the decoder of a schema, which gives the type `target`, or says why there is none."""
+    count = len(framed.payloads)
+    errors = dict(framed.errors)
     parts: list[pa.Array] = []
     rows: list[Numbers] = []
     for key, which in framed.groups.items():
-        found = decoders.get(key)
-        if found is None:
-            errors.update(dict.fromkeys(which.tolist(), f"schema {key} is not known"))
+        found = find(key)
+        if isinstance(found, str):
+            errors.update(dict.fromkeys(which.tolist(), found))
             continue
-        whole = len(which) == len(values)
-        decoded = found.decode(framed.payloads if whole else framed.payloads.rows(which))
+        decoded = found.decode(framed.payloads if len(which) == count else framed.payloads.rows(which))
         parts.append(decoded.values)
         rows.append(which)
         errors.update({int(which[row]): f"schema {key}: {text}" for row, text in decoded.errors.items()})
-    return Columns(_restored(parts, rows, len(values), target), _errors(errors, len(values)))
+    return Columns(_restored(parts, rows, count, target), _errors(errors, count), schema_names(framed.groups, count))
 
 
 def _restored(parts: list[pa.Array], rows: list[Numbers], count: int, target: pa.DataType) -> pa.Array:
@@ -82,6 +90,18 @@ def _restored(parts: list[pa.Array], rows: list[Numbers], count: int, target: pa
     if not parts:
         return pa.nulls(count, target)
     return scattered(pa.concat_arrays(parts), np.concatenate(rows), count)
+
+
+def schema_names(groups: Mapping[SchemaKey, Numbers], count: int) -> pa.Array:
+    """For each row the name of the schema that it has."""
+    if len(groups) == 1:
+        ((key, which),) = groups.items()
+        if len(which) == count:
+            return pa.repeat(pa.scalar(str(key)), count)
+    codes = np.full(count, -1)
+    for code, which in enumerate(groups.values()):
+        codes[which] = code
+    return pa.array([str(key) for key in groups], pa.string()).take(pa.array(codes, mask=codes < 0))
 
 
 def scattered(values: pa.Array, rows: Numbers, count: int) -> pa.Array:

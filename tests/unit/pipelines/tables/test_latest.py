@@ -60,7 +60,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def reduced(tasks: list[list[Record]]) -> pa.Table | None:
     """As tasks do it, each with batches of a few records, whose partitions follow each other."""
-    candidates = []
+    candidates: list[pa.RecordBatch] = []
     for task in tasks:
         for partition in sorted({each.partition for each in task}):
             keeper = LastOfKeys()
