@@ -86,7 +86,8 @@ def _insert(tables: Tables, statement: Insert, options: InsertOptions) -> Insert
     file = job_file(options.directory, statement.text or statement.query, _cluster_id(sink, connection))
     with locked(file):
         job = read_job(file)
-        notices, is_continued = [], job is not None
+        notices: list[str] = []
+        is_continued = job is not None
         if job is None:
             job, notices = _new_job(tables, statement, options)
             write_job(file, job)
@@ -199,11 +200,15 @@ def _cluster_id(sink: OpenTopic, connection: Connection) -> str:
         found = open_admin(sink.options(Batch("", "", 0)).client_settings).list_topics(timeout=_TIMEOUT_S)
     except KafkaException as error:
         raise SqlError(f"no answer from {connection.bootstrap_servers}: {error.args[0].str()}") from error
-    return found.cluster_id or connection.bootstrap_servers
+    return str(found.cluster_id)
 
 
 def _forget_markers(sink: OpenTopic, job: InsertJob) -> None:
     """Groups of a job that nobody asks for any more. They would go by themselves, after the broker's retention."""
+    from concurrent.futures import TimeoutError as FutureTimeoutError
+
+    from confluent_kafka import KafkaException
+
     from penstock.pipelines.topic_writing.clients import open_admin
     from penstock.pipelines.topic_writing.marker import groups_of_sink
 
@@ -214,5 +219,5 @@ def _forget_markers(sink: OpenTopic, job: InsertJob) -> None:
         if groups:
             for future in admin.delete_consumer_groups(list(groups.values()), request_timeout=_TIMEOUT_S).values():
                 future.result(_TIMEOUT_S)
-    except Exception as error:  # all rows are there, and that is what counts
+    except (KafkaException, FutureTimeoutError) as error:  # all rows are there, and that is what counts
         logger.info("markers of %s stay until they expire: %s", job.id, error)

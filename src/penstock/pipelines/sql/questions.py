@@ -13,21 +13,23 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.sql.reads import MOVING_US, TableRead, notices_of, plan_read
-from penstock.pipelines.sql.refusals import missing_table, refusal_of, silenced
+from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
 from penstock.pipelines.sql.sessions import OwnSession, Parsed, quote
-from penstock.pipelines.sql.wanted import TOPIC_PREFIX, Wanted, wanted_of
+from penstock.pipelines.sql.wanted import MARKER, Wanted, wanted_of
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
 from penstock.pipelines.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -42,6 +44,13 @@ class Question:
     frame: DataFrame
     reads: tuple[TableRead, ...]
     notices: tuple[str, ...]
+    counts: tuple[Accumulator[int], ...] = ()  # of the rows that did not decode and were left out, for each read
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many rows of each table were left out until now because they did not decode."""
+        counted = zip(self.reads, self.counts, strict=False)
+        return {read.table.name: count.value for read, count in counted if count.value}
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
@@ -63,7 +72,7 @@ def ask(
     try:
         with silenced():
             return _ask(spark, catalog, text, tables, ours, ends)
-    except Exception as error:
+    except TOLD as error:
         columns = {name: [column.name for column in table.columns] for name, table in tables.items()}
         refused = refusal_of(error, text, topics=catalog.topics, columns=columns)
         if refused is error:
@@ -88,10 +97,12 @@ def _ask(
         return Question(text, session.frame(execution), (), ())
     wanted = wanted_of(*session.optimized_json(execution))
     reads = plan_question(catalog, tables, wanted, ends, is_moving=_MOVING.search(text) is not None)
-    for name, read in reads.items():
-        session.put_view(name, read_frame(spark, catalog, read))
+    is_counted = catalog.connection.bad_rows == "skip"
+    counts = tuple(spark.sparkContext.accumulator(0) for _ in reads) if is_counted else ()
+    for (name, read), count in zip_longest(reads.items(), counts):
+        session.put_view(name, read_frame(spark, catalog, read, count))
     notices = dict.fromkeys(said for read in reads.values() for said in notices_of(read))
-    return Question(text, session.frame(session.analyze(text)), tuple(reads.values()), tuple(notices))
+    return Question(text, session.frame(session.analyze(text)), tuple(reads.values()), tuple(notices), counts)
 
 
 def plan_question(
@@ -122,19 +133,21 @@ def plan_question(
     }
 
 
-def read_frame(spark: SparkSession, catalog: Catalog, read: TableRead) -> DataFrame:
-    """All columns of the table; those that are not read are null."""
+def read_frame(
+    spark: SparkSession, catalog: Catalog, read: TableRead, skipped: Accumulator[int] | None = None
+) -> DataFrame:
+    """All columns of the table; those that are not read are null. `skipped` counts rows that do not decode."""
     connection = catalog.connection
     scan = TableScan(
         read.table,
         read.columns,
-        plan_tasks(read.ranges, spark.sparkContext.defaultParallelism),
+        plan_tasks(read.ranges, spark.sparkContext.defaultParallelism, read.limit),
         connection.fetch_options(),
         connection.bad_rows,
         read.limit,
         read.keys,
     )
-    rows = frame(spark, scan)
+    rows = frame(spark, scan, skipped)
     if len(read.columns) == len(read.table.columns):
         return rows
     is_read = frozenset(read.columns)
@@ -154,7 +167,7 @@ def marker_frame(spark: SparkSession, name: str, schema: StructType) -> DataFram
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
 
-    read.__name__ = TOPIC_PREFIX + name
+    read.__name__ = MARKER + name
     return spark.range(1).mapInArrow(read, schema)
 
 
@@ -182,7 +195,7 @@ def _first_pass(
     for _ in range(_MOST_LOOKUPS):
         try:
             return session.analyze(text)
-        except Exception as error:
+        except TOLD as error:
             missing = missing_table(error)  # one that a view of the session names
             if missing is None or missing in tables:
                 raise

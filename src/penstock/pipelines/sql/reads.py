@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.sql.wanted import Wanted
-from penstock.pipelines.tables.bounds import UNBOUNDED, Bounds, OffsetsAt, decide_lateness, plan_reads, widened
+from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, decide_lateness, plan_reads, widened
 from penstock.pipelines.tables.table import Table
 
 # Spark decides what current_timestamp() is when a question runs, which is a little after its bounds were read. A

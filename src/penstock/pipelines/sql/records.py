@@ -1,5 +1,5 @@
-"""Rows of a question as records of a topic: which columns are the key, the headers and the partition, and how the others
-become the value.
+"""Rows of a question as records of a topic: which columns are the key, the headers and the partition, and how the
+others become the value.
 
     _key        the key: text and bytes as they are, a record by its schema or as JSON, others as their text
     _headers    array<struct<key: string, value: binary>>

@@ -15,7 +15,14 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from penstock.client.registry import RegistryClientError
 from penstock.pipelines.errors import PipelineError, SqlError
+from penstock.pipelines.source.cluster import ClusterError
+from penstock.pipelines.source.fetching import FetchError
+from penstock.protocol.errors import ApiError
 
 # PySpark logs what it raises, as JSON with all of Java's stack, to standard error.
 _PYSPARK_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -31,6 +38,8 @@ _RAISED = re.compile(
 )
 _RIGHT = re.compile(r"(topic|group|cluster|transactional.?id)[_ ]authorization[_ ]failed", re.IGNORECASE)
 _MOST_NEAR = 3
+# What is told in words. Any other error is one of ours, and keeps its traceback.
+TOLD: Final = (PySparkException, Py4JJavaError, PipelineError, RegistryClientError, ClusterError, FetchError, ApiError)
 
 
 def refusal_of(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.sql.sessions import is_classic, quote
 from penstock.pipelines.tables.catalog import Catalog
-from penstock.pipelines.tables.table import LATEST_SUFFIX, Table
+from penstock.pipelines.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,11 +28,12 @@ class SessionViews:
     def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
         self._spark = spark
         self._catalog = catalog
+        self.notices: tuple[str, ...] = ()
         self._made: dict[str, Any] = {}  # by name in small letters; the view as Spark keeps it
 
-    def make(self, topics: Collection[str] | None) -> list[str]:
-        """Views of these topics, or of all, and of their latest rows. Returns what there is to say about those that
-        have none; a topic that was asked for by name and cannot be read raises TableError."""
+    def make(self, topics: Collection[str] | None) -> None:
+        """Views of these topics, or of all. `notices` say which have none; a topic that was asked for by name and cannot
+        be read raises TableError."""
         from penstock.pipelines.data_source import register as register_source
 
         register_source(self._spark)
@@ -49,7 +50,7 @@ class SessionViews:
                 said.append(f"{name} is a table or view of the session, so the topic is not")
             else:
                 self._make_one(name, table)
-        return said
+        self.notices = tuple(said)
 
     def ours(self) -> frozenset[str]:
         """The names whose view in the session is still the one that we made."""

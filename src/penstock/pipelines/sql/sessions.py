@@ -87,7 +87,7 @@ class OwnSession:
 def plan_text(frame: DataFrame) -> str:
     """Spark's plan of the rows."""
     if not hasattr(frame, "_jdf"):
-        return str(frame._explain_string())  # of Spark Connect
+        return ""  # of Spark Connect: the server has it
     jvm: Any = frame.sparkSession._jvm
     return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
 

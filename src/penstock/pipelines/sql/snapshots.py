@@ -28,9 +28,15 @@ def write_snapshot(reads: Sequence[TableRead], cores: int) -> tuple[dict[str, An
 def ask_again(spark: SparkSession, connection: Connection, text: str, snapshot: Sequence[dict[str, Any]]) -> DataFrame:
     session = OwnSession(spark)
     for document in snapshot:
-        scan = scan_of(document, connection)
-        session.put_view(scan.table.name, _all_columns(frame(spark, scan), scan))
+        name = read_table(document["table"], connection.registry).name
+        session.put_view(name, read_again(spark, connection, document))
     return session.frame(session.analyze(text))
+
+
+def read_again(spark: SparkSession, connection: Connection, document: dict[str, Any]) -> DataFrame:
+    """One table of the snapshot."""
+    scan = scan_of(document, connection)
+    return _all_columns(frame(spark, scan), scan)
 
 
 def scan_of(document: dict[str, Any], connection: Connection) -> TableScan:

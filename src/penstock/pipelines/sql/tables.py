@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.errors import SqlError
 from penstock.pipelines.options import DURATION, refuse_value
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.questions import Question, ask
 from penstock.pipelines.sql.reads import explain_read
-from penstock.pipelines.sql.refusals import refusal_of
+from penstock.pipelines.sql.refusals import TOLD, refusal_of
 from penstock.pipelines.sql.session_views import SessionViews
 from penstock.pipelines.sql.sessions import is_classic, plan_text
 from penstock.pipelines.tables.catalog import Catalog
@@ -71,8 +70,16 @@ class Tables:
 
     @property
     def notices(self) -> list[str]:
-        """What is to be said about the last question of this thread: inferred columns, lateness."""
-        return list(getattr(self._last, "notices", ()))
+        """What is to be said about the last question of this thread: inferred columns, lateness, and how many rows
+        were left out until now."""
+        question: Question | None = getattr(self._last, "question", None)
+        if question is None:
+            return list(self._views.notices)
+        skipped = question.skipped.items()
+        return [
+            *question.notices,
+            *(f"{count:,} rows of {name} do not decode and were left out" for name, count in skipped),
+        ]
 
     def sql(self, text: str) -> DataFrame:
         """A question about topics, files and the session's own tables, or any other statement that Spark knows."""
@@ -84,7 +91,7 @@ class Tables:
             question = Question(text, self.spark.sql(text), (), ())
         else:
             question = ask(self.spark, self.catalog, text, ours=self._views.ours(), ends=ends)
-        self._last.notices = question.notices
+        self._last.question = question
         return question
 
     def names(self) -> list[str]:
@@ -93,7 +100,7 @@ class Tables:
     def table(self, name: str) -> Table:
         try:
             return self.catalog.table(name)
-        except Exception as error:
+        except TOLD as error:
             refused = refusal_of(error, topics=self.catalog.topics)
             if refused is error:
                 raise
@@ -118,9 +125,9 @@ class Tables:
         return "\n".join(parts)
 
     def make_views(self, topics: Collection[str] | None = None) -> None:
-        """Temporary views of the session for these topics or all, which plain `spark.sql` knows. `notices` say which are
-        left out."""
-        self._last.notices = self._views.make(topics)
+        """Temporary views of the session for these topics or all, which plain `spark.sql` knows. Until a question is
+        asked, `notices` say which are left out."""
+        self._views.make(topics)
 
 
 def register(

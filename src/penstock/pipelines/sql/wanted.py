@@ -1,6 +1,6 @@
 """What a question wants of each topic, read from Spark's optimized plan as JSON. Pure.
 
-A topic stands in the plan as a MapInArrow node whose function is named `topic:<name>`. Spark has simplified everything
+A topic stands in the plan as a MapInArrow node whose function is named `marker:<name>`. Spark has simplified everything
 by then: views, subqueries and CTEs are gone, conditions stand right above the tables that they are about, and a node
 that drops columns stands where columns are not needed. So three facts are read off:
 
@@ -36,7 +36,7 @@ from pyspark.sql.datasource import (
 
 from penstock.pipelines.tables.bounds import AnyOf, Bounds, bounds_of
 
-TOPIC_PREFIX: Final = "topic:"
+MARKER: Final = "marker:"  # scans, which a view of the user may have, are named otherwise
 _PLANS: Final = ".plans.logical."
 _Json: TypeAlias = dict[str, Any]
 _Ids: TypeAlias = frozenset[int] | None  # expression ids; None is all
@@ -59,6 +59,8 @@ _PASSING: Final = frozenset(
 )  # fmt: skip
 # Nodes whose expressions are all that is used of the rows below.
 _CHOOSING: Final = frozenset({"Project", "Aggregate", "Expand"})
+# Alternatives of conditions of alternatives: nobody writes more, and what is deeper bounds nothing.
+_DEEPEST: Final = 50
 _INTEGERS: Final = frozenset({"byte", "short", "integer", "long"})
 
 
@@ -149,7 +151,7 @@ def _topic_of(node: _Node) -> str | None:
     if node.kind != "MapInArrow":
         return None
     name = str(node.fields["functionExpr"][0].get("name", ""))
-    return name.removeprefix(TOPIC_PREFIX) if name.startswith(TOPIC_PREFIX) else None
+    return name.removeprefix(MARKER) if name.startswith(MARKER) else None
 
 
 @dataclass(frozen=True)
@@ -181,18 +183,31 @@ class _Words:
         return text if kind == "string" else None
 
 
-def _filters_of(node: _Node, words: _Words) -> list[Filter]:
+def _filters_of(node: _Node, words: _Words, depth: int = 0) -> list[Filter]:
     """The filters that a condition implies; fewer than it says, where it is not understood."""
+    if depth > _DEEPEST:
+        return []
     if node.kind == "And":
-        return [understood for child in node.children for understood in _filters_of(child, words)]
+        return [found for part in _chain(node) for found in _filters_of(part, words, depth + 1)]
     if node.kind == "Or":
-        return [AnyOf(tuple(tuple(_filters_of(child, words)) for child in node.children))]
+        return [AnyOf(tuple(tuple(_filters_of(part, words, depth + 1)) for part in _chain(node)))]
     if node.kind == "Not":
-        children = _filters_of(node.children[0], words)
+        children = _filters_of(node.children[0], words, depth + 1)
         is_exact = node.children[0].kind in _COMPARISONS and len(children) == 1
         return [Not(children[0])] if is_exact else []
     understood = _comparison_of(node, words) if node.kind in _COMPARISONS else _membership_of(node, words)
     return [] if understood is None else [understood]
+
+
+def _chain(node: _Node) -> Iterator[_Node]:
+    """The parts of a AND b AND c, which is a chain of nodes as long as people write it."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if part.kind == node.kind:
+            waiting += reversed(part.children)
+        else:
+            yield part
 
 
 def _comparison_of(node: _Node, words: _Words) -> Filter | None:
@@ -225,7 +240,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def _tree(nodes: Sequence[_Json]) -> _Node:
-    """The tree of a list of nodes, parents before children. Not recursive: a chain of 1,000 ORs is as deep."""
+    """The tree of a list of nodes, parents before children. Not recursive: a chain of 1,000 ORs is that deep."""
     waiting: list[_Node] = []
     for fields in reversed(nodes):
         count = fields["num-children"]
