@@ -16,7 +16,8 @@ _CLASS = re.compile(r'"class":"[\w.]*\.(\w+)\$?"')
 # Each row, or each group by a hash of its columns, for itself.
 _STEADY = frozenset(
     {
-        "Aggregate", "Distinct", "Expand", "Filter", "Generate", "Join", "LocalRelation", "MapInArrow",
+        "Aggregate", "ArrowEvalPython", "BatchEvalPython", "Distinct", "Expand", "Filter", "Generate", "Join",
+        "LocalRelation", "MapInArrow",
         "OneRowRelation", "Project", "Range", "SubqueryAlias", "Union",
     }
 )  # fmt: skip

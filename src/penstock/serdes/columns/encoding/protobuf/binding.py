@@ -5,7 +5,7 @@
 | int32, ..., fixed64 | whole numbers, and decimals without a scale; each value is checked |
 | float, double | floating and whole numbers; one that is too large for a float is refused |
 | bool; bytes | bool; binary and string |
-| string | string; dates as `2026-01-31`, decimals as text |
+| string | string; dates, times and timestamps as ISO 8601 has them, decimals as text |
 | enum | string: the name, or the number if it has no name; whole numbers |
 | message; repeated; map | struct; list; map |
 | Timestamp; Duration; google.type.Date | timestamp with a zone; duration; date32 |
@@ -42,10 +42,10 @@ from penstock.serdes.columns.encoding.protobuf.values import (
     BooleanWriter,
     BytesWriter,
     CalendarDateWriter,
-    DecimalTextWriter,
     EnumWriter,
     FloatWriter,
     JsonTextWriter,
+    TextWriter,
     TimeWriter,
     fixed,
     plain,
@@ -54,6 +54,7 @@ from penstock.serdes.columns.encoding.protobuf.values import (
     unsigned,
     zigzagged,
 )
+from penstock.serdes.columns.encoding.texts import has_text
 from penstock.serdes.columns.encoding.writers import Writer
 
 _WRAPPERS = "google/protobuf/wrappers.proto"
@@ -190,10 +191,8 @@ def _scalar(field: FieldDescriptor, arrow: pa.DataType) -> tuple[int, Writer] | 
         return (_VARINT, BooleanWriter()) if kinds.is_boolean(arrow) else None
     if kinds.is_string(arrow) or (field.type == FieldDescriptor.TYPE_BYTES and kinds.is_binary(arrow)):
         return _SIZED, BytesWriter()
-    if field.type == FieldDescriptor.TYPE_STRING and kinds.is_date32(arrow):
-        return _SIZED, BytesWriter()
-    if field.type == FieldDescriptor.TYPE_STRING and kinds.is_decimal(arrow):
-        return _SIZED, DecimalTextWriter()
+    if field.type == FieldDescriptor.TYPE_STRING and has_text(arrow):
+        return _SIZED, TextWriter()
     return None
 
 

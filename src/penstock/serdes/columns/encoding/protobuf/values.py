@@ -23,6 +23,7 @@ from penstock.serdes.columns.encoding.pieces import (
     zigzag,
 )
 from penstock.serdes.columns.encoding.refusals import Refusals
+from penstock.serdes.columns.encoding.texts import texts_of
 from penstock.serdes.columns.encoding.writers import Writer
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
@@ -89,25 +90,17 @@ class BooleanWriter:
 
 
 class BytesWriter:
-    """Text, bytes, and what has a text of its own: dates, decimals."""
+    """Text and bytes."""
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
-        data = values.cast(pa.binary()) if pa.types.is_binary(values.type) else values.cast(pa.string())
-        return sized([data.cast(pa.binary())], len(values))
+        return sized([values.cast(pa.binary())], len(values))
 
 
-class DecimalTextWriter:
-    """A decimal as text without an exponent."""
+class TextWriter:
+    """What has a text of its own: dates, times, decimals."""
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
-        return BytesWriter().write(decimal_texts(values), refusals)
-
-
-def decimal_texts(values: pa.Array) -> pa.Array:
-    texts = values.cast(pa.string())
-    if pc.any(pc.match_substring(texts, "E")).as_py():
-        return pa.array([f"{each:f}" for each in values.to_pylist()], pa.string())
-    return texts
+        return sized([texts_of(values).cast(pa.binary())], len(values))
 
 
 class EnumWriter:
