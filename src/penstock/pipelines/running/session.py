@@ -1,4 +1,4 @@
-"""The Spark session a pipeline runs in."""
+"""The Spark session a pipeline runs in, and how any session of ours is started."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ _LATE_SECOND_COMPILER = (
 )
 # A task is tried four times, as on a cluster. Spark's plain local[*] tries once: a Python worker that dies, of too
 # little memory for one, would end the query.
-_DEFAULT_MASTER = "local[*,4]"
+DEFAULT_MASTER = "local[*,4]"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -45,7 +46,7 @@ _DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
 }
 # Only where Spark runs on this machine alone; elsewhere the cluster's own settings count.
-_LOCAL_DEFAULTS = {
+LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -54,12 +55,16 @@ _LOCAL_DEFAULTS = {
 
 def open_session(pipeline: Pipeline, master: str | None = None) -> SparkSession:
     """A new session, or under spark-submit the one whose settings were given there; `master` wins over both."""
+    return start_session(session_settings(pipeline, master))
+
+
+def start_session(chosen: Mapping[str, str]) -> SparkSession:
+    """A session with these settings. Its JVM starts here unless there is one."""
     check_java()
     from pyspark.sql import SparkSession
 
     from penstock.pipelines.data_source import register
 
-    chosen = session_settings(pipeline, master)
     if chosen.get("spark.master", "").startswith("local"):
         for name, value in local_environment().items():
             os.environ.setdefault(name, value)
@@ -78,12 +83,12 @@ def open_session(pipeline: Pipeline, master: str | None = None) -> SparkSession:
 def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = pipeline.settings
-    asked = master or settings.spark.get("spark.master") or ("" if submitted else _DEFAULT_MASTER)
+    asked = master or settings.spark.get("spark.master") or ("" if submitted else DEFAULT_MASTER)
     chosen = {**_DEFAULTS, "spark.app.name": f"penstock-{pipeline.name}"}
     for sink in sinks_of(pipeline):
         chosen |= sink.session_settings
     if asked.startswith("local"):
-        chosen |= _LOCAL_DEFAULTS
+        chosen |= LOCAL_DEFAULTS
     if settings.parallelism:
         chosen["spark.sql.shuffle.partitions"] = str(settings.parallelism)
     elif asked.startswith("local"):

@@ -1,0 +1,1 @@
+"""`penstock sql`: questions over topics, once or in a shell."""

@@ -1,0 +1,308 @@
+"""`penstock sql`: topics as tables. One statement, a script, or a shell."""
+
+from __future__ import annotations
+
+import enum
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE
+from penstock.cli.commands.sql.engine import Engine
+from penstock.cli.commands.sql.interrupting import CancelledError
+from penstock.cli.commands.sql.printing import DEFAULT_LIMIT, Format, open_printer
+from penstock.cli.commands.sql.starting import Starting
+from penstock.cli.commands.sql.statements import Showing, run_all
+from penstock.cli.errors import CliError, ExitCode, UsageError
+from penstock.cli.options import on_cluster
+from penstock.cli.registry_options import RegistryConfig, RegistryUrl
+from penstock.cli.text import parse_pair, parse_pairs
+from penstock.cli.times import TIME_FORMS, parse_duration_ms
+
+if TYPE_CHECKING:
+    from penstock.pipelines.sql.conversation import Known, Wishes
+
+app = typer.Typer(rich_markup_mode=None)
+
+INSTALL = "pip install 'penstock[sql]' brings it; Java 17 or newer is needed, too."
+_MODULES = ("pyspark", "pyarrow", "fastavro", "prompt_toolkit")
+_PROBE_SECONDS = 0.3
+
+
+class BadRows(enum.StrEnum):
+    FAIL = "fail"
+    SKIP = "skip"
+    NULL = "null"
+
+
+class SchemaFormat(enum.StrEnum):
+    AVRO = "avro"
+    JSON = "json"
+    PROTOBUF = "protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """What is shown."""
+
+    output: Annotated[Format, typer.Option("--output", "-o", help="How rows are written.")] = Format.TABLE
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="The file for --output parquet.")] = None
+    limit: Annotated[int, typer.Option(min=0, help="Rows shown of a table; other outputs have all.")] = DEFAULT_LIMIT
+    explain: Annotated[bool, typer.Option("--explain", help="Show what would be read, and do not read it.")] = False
+    timing: Annotated[bool, typer.Option("--timing", help="Say how long each statement took; the shell does.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How topics become tables."""
+
+    bad_rows: Annotated[BadRows, typer.Option(help="What a record does that its schema does not decode.")] = (
+        BadRows.FAIL
+    )
+    lateness: Annotated[
+        str, typer.Option(metavar="DURATION", help="How late records may come with a timestamp of the past.")
+    ] = "10m"
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC=SUBJECT", help="Whose schema the topic's values have, if not TOPIC-value."),
+    ] = None
+    views: Annotated[Path | None, typer.Option(metavar="FILE", help="Where CREATE VIEW keeps views.")] = None
+    registry_url: RegistryUrl = None
+    registry_config: RegistryConfig = None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertingOptions:
+    """What INSERT INTO does, and what it remembers."""
+
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where INSERT INTO and --follow keep how far they have come.")
+    ] = None
+    schema_format: Annotated[SchemaFormat, typer.Option(help="Of schemas that INSERT INTO registers.")] = (
+        SchemaFormat.AVRO
+    )
+    create_partitions: Annotated[
+        int, typer.Option(min=0, metavar="N", help="INSERT INTO creates a topic that is missing, with N partitions.")
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingOptions:
+    """A question that goes on."""
+
+    follow: Annotated[bool, typer.Option("--follow", help="Answer for new records as they come, until Ctrl-C.")] = False
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="PLACE", help=f"With --follow: beginning, end (default), or a time: {TIME_FORMS}."
+        ),
+    ] = None
+    watermark: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[TOPIC.]COLUMN=DELAY", help="With --follow: a row that is later is not counted."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="A setting of Spark.")
+    ] = None
+    hive: Annotated[bool, typer.Option("--hive", help="Hive's tables, too.")] = False
+
+
+@app.command()
+@on_cluster
+def sql(
+    cluster: Cluster,
+    statement: Annotated[
+        str | None, typer.Argument(metavar="[STATEMENT]", help="Without it, a shell.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="A script: statements that end in ;")
+    ] = None,
+    *,
+    printing: OutputOptions,
+    tables: TableOptions,
+    inserting: InsertingOptions,
+    following: FollowingOptions,
+    spark: SparkOptions,
+) -> None:
+    """Ask questions in SQL: every topic is a table.
+
+    \b
+    penstock sql "SELECT status, count(*) FROM orders GROUP BY status"
+    penstock sql "SELECT * FROM orders WHERE _timestamp > now() - INTERVAL 1 HOUR" --output json
+    penstock sql                    a shell with history and completion
+    """
+    require_extra()
+    if statement is not None and file is not None:
+        raise UsageError("a statement and --file are two questions", "Give one of them.")
+    printer = open_printer(printing.output, printing.limit, printing.to)
+    text = file.read_text("utf-8") if file is not None else statement
+    is_shell = text is None and sys.stdin.isatty()
+    wishes = _wishes(cluster, tables, inserting, spark)
+    known = _known(wishes)
+    starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
+    starting.start()
+    cluster.check_reachable()  # long before Spark is there
+    showing = Showing(printer, printing.timing or is_shell)
+    if is_shell:
+        _run_shell(starting, known, showing, following)
+        return
+    script = sys.stdin.read() if text is None else text
+    _run_script(starting, script, showing, printing, inserting, following)
+
+
+def require_extra() -> None:
+    """Before anything is started. Nothing is imported: that takes time which Spark's start can use."""
+    from importlib.util import find_spec
+
+    for name in _MODULES:
+        if find_spec(name) is None:
+            raise CliError(f"penstock sql needs the module {name!r}, which is not installed", INSTALL)
+
+
+def _run_shell(starting: Starting, known: Known, showing: Showing, following: FollowingOptions) -> None:
+    from penstock.cli.commands.sql.shell import Shell
+
+    if following.follow:
+        raise UsageError("--follow follows one question", 'Write it: penstock sql --follow "SELECT ..."')
+    Shell(starting, known, showing).run()
+    leave(starting)
+
+
+def _run_script(
+    starting: Starting,
+    script: str,
+    showing: Showing,
+    printing: OutputOptions,
+    inserting: InsertingOptions,
+    following: FollowingOptions,
+) -> None:
+    from penstock.pipelines.errors import PipelineError
+    from penstock.pipelines.sql.statements import split_statements
+
+    try:
+        statements = split_statements(script)
+    except PipelineError as error:
+        raise CliError(error.message, error.hint) from error
+    if not statements:
+        raise UsageError("there is no statement", 'Write one: penstock sql "SHOW TABLES"')
+    if printing.explain:
+        statements = [f"EXPLAIN {each}" for each in statements]
+    try:
+        engine = starting.engine()
+        if following.follow:
+            _follow(engine, statements, showing, printing, inserting, following)
+        else:
+            run_all(engine, statements, showing)
+    except CancelledError:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    finally:
+        leave(starting)
+
+
+def _follow(
+    engine: Engine,
+    statements: list[str],
+    showing: Showing,
+    printing: OutputOptions,
+    inserting: InsertingOptions,
+    following: FollowingOptions,
+) -> None:
+    from penstock.cli.commands.sql.following import follow_statement
+    from penstock.pipelines.sql.conversation import Conversation
+
+    assert isinstance(engine, Conversation), "only Spark has streams"
+    *first, last = statements  # a script may make views for the question that is followed
+    run_all(engine, first, showing)
+    follow_statement(
+        engine,
+        last,
+        showing.printer,
+        start=following.start_from,
+        watermarks=following.watermark,
+        checkpoint=inserting.checkpoint,
+        parquet=printing.to,
+    )
+
+
+def leave(starting: Starting) -> None:
+    """The JVM ends by itself when this process does, and nobody has to wait for that."""
+    sys.stdout.flush()
+
+
+def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions, spark: SparkOptions) -> Wishes:
+    from penstock.pipelines.sql.conversation import Wishes
+    from penstock.pipelines.sql.inserting import InsertOptions
+
+    settings = parse_pairs(spark.assignments, "setting of Spark")
+    for name in settings:
+        if not name.startswith("spark."):
+            raise UsageError(f"{name} is no setting of Spark", "--set takes spark.KEY=VALUE.")
+    return Wishes(
+        bootstrap_servers=cluster.bootstrap_servers,
+        kafka=dict(cluster.settings),
+        registry=registry_properties(tables.registry_url, tables.registry_config),
+        bad_rows=tables.bad_rows.value,
+        lateness_ms=parse_duration_ms(tables.lateness),
+        subjects=dict(parse_pair(text, "TOPIC=SUBJECT") for text in tables.subject or ()),
+        views=tables.views,
+        spark=settings,
+        is_hive=spark.hive,
+        inserting=InsertOptions(
+            checkpoint=inserting.checkpoint,
+            create_partitions=inserting.create_partitions,
+            format=inserting.schema_format.value,
+        ),
+    )
+
+
+def registry_properties(url: str | None, config: Path | None) -> dict[str, str] | None:
+    """None where no registry is named and none is where one would be by default."""
+    from penstock.core.config.types import ConfigError
+    from penstock.core.properties import read_properties
+
+    try:
+        properties = {} if config is None else dict(read_properties(config))
+    except ConfigError as error:
+        raise UsageError(error.message, "Check the file given to --registry-config.") from None
+    chosen = url or properties.get("schema.registry.url") or os.environ.get(REGISTRY_VARIABLE)
+    if chosen is None and not _is_there(DEFAULT_REGISTRY):
+        return None
+    return {**properties, "schema.registry.url": chosen or DEFAULT_REGISTRY}
+
+
+def _is_there(address: str) -> bool:
+    host, _, port = address.rpartition("/")[2].partition(":")
+    try:
+        socket.create_connection((host, int(port)), _PROBE_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _known(wishes: Wishes) -> Known:
+    from penstock.core.config.types import ConfigError
+    from penstock.pipelines.errors import PipelineError
+    from penstock.pipelines.sql.conversation import Known
+
+    try:
+        return Known.open(wishes)
+    except PipelineError as error:
+        raise CliError(error.message, error.hint) from error
+    except ConfigError as error:
+        raise UsageError(error.message, "Check --registry and the file given to --registry-config.") from error
+
+
+def _open(wishes: Wishes, known: Known) -> Engine:
+    from penstock.pipelines.sql.conversation import open_conversation
+
+    return open_conversation(wishes, known)

@@ -1,0 +1,90 @@
+"""`--follow`: the rows of each batch as they come, until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.cli import output
+from penstock.cli.commands.sql.printing import Printer
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.text import parse_pair
+from penstock.cli.times import parse_time_ms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.pipelines.sql.answers import Rows
+    from penstock.pipelines.sql.conversation import Conversation
+
+_PLACES = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}
+
+
+def parse_start(place: str | None, now_ms: int) -> str:
+    """earliest, latest, or a time in ISO 8601."""
+    if place is None:
+        return "latest"
+    if place in _PLACES:
+        return _PLACES[place]
+    return datetime.fromtimestamp(parse_time_ms(place, now_ms) / 1000, UTC).isoformat()
+
+
+def parse_watermarks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]]:
+    """`orders._timestamp=10 minutes` by table; without a table for every one that has the column."""
+    found = {}
+    for text in texts or ():
+        place, delay = parse_pair(text, "[TOPIC.]COLUMN=DELAY")
+        table, _, column = place.rpartition(".")
+        if not table:
+            raise UsageError(f"{text!r} names no topic", "Write --watermark orders._timestamp='10 minutes'.")
+        found[table] = (column, delay.strip())
+    return found
+
+
+def follow_statement(
+    conversation: Conversation,
+    statement: str,
+    printer: Printer,
+    *,
+    start: str | None,
+    watermarks: Sequence[str] | None,
+    checkpoint: Path | None,
+    parquet: Path | None,
+) -> None:
+    """Returns when the stream has ended: by Ctrl-C, or by the error that is raised."""
+    from penstock.pipelines.errors import PipelineError
+    from penstock.pipelines.sql.following import FollowOptions
+
+    failed: list[BaseException] = []
+    options = FollowOptions(
+        start=parse_start(start, time.time_ns() // 1_000_000),
+        watermarks=parse_watermarks(watermarks),
+        checkpoint=checkpoint,
+        parquet="" if parquet is None else str(parquet),
+    )
+
+    def show(rows: Rows) -> None:
+        try:
+            printer(rows)
+        except BrokenPipeError as error:
+            failed.append(error)
+            stop()
+
+    try:
+        run = conversation.follow(statement, show, options)
+
+        def stop() -> None:
+            threading.Thread(target=run.stop, daemon=True).start()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: run.stop())
+        output.note("Following; Ctrl-C ends it.")
+        run.wait()
+    except PipelineError as error:
+        raise CliError(error.message, error.hint) from error
+    if failed:
+        raise failed[0]

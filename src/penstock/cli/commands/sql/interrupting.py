@@ -1,0 +1,57 @@
+"""Ctrl-C while a question runs ends the question.
+
+The question runs on a thread, because the main thread has to be there when Ctrl-C comes: it alone is interrupted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+# Often enough for Ctrl-C to feel immediate where waiting is not interrupted by itself.
+_LOOK_SECONDS = 0.2
+# Spark ends its tasks in less. What goes on after that, a plan for one, ends by itself and is not heard of again.
+_PATIENCE_SECONDS = 3.0
+
+
+class CancelledError(Exception):
+    """The user has ended the question."""
+
+
+def run_interruptibly(work: Callable[[], Result], cancel: Callable[[], None]) -> Result:
+    """What `work` returns or raises. Raises CancelledError after Ctrl-C; a second one is not waited upon."""
+    task = _Task(work)
+    task.start()
+    try:
+        while task.is_alive():
+            task.join(_LOOK_SECONDS)
+    except KeyboardInterrupt:
+        try:
+            cancel()
+            task.join(_PATIENCE_SECONDS)
+        except KeyboardInterrupt:
+            pass
+        raise CancelledError from None
+    return task.result()
+
+
+class _Task(threading.Thread, Generic[Result]):
+    def __init__(self, work: Callable[[], Result]) -> None:
+        super().__init__(name="penstock-sql", daemon=True)
+        self._work = work
+        self._results: list[Result] = []
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._results.append(self._work())
+        except BaseException as error:  # noqa: BLE001  # raised again where the result is asked for
+            self._error = error
+
+    def result(self) -> Result:
+        if self._error is not None:
+            raise self._error
+        return self._results[0]

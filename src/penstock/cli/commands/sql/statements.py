@@ -1,0 +1,64 @@
+"""Runs statements and shows their answers: rows on standard output, everything else on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penstock.cli import output
+from penstock.cli.commands.sql.engine import Engine
+from penstock.cli.commands.sql.interrupting import run_interruptibly
+from penstock.cli.commands.sql.printing import Printed, Printer
+from penstock.cli.errors import CliError, ExitCode
+from penstock.cli.text import plural
+
+
+@dataclass(slots=True)
+class Showing:
+    """How answers are shown."""
+
+    printer: Printer
+    has_timing: bool = False
+
+
+def run_statement(engine: Engine, statement: str, showing: Showing) -> None:
+    """Raises CliError, CancelledError, or BrokenPipeError where the reader of standard output has gone."""
+    from penstock.pipelines.errors import PipelineError
+
+    started = time.monotonic()
+    try:
+        printed = run_interruptibly(lambda: _run(engine, statement, showing.printer), engine.cancel)
+    except PipelineError as error:
+        raise explained(error) from error
+    if printed is not None and printed.is_cut:
+        output.note(f"Only the first {plural(printed.count, 'row')} are shown; --limit says how many.")
+    for notice in engine.late_notices():
+        output.note(notice)
+    if showing.has_timing:
+        took = f"{time.monotonic() - started:.2f} s"
+        output.note(took if printed is None else f"{plural(printed.count, 'row')}, {took}")
+
+
+def run_all(engine: Engine, statements: Iterable[str], showing: Showing) -> None:
+    for statement in statements:
+        run_statement(engine, statement, showing)
+
+
+def explained(error: Exception) -> CliError:
+    from penstock.pipelines.errors import PipelineError
+
+    assert isinstance(error, PipelineError)
+    code = ExitCode.UNREACHABLE if getattr(error, "is_unreachable", False) else ExitCode.FAILURE
+    return CliError(error.message, error.hint, code)
+
+
+def _run(engine: Engine, statement: str, printer: Callable[..., Printed]) -> Printed | None:
+    answer = engine.run(statement)
+    for notice in answer.notices:
+        output.note(notice)
+    if answer.text:
+        sys.stdout.write(answer.text.rstrip("\n") + "\n")
+        sys.stdout.flush()
+    return None if answer.rows is None else printer(answer.rows)

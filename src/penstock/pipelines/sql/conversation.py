@@ -1,0 +1,213 @@
+"""Statements, one after another, in one session: each is read, done, and answered by rows or by words."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.errors import PipelineError, SqlError
+from penstock.pipelines.payloads.formats import RegistryAddress
+from penstock.pipelines.sql.answers import Answer, Rows
+from penstock.pipelines.sql.following import FollowOptions, follow
+from penstock.pipelines.sql.inserting import InsertOptions, insert
+from penstock.pipelines.sql.refusals import refusal_of
+from penstock.pipelines.sql.rows import FrameRows, TableRows
+from penstock.pipelines.sql.session import open_sql_session, warm_up
+from penstock.pipelines.sql.statements import (
+    CreateView,
+    Describe,
+    DropView,
+    Explain,
+    Insert,
+    Query,
+    ShowTables,
+    ShowViews,
+    Statement,
+    parse_statement,
+)
+from penstock.pipelines.sql.tables import TableDescription, Tables
+from penstock.pipelines.sql.views import DEFAULT_FILE, Views
+from penstock.pipelines.tables.catalog import Catalog
+from penstock.pipelines.tables.connection import BadRows, Connection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.pipelines.running.runner import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Which cluster's topics, how they become tables, and in which Spark."""
+
+    bootstrap_servers: str
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    registry: Mapping[str, str] | None = field(default=None, repr=False)  # schema.registry.url, basic.auth..., ...
+    bad_rows: BadRows = "fail"
+    lateness_ms: int = 600_000
+    subjects: Mapping[str, str] = field(default_factory=dict)
+    views: Path | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+    is_hive: bool = False
+    inserting: InsertOptions = field(default_factory=InsertOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The tables and views that there are. Spark is not needed for that, and it is there before Spark."""
+
+    catalog: Catalog
+    views: Views
+
+    @classmethod
+    def open(cls, wishes: Wishes) -> Known:
+        """Nothing is asked of the cluster yet. Raises PipelineError and ConfigError."""
+        connection = Connection(
+            wishes.bootstrap_servers,
+            wishes.kafka,
+            None if wishes.registry is None else RegistryAddress.of(wishes.registry),
+            bad_rows=wishes.bad_rows,
+            lateness_ms=wishes.lateness_ms,
+            subjects=wishes.subjects,
+        )
+        return cls(Catalog(connection), Views.load(wishes.views or DEFAULT_FILE))
+
+    def names(self) -> list[str]:
+        return sorted({*self.catalog.topics(), *self.views.queries})
+
+    def columns(self, name: str) -> list[str]:
+        """Of a topic; those of views are known to Spark alone."""
+        return [column.name for column in self.catalog.table(name).columns]
+
+
+def open_conversation(wishes: Wishes, known: Known) -> Conversation:
+    """Spark's JVM, the cluster and Python's own imports are waited for side by side. Raises PipelineError."""
+    threading.Thread(target=_prepare, args=(known.catalog,), name="penstock-sql-prepare", daemon=True).start()
+    spark = open_sql_session(wishes.spark, is_hive=wishes.is_hive)
+    return Conversation(spark, Tables(spark, known.catalog), known.views, wishes.inserting)
+
+
+def _prepare(catalog: Catalog) -> None:
+    """Opens connections, and imports what PySpark imports when it is first called: pandas alone takes half a second."""
+    import pandas  # noqa: F401
+    import pyarrow  # noqa: F401
+
+    with contextlib.suppress(PipelineError):  # the question that comes will say what is wrong
+        catalog.topics()
+
+
+@dataclass(slots=True)
+class Conversation:
+    spark: SparkSession
+    tables: Tables
+    views: Views
+    inserting: InsertOptions = field(default_factory=InsertOptions)
+    _is_cancelled: bool = False
+
+    def run(self, text: str) -> Answer:
+        """One statement. Raises PipelineError."""
+        self._is_cancelled = False
+        try:
+            answer = self._answer(parse_statement(text), text)
+        except Exception as error:  # Spark's, py4j's, the client library's and the registry's
+            refused = self._explain(error, text)
+            if refused is error:
+                raise
+            raise refused from error
+        if self._is_cancelled:  # while Spark planned, which cannot be interrupted
+            raise SqlError("cancelled")
+        return answer
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        self.spark.sparkContext.cancelAllJobs()
+
+    def late_notices(self) -> tuple[str, ...]:
+        return ()
+
+    def _explain(self, error: Exception, text: str) -> PipelineError:
+        return refusal_of(error, text, topics=self.tables.catalog.topics)
+
+    def follow(self, text: str, show: Callable[[Rows], object], options: FollowOptions) -> Run:
+        """A run that is started; `show` is given the rows of each batch that has some, on a thread of the run."""
+
+        def on_batch(frame: DataFrame, _: int) -> None:
+            rows = FrameRows(frame, lambda error: self._explain(error, text))
+            if rows.head(1).num_rows:
+                show(rows)
+
+        statement = parse_statement(text)
+        if isinstance(statement, Query):
+            return follow(self.tables, self.views.expand(text), on_batch, options, self.inserting)
+        if isinstance(statement, Insert):
+            return follow(self.tables, text, None, options, self.inserting)
+        raise SqlError("only a question or an INSERT INTO can be followed")
+
+    def warm_up(self) -> None:
+        warm_up(self.spark)
+
+    def _answer(self, statement: Statement, text: str) -> Answer:
+        match statement:
+            case Explain(question, is_extended):
+                return Answer(
+                    text=self.tables.explain(self.views.expand(question), is_extended), notices=self._notices()
+                )
+            case ShowTables(pattern):
+                return self._listed("table", self.tables.names(), pattern)
+            case ShowViews(pattern):
+                return self._listed("view", self.views.queries, pattern)
+            case Describe(name):
+                return self._described(name)
+            case CreateView(name):
+                is_new = self.views.create(statement)
+                return Answer(
+                    notices=(f"view {name} is {'kept' if is_new else 'there already,'} in {self.views.file}",)
+                )
+            case DropView(name):
+                was_there = self.views.drop(statement)
+                return Answer(notices=(f"view {name} is gone" if was_there else f"there was no view {name}",))
+            case Insert():
+                return self._inserted(statement)
+            case Query(question):
+                return self._rows(self.tables.sql(self.views.expand(question)), text)
+            case _:
+                return self._rows(self.tables.sql(text), text)
+
+    def _rows(self, frame: DataFrame, text: str) -> Answer:
+        notices = self._notices()
+        if not frame.columns:  # a command that has nothing to show
+            return Answer(notices=notices)
+        return Answer(FrameRows(frame, lambda error: self._explain(error, text)), notices=notices)
+
+    def _notices(self) -> tuple[str, ...]:
+        return tuple(self.tables.notices)
+
+    def _listed(self, heading: str, names: Iterable[str], pattern: str) -> Answer:
+        patterns = [each.strip().lower() for each in pattern.split("|")] if pattern else ["*"]
+        shown = [name for name in sorted(names) if any(fnmatch.fnmatchcase(name.lower(), each) for each in patterns)]
+        return Answer(TableRows({heading: shown}))
+
+    def _described(self, name: str) -> Answer:
+        view = self.views.name_of(name)
+        if view is not None:
+            frame = self.tables.sql(self.views.expand(f"TABLE {name}"))
+            columns = [(each.name, each.dataType.simpleString()) for each in frame.schema]
+            return _columns(columns, f"view: {self.views.queries[view]}")
+        found: TableDescription = self.tables.describe(name)
+        size = f"{found.partitions} partitions, at most {found.records:,} records"
+        return _columns([(each.name, each.type) for each in found.columns], f"{size}; {found.note}".rstrip("; "))
+
+    def _inserted(self, statement: Insert) -> Answer:
+        done = insert(self.tables, replace(statement, query=self.views.expand(statement.query)), self.inserting)
+        continued = ", as an earlier run had begun it" if done.is_continued else ""
+        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}{continued}"))
+
+
+def _columns(columns: Iterable[tuple[str, str]], note: str) -> Answer:
+    names, types = zip(*columns, strict=True)
+    return Answer(TableRows({"column": list(names), "type": list(types)}), notices=(note,))
