@@ -2,7 +2,7 @@
 
     to_registry("paid-value")                                      all columns, by a schema that is made of them
     to_registry("paid-value", schema=text, key="customer")         by this schema; the key is the customer as it is
-    to_registry("paid-value", type="PROTOBUF", columns=("id", "total * 2 AS total"), framing="header")
+    to_registry("paid-value", schema_type="PROTOBUF", columns=("id", "total * 2 AS total"), framing="header")
 
 The schema is registered before the first batch: one that the registry refuses ends the start with the registry's words.
 """
@@ -26,7 +26,7 @@ class ToRegistry:
     subject: str
     registry: str | Mapping[str, str] | None
     schema: str | None
-    type: Literal["AVRO", "JSON", "PROTOBUF"]
+    schema_type: Literal["AVRO", "JSON", "PROTOBUF"]
     columns: tuple[str, ...]
     key: str | None
     key_subject: str | None
@@ -58,7 +58,7 @@ def to_registry(
     *,
     registry: str | Mapping[str, str] | None = None,
     schema: str | None = None,
-    type: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO",
+    schema_type: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO",
     columns: tuple[str, ...] = (),
     key: str | None = None,
     key_subject: str | None = None,
@@ -69,4 +69,4 @@ def to_registry(
     `schema`: the text of one; without it one is made of the columns. `columns`: SQL expressions; without them all
     columns are written. `key`: an SQL expression, taken as it is, or written by the schema of `key_subject` if that is
     given, which is made of its type. `framing`: where the schema is named, in front of the payload or in a header."""
-    return ToRegistry(subject, registry, schema, type, columns, key, key_subject, framing)
+    return ToRegistry(subject, registry, schema, schema_type, columns, key, key_subject, framing)
