@@ -16,6 +16,7 @@ from penstock.schemas.avro.schema import AvroSchema
 from penstock.serdes.avro.codec import AvroCodec
 from penstock.serdes.columns.avro.lanes import Lanes
 from penstock.serdes.columns.avro.making import column_of
+from penstock.serdes.columns.avro.nested import RecordColumn
 from penstock.serdes.columns.avro.projecting import Resolution
 from penstock.serdes.columns.avro.resolving import resolved
 from penstock.serdes.columns.decoding import DecodedRows
@@ -27,16 +28,25 @@ _ROWS = 1 << 14
 
 
 class AvroColumns:
-    """Of one writer's schema, with the columns of a reader's schema if there is one."""
+    """Of one writer's schema, with the columns of a reader's schema if there is one.
 
-    def __init__(self, writer: AvroSchema, reader: AvroSchema | None = None) -> None:
+    `fields`: the outermost fields that are wanted, None for all. The others are not decoded. What follows the last that
+    is wanted is not looked at, so a payload that is damaged there is good enough; with no fields all payloads are.
+    """
+
+    def __init__(
+        self, writer: AvroSchema, reader: AvroSchema | None = None, fields: frozenset[str] | None = None
+    ) -> None:
         """Raises UnusableSchemaError."""
         self._writer, self._reader = writer.root, reader.root if reader is not None else None
+        self._fields = fields
         self._codec = AvroCodec(writer, is_lenient=False)
-        self._column = column_of(writer.root)
-        self._single = column_of(reader.root) if reader is not None else self._column
-        self._resolution = Resolution.of(writer.root, reader.root) if reader is not None else None
+        self._resolution = Resolution.of(writer.root, reader.root, fields) if reader is not None else None
+        read = self._resolution.writer_fields if self._resolution is not None else fields
+        self._column = column_of(writer.root, read)
+        self._single = column_of(reader.root, fields) if reader is not None else self._column
         self.type: pa.DataType = self._single.type
+        self._is_whole = not isinstance(self._column, RecordColumn) or self._column.is_whole
 
     def decode(self, payloads: Payloads) -> DecodedRows:
         if len(payloads) <= _ROWS:
@@ -54,7 +64,8 @@ class AvroColumns:
             return self._read_singly(payloads, pa.nulls(len(payloads), self.type), np.arange(len(payloads)))
         lanes = Lanes.of(payloads)
         values = self._column.read(lanes)
-        lanes.fail(lanes.position != lanes.end)
+        if self._is_whole:
+            lanes.fail(lanes.position != lanes.end)
         if self._resolution is not None:
             values = self._resolution.apply(values)
         failed = np.flatnonzero(lanes.failed)
@@ -83,6 +94,6 @@ class AvroColumns:
         if self._reader is None:
             return value
         try:
-            return resolved(self._writer, self._reader, value)
+            return resolved(self._writer, self._reader, value, self._fields)
         except RecursionError:
             raise PayloadError("the value nests too deep") from None

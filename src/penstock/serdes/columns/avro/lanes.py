@@ -15,6 +15,17 @@ import pyarrow as pa
 from penstock.serdes.columns.payloads import Numbers, Payloads, cut
 
 _LAST_SHIFT = 63
+# Where more numbers than one in so many have a second byte, eight bytes of all of them are read at once.
+_FEW = 4
+_ONE = np.uint64(1)
+_ENDS = np.uint64(0x8080808080808080)
+# Seven bits of each of eight bytes become 56 bits: pairs of 8 bits first, then of 16, then of 32.
+_SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_PACKING = (
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+)
 
 
 class Lanes:
@@ -57,13 +68,29 @@ class Lanes:
             self.fail(is_bad)
 
     def longs(self) -> Numbers:
-        """Numbers of 64 bits, zigzag. A round for each byte that the longest of them has."""
-        data, position = self.data, self.position
-        byte = data[position]
-        number = (byte & 0x7F).astype(np.uint64)
-        position = position + 1
-        more = np.flatnonzero(byte > 0x7F)
-        shift = 7
+        """Numbers of 64 bits, zigzag."""
+        number = self._varints()
+        value: Numbers = ((number >> _ONE) ^ (~(number & _ONE) + _ONE)).view(np.int64)
+        self.fail_if(self.position > self.end, value)
+        return value
+
+    def _varints(self) -> Numbers:
+        """A round for each byte that the longest number has, or eight bytes at once where many have more than one.
+
+        The second way takes 9 ns a number of any size, the first 4 ns and 10 ns for each further byte (bench/decoding).
+        """
+        data = self.data
+        byte = data[self.position]
+        has_more = byte > 0x7F
+        if np.count_nonzero(has_more) * _FEW > len(byte):
+            number, sizes, has_more = _packed(self.strided("<u8")[self.position])
+            position = self.position + sizes
+            shift = 56
+        else:
+            number = (byte & 0x7F).astype(np.uint64)
+            position = self.position + 1
+            shift = 7
+        more = np.flatnonzero(has_more)
         while len(more):
             byte = data[position[more]]
             number[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
@@ -73,10 +100,24 @@ class Lanes:
                 break
             more = more[byte > 0x7F]
             shift += 7
-        value: Numbers = ((number >> np.uint64(1)) ^ (~(number & np.uint64(1)) + np.uint64(1))).view(np.int64)
         self.position = position
-        self.fail_if(position > self.end, value)
-        return value
+        return number
+
+    def skip_longs(self) -> None:
+        self._varints()
+        self.fail_if(self.position > self.end)
+
+    def skip(self, size: int) -> None:
+        """So many bytes of each row."""
+        self.position = self.position + size
+        self.fail_if(self.position > self.end)
+
+    def skip_spans(self) -> None:
+        """Values that have their size in front."""
+        size = self.longs()
+        is_bad = (size < 0) | (size > self.end - self.position)
+        self.position = self.position + size
+        self.fail_if(is_bad)
 
     def fixed(self, size: int) -> Numbers:
         """Where values of a known size begin. Failed ones begin in the zeros."""
@@ -87,6 +128,11 @@ class Lanes:
         if is_bad.any():
             starts[is_bad] = self.zeros
         return starts
+
+    def strided(self, kind: str) -> Numbers:
+        """The buffer with a number of the kind at each byte, to be read at any place."""
+        size = np.dtype(kind).itemsize
+        return np.ndarray((len(self.data) - size + 1,), kind, self.data, strides=(1,))
 
     def matrix(self, starts: Numbers, size: int) -> Numbers:
         """So many bytes of each row, side by side."""
@@ -125,6 +171,17 @@ class Lanes:
             texts = [_text(each) for each in found.to_pylist()]
             self.fail(np.array([text is None for text in texts], dtype=bool))
             return pa.array([text or "" for text in texts], pa.string())
+
+
+def _packed(word: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Numbers of up to eight bytes of seven bits, how many bytes they have, and whether more follow."""
+    ends = ~word & _ENDS
+    first = ends & (~ends + _ONE)
+    inside = first ^ (first - _ONE)
+    word &= inside & _SEVENS
+    for low, high, shift in _PACKING:
+        word = (word & low) | ((word & high) >> shift)
+    return word, (np.bitwise_count(inside) >> 3).astype(np.int64), ends == 0
 
 
 def _text(data: Any) -> str | None:

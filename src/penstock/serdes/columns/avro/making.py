@@ -28,6 +28,7 @@ from penstock.serdes.columns.avro.nested import (
     ArrayColumn,
     MapColumn,
     NullableColumn,
+    ProjectedColumn,
     RecordColumn,
     UnionColumn,
     WidenedColumn,
@@ -53,9 +54,14 @@ _MOST_DEPTH = 64
 _WIDENED = {frozenset({"int", "long"}): pa.int64(), frozenset({"float", "double"}): pa.float64()}
 
 
-def column_of(root: AvroType) -> Column:
-    """Raises UnusableSchemaError."""
-    return _Maker().column(root)
+def column_of(root: AvroType, wanted: frozenset[str] | None = None) -> Column:
+    """`wanted`: the outermost fields that the column has. Those of a union are the members of its struct; anything else
+    that is no record has no fields, and is there as a whole. Raises UnusableSchemaError.
+    """
+    column = _Maker(wanted).column(root)
+    if wanted is None or isinstance(root, Record) or not pa.types.is_struct(column.type):
+        return column
+    return ProjectedColumn(column, wanted)
 
 
 def arrow_type(root: AvroType) -> pa.DataType:
@@ -70,8 +76,9 @@ def is_nullable(kind: AvroType) -> bool:
 
 
 class _Maker:
-    def __init__(self) -> None:
+    def __init__(self, wanted: frozenset[str] | None) -> None:
         self._made = 0
+        self._wanted = wanted
         # The records around, from the outermost on.
         self._around: list[Record] = []
         self._depth = 0
@@ -111,7 +118,7 @@ class _Maker:
         self._around.append(kind)
         fields = [(each.name, self.column(each.type), is_nullable(each.type)) for each in kind.fields]
         self._around.pop()
-        return RecordColumn(fields)
+        return RecordColumn(fields, self._wanted if self._depth == 1 else None)
 
     def _union(self, kind: Union) -> Column:
         columns = [None if each.kind == "null" else self.column(each) for each in kind.branches]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.serdes.columns.avro.lanes import Lanes
-from penstock.serdes.columns.avro.scalars import Column, TextColumn
+from penstock.serdes.columns.avro.scalars import BytesColumn, Column, TextColumn
 from penstock.serdes.columns.decoding import scattered
 from penstock.serdes.columns.payloads import Numbers
 
@@ -28,17 +28,75 @@ def struct_of(fields: list[pa.Field], columns: list[pa.Array], count: int, is_nu
 
 
 class RecordColumn:
-    def __init__(self, fields: Sequence[tuple[str, Column, bool]]) -> None:
-        self._names = [name for name, _, _ in fields]
+    """`wanted`: the fields that the column has. What follows the last of them is not even looked at."""
+
+    def __init__(self, fields: Sequence[tuple[str, Column, bool]], wanted: frozenset[str] | None = None) -> None:
+        self._wanted = [each for each in fields if wanted is None or each[0] in wanted]
+        self._fields = [pa.field(name, column.type, nullable) for name, column, nullable in self._wanted]
+        self.type = pa.struct(self._fields)
         self._columns = [column for _, column, _ in fields]
-        self._fields = [pa.field(name, column.type, nullable) for name, column, nullable in fields]
+        self.width = _width(self._columns)
+        self._steps = _steps([(column, wanted is None or name in wanted) for name, column, _ in fields])
+        # Whether the values end where the record ends.
+        self.is_whole = wanted is None or bool(fields and fields[-1][0] in wanted)
+
+    def read(self, lanes: Lanes) -> pa.Array:
+        columns = []
+        for column, is_wanted in self._steps:
+            if is_wanted:
+                columns.append(column.read(lanes))
+            else:
+                column.skip(lanes)
+        return struct_of(self._fields, columns, len(lanes))
+
+    def skip(self, lanes: Lanes) -> None:
+        if self.width is not None:
+            lanes.skip(self.width)
+            return
+        for column in self._columns:
+            column.skip(lanes)
+
+    def of(self, value: Any) -> Any:
+        return {name: column.of(value[name]) for name, column, _ in self._wanted}
+
+
+def _width(columns: Sequence[Column]) -> int | None:
+    widths = [column.width for column in columns]
+    return None if None in widths else sum(each or 0 for each in widths)
+
+
+def _steps(columns: Sequence[tuple[Column, bool]]) -> list[tuple[Column, bool]]:
+    """What to read and what to skip, up to the last that is wanted; neighbours of known sizes are skipped at once."""
+    steps: list[tuple[Column, bool]] = []
+    last = max((number for number, (_, is_wanted) in enumerate(columns) if is_wanted), default=-1)
+    for column, is_wanted in columns[: last + 1]:
+        if not is_wanted and column.width is not None and steps and not steps[-1][1] and steps[-1][0].width is not None:
+            column = BytesColumn(steps.pop()[0].width + column.width)
+        steps.append((column, is_wanted))
+    return steps
+
+
+class ProjectedColumn:
+    """Some fields of values that are no records, and are structs all the same: those of unions."""
+
+    width = None
+
+    def __init__(self, inner: Column, wanted: frozenset[str]) -> None:
+        self._inner = inner
+        self._fields = [each for each in inner.type if each.name in wanted]
         self.type = pa.struct(self._fields)
 
     def read(self, lanes: Lanes) -> pa.Array:
-        return struct_of(self._fields, [column.read(lanes) for column in self._columns], len(lanes))
+        found = self._inner.read(lanes)
+        is_null = found.is_null().to_numpy(zero_copy_only=False)
+        return struct_of(self._fields, [found.field(each.name) for each in self._fields], len(lanes), is_null)
+
+    def skip(self, lanes: Lanes) -> None:
+        self._inner.skip(lanes)
 
     def of(self, value: Any) -> Any:
-        return {name: column.of(value[name]) for name, column in zip(self._names, self._columns, strict=True)}
+        found = self._inner.of(value)
+        return None if found is None else {each.name: found.get(each.name) for each in self._fields}
 
 
 def _branches(lanes: Lanes, count: int) -> Numbers:
@@ -61,8 +119,26 @@ def _read_some(column: Column, lanes: Lanes, which: Numbers) -> pa.Array:
     return scattered(found, which, len(lanes))
 
 
+def _skip_some(column: Column, lanes: Lanes, which: Numbers) -> None:
+    if len(which) == len(lanes):
+        column.skip(lanes)
+    elif len(which):
+        some = lanes.some(which)
+        column.skip(some)
+        lanes.take_back(which, some)
+
+
+def _skip_branches(lanes: Lanes, branches: Sequence[Column | None]) -> None:
+    index = _branches(lanes, len(branches))
+    for position, column in enumerate(branches):
+        if column is not None and column.width != 0:
+            _skip_some(column, lanes, np.flatnonzero(index == position))
+
+
 class NullableColumn:
     """A union of null and one other type, and a union of one type alone."""
+
+    width = None
 
     def __init__(self, inner: Column, position: int, count: int) -> None:
         self._inner = inner
@@ -73,12 +149,17 @@ class NullableColumn:
     def read(self, lanes: Lanes) -> pa.Array:
         return _read_some(self._inner, lanes, np.flatnonzero(_branches(lanes, self._count) == self._position))
 
+    def skip(self, lanes: Lanes) -> None:
+        _skip_some(self._inner, lanes, np.flatnonzero(_branches(lanes, self._count) == self._position))
+
     def of(self, value: Any) -> Any:
         return None if value is None else self._inner.of(next(iter(value.values())))
 
 
 class WidenedColumn:
     """int and long, or float and double, with or without null: the wider of the two."""
+
+    width = None
 
     def __init__(self, branches: Sequence[Column | None], kind: pa.DataType) -> None:
         self._branches = branches
@@ -93,6 +174,9 @@ class WidenedColumn:
         ]
         return pc.coalesce(*columns)
 
+    def skip(self, lanes: Lanes) -> None:
+        _skip_branches(lanes, self._branches)
+
     def of(self, value: Any) -> Any:
         if value is None:
             return None
@@ -102,6 +186,8 @@ class WidenedColumn:
 
 class UnionColumn:
     """Any other union: a struct with a field for each branch but null, of which one has the value, as Spark has it."""
+
+    width = None
 
     def __init__(self, branches: Sequence[tuple[str, Column | None]]) -> None:
         self._branches = branches
@@ -123,6 +209,9 @@ class UnionColumn:
                 columns.append(_read_some(column, lanes, np.flatnonzero(index == position)))
         return struct_of(self._fields, columns, len(lanes), is_null)
 
+    def skip(self, lanes: Lanes) -> None:
+        _skip_branches(lanes, [column for _, column in self._branches])
+
     def of(self, value: Any) -> Any:
         if value is None:
             return None
@@ -134,7 +223,8 @@ class UnionColumn:
 class _Items:
     """What rounds over the lists of all lanes gave."""
 
-    def __init__(self, lanes: Lanes, columns: Sequence[Column], *, are_empty: bool) -> None:
+    def __init__(self, lanes: Lanes, columns: Sequence[Column], *, are_empty: bool = False) -> None:
+        """`are_empty`: items take no bytes."""
         self._lanes = lanes
         self._columns = columns
         self._are_empty = are_empty
@@ -144,20 +234,28 @@ class _Items:
 
     def read(self) -> tuple[Numbers, list[pa.Array]]:
         """The offsets of the lists, and the items of each column in the order of the lists."""
+        self._go_round(self._read_round, self._begin_blocks)
+        return self._ordered()
+
+    def skip(self) -> None:
+        self._go_round(self._skip_round, self._skip_blocks)
+
+    def _go_round(self, go: Callable[[Numbers], None], begin: Callable[[Numbers, Numbers], None]) -> None:
         lanes = self._lanes
+        rounds = 0
         left = np.zeros(len(lanes), dtype=np.int64)
         active = np.flatnonzero(~lanes.failed)
         while len(active):
-            self._begin_blocks(active[left[active] == 0], left)
+            begin(active[left[active] == 0], left)
             active = active[left[active] > 0]
-            if len(self._owners) >= _MANY_ROUNDS and len(active) < _FEW_LANES:
+            if rounds >= _MANY_ROUNDS and len(active) < _FEW_LANES:
                 lanes.fail(active)
                 break
             if len(active):
-                self._read_round(active)
+                go(active)
+                rounds += 1
                 left[active] -= 1
                 active = active[~lanes.failed[active]]
-        return self._ordered()
 
     def _begin_blocks(self, which: Numbers, left: Numbers) -> None:
         """Read how many items follow. A negative count is followed by the size of the block."""
@@ -176,6 +274,33 @@ class _Items:
         lanes.fail_if((count < 0) | (count > most) | lanes.failed, count)
         self._lanes.take_back(which, lanes)
         left[which] = count
+
+    def _skip_blocks(self, which: Numbers, left: Numbers) -> None:
+        """The same, but blocks that say their size are behind us at once. Another block follows them."""
+        for _ in range(_MANY_ROUNDS):
+            if not len(which):
+                return
+            lanes = self._lanes.some(which)
+            count = lanes.longs()
+            sized = np.flatnonzero(count < 0)
+            if len(sized):
+                some = lanes.some(sized)
+                some.skip_spans()
+                lanes.take_back(sized, some)
+                count[sized] = 0
+            most = 0 if self._are_empty else lanes.end - lanes.position
+            lanes.fail_if((count > most) | lanes.failed, count)
+            self._lanes.take_back(which, lanes)
+            left[which] = count
+            which = which[sized]
+            which = which[~self._lanes.failed[which]]
+        self._lanes.fail(which)
+
+    def _skip_round(self, active: Numbers) -> None:
+        some = self._lanes.some(active)
+        for column in self._columns:
+            column.skip(some)
+        self._lanes.take_back(active, some)
 
     def _read_round(self, active: Numbers) -> None:
         some = self._lanes.some(active)
@@ -200,6 +325,8 @@ class _Items:
 
 
 class ArrayColumn:
+    width = None
+
     def __init__(self, item: Column, *, nullable: bool, is_empty: bool) -> None:
         self._item = item
         self._is_empty = is_empty
@@ -209,12 +336,17 @@ class ArrayColumn:
         offsets, (items,) = _Items(lanes, [self._item], are_empty=self._is_empty).read()
         return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(offsets)], children=[items])
 
+    def skip(self, lanes: Lanes) -> None:
+        _Items(lanes, [self._item], are_empty=self._is_empty).skip()
+
     def of(self, value: Any) -> Any:
         return [self._item.of(each) for each in value]
 
 
 class MapColumn:
-    """A key that a map has twice stays in it twice."""
+    """Of a key that a map has twice the last value counts, as for readers that make a dictionary of it."""
+
+    width = None
 
     def __init__(self, values: Column, *, nullable: bool) -> None:
         self._keys = TextColumn()
@@ -222,9 +354,32 @@ class MapColumn:
         self.type = pa.map_(pa.string(), pa.field("value", values.type, nullable))
 
     def read(self, lanes: Lanes) -> pa.Array:
-        offsets, (keys, values) = _Items(lanes, [self._keys, self._values], are_empty=False).read()
+        offsets, (keys, values) = _Items(lanes, [self._keys, self._values]).read()
+        offsets, keys, values = _without_repeated(offsets, keys, values)
         entries = pa.StructArray.from_arrays([keys, values], fields=[self.type.key_field, self.type.item_field])
         return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(offsets)], children=[entries])
 
+    def skip(self, lanes: Lanes) -> None:
+        _Items(lanes, [self._keys, self._values]).skip()
+
     def of(self, value: Any) -> Any:
         return [(key, self._values.of(each)) for key, each in value.items()]
+
+
+def _without_repeated(offsets: Numbers, keys: pa.Array, values: pa.Array) -> tuple[Numbers, pa.Array, pa.Array]:
+    """Maps with each key once: at its first place, with its last value."""
+    counts = np.diff(offsets)
+    if not len(counts) or counts.max() < 2:
+        return offsets, keys, values
+    encoded = keys.dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    owners = np.repeat(np.arange(len(counts)), counts)
+    entry = owners * len(encoded.dictionary) + codes
+    distinct, first = np.unique(entry, return_index=True)
+    if len(distinct) == len(entry):
+        return offsets, keys, values
+    last = len(entry) - 1 - np.unique(entry[::-1], return_index=True)[1]
+    order = np.argsort(first)
+    kept = np.zeros(len(offsets), dtype=np.int32)
+    np.cumsum(np.bincount(owners[first], minlength=len(counts)), out=kept[1:])
+    return kept, keys.take(pa.array(first[order])), values.take(pa.array(last[order]))

@@ -35,8 +35,8 @@ PROMOTIONS = frozenset(
 _MOST_DEFAULT_BYTES = 1024 * 1024
 
 
-def resolved(writer: AvroType, reader: AvroType, value: Any) -> Any:
-    """Raises PayloadError."""
+def resolved(writer: AvroType, reader: AvroType, value: Any, wanted: frozenset[str] | None = None) -> Any:
+    """`wanted`: of the fields of the outermost record only these. Raises PayloadError."""
     if isinstance(writer, Union):
         if value is None:
             writer = next(each for each in writer.branches if each.kind == "null")
@@ -48,15 +48,15 @@ def resolved(writer: AvroType, reader: AvroType, value: Any) -> Any:
         inner = resolved(writer, branch, value)
         return None if branch.kind == "null" else {union_key(branch): inner}
     match writer, reader:
-        case Record(), Record() if _same_name(writer, reader):
-            return _record(writer, reader, value)
+        case Record(), Record() if is_same_name(writer, reader):
+            return _record(writer, reader, value, wanted)
         case Array(), Array():
             return [resolved(writer.items, reader.items, each) for each in value]
         case Map(), Map():
             return {key: resolved(writer.values, reader.values, each) for key, each in value.items()}
-        case Enum(), Enum() if _same_name(writer, reader):
+        case Enum(), Enum() if is_same_name(writer, reader):
             return _symbol(reader, value)
-        case Fixed(), Fixed() if _same_name(writer, reader) and writer.size == reader.size:
+        case Fixed(), Fixed() if is_same_name(writer, reader) and writer.size == reader.size:
             return value
         case Primitive(), Primitive() if writer.kind == reader.kind:
             return value
@@ -78,9 +78,11 @@ def default_value(field: Field) -> Any:
     return Readers().reader(field.type)(Cursor(bytes(out)))
 
 
-def _record(writer: Record, reader: Record, value: Any) -> Any:
+def _record(writer: Record, reader: Record, value: Any, wanted: frozenset[str] | None) -> Any:
     found = {}
     for field in reader.fields:
+        if wanted is not None and field.name not in wanted:
+            continue
         written = writer_field(writer, field)
         try:
             if written is None:
@@ -100,7 +102,7 @@ def _symbol(reader: Enum, value: str) -> str:
     return reader.default
 
 
-def _same_name(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -> bool:
+def is_same_name(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -> bool:
     return writer.name.short == reader.name.short or any(each.full == writer.name.full for each in reader.aliases)
 
 
@@ -111,7 +113,11 @@ def _branch(writer: AvroType, reader: Union) -> AvroType:
             return branch
     for branch in reader.branches:
         if isinstance(branch, Record | Enum | Fixed):
-            if branch.kind == writer.kind and isinstance(writer, Record | Enum | Fixed) and _same_name(writer, branch):
+            if (
+                branch.kind == writer.kind
+                and isinstance(writer, Record | Enum | Fixed)
+                and is_same_name(writer, branch)
+            ):
                 return branch
         elif (writer.kind, branch.kind) in PROMOTIONS:
             return branch

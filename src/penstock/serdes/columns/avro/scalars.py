@@ -1,7 +1,8 @@
 """Columns of single values, and of logical types that stand on them.
 
 A column says its Arrow type, reads from all lanes at once (`read`), and makes of one value, as `serdes.avro.reading`
-has it, what Arrow takes for the type (`of`). Both ways give the same values.
+has it, what Arrow takes for the type (`of`). Both ways give the same values. `skip` goes behind values that nobody
+wants, and looks at nothing but their sizes.
 """
 
 from __future__ import annotations
@@ -28,9 +29,16 @@ class Column(Protocol):
     @property
     def type(self) -> pa.DataType: ...
 
+    @property
+    def width(self) -> int | None:
+        """How many bytes each value takes, where that is known."""
+        ...
+
     def read(self, lanes: Lanes) -> pa.Array:
         """As many values as there are lanes; those of failed lanes mean nothing."""
         ...
+
+    def skip(self, lanes: Lanes) -> None: ...
 
     def of(self, value: Any) -> Any:
         """Raises PayloadError."""
@@ -39,9 +47,13 @@ class Column(Protocol):
 
 class NullColumn:
     type = pa.null()
+    width = 0
 
     def read(self, lanes: Lanes) -> pa.Array:
         return pa.nulls(len(lanes))
+
+    def skip(self, lanes: Lanes) -> None:
+        pass
 
     def of(self, value: Any) -> Any:
         return None
@@ -49,11 +61,15 @@ class NullColumn:
 
 class BooleanColumn:
     type = pa.bool_()
+    width = 1
 
     def read(self, lanes: Lanes) -> pa.Array:
         byte = lanes.data[lanes.fixed(1)]
         lanes.fail_if(byte > 1, byte)
         return pa.array(byte.astype(bool))
+
+    def skip(self, lanes: Lanes) -> None:
+        lanes.skip(1)
 
     def of(self, value: Any) -> Any:
         return value
@@ -61,6 +77,8 @@ class BooleanColumn:
 
 class WholeColumn:
     """int, long, and dates and times on them. `limit`: a time of a day is less."""
+
+    width = None
 
     def __init__(self, bits: int, kind: pa.DataType, limit: int | None = None) -> None:
         self.type = kind
@@ -75,6 +93,9 @@ class WholeColumn:
         found = pa.array(value.astype(self._number))
         return found if found.type == self.type else found.view(self.type)
 
+    def skip(self, lanes: Lanes) -> None:
+        lanes.skip_longs()
+
     def of(self, value: Any) -> Any:
         if not self._lowest <= value <= self._highest:
             raise PayloadError(f"{value} is out of the range of {self.type}")
@@ -84,11 +105,13 @@ class WholeColumn:
 class FloatColumn:
     def __init__(self, size: int) -> None:
         self.type = pa.float32() if size == 4 else pa.float64()
-        self._size = size
+        self.width = size
 
     def read(self, lanes: Lanes) -> pa.Array:
-        raw = lanes.matrix(lanes.fixed(self._size), self._size)
-        return pa.array(raw.view(f"<f{self._size}").reshape(-1))
+        return pa.array(lanes.strided(f"<f{self.width}")[lanes.fixed(self.width)])
+
+    def skip(self, lanes: Lanes) -> None:
+        lanes.skip(self.width)
 
     def of(self, value: Any) -> Any:
         return float(value)
@@ -98,16 +121,26 @@ def _spans(lanes: Lanes, size: int | None) -> tuple[Numbers, Numbers | int]:
     return lanes.spans() if size is None else (lanes.fixed(size), size)
 
 
+def _skip(lanes: Lanes, size: int | None) -> None:
+    if size is None:
+        lanes.skip_spans()
+    else:
+        lanes.skip(size)
+
+
 class BytesColumn:
     """bytes, and fixed with its size."""
 
     type = pa.binary()
 
     def __init__(self, size: int | None = None) -> None:
-        self._size = size
+        self.width = size
 
     def read(self, lanes: Lanes) -> pa.Array:
-        return lanes.cut(*_spans(lanes, self._size))
+        return lanes.cut(*_spans(lanes, self.width))
+
+    def skip(self, lanes: Lanes) -> None:
+        _skip(lanes, self.width)
 
     def of(self, value: Any) -> Any:
         return value.encode("latin-1")
@@ -115,9 +148,13 @@ class BytesColumn:
 
 class TextColumn:
     type = pa.string()
+    width = None
 
     def read(self, lanes: Lanes) -> pa.Array:
         return lanes.texts(*lanes.spans())
+
+    def skip(self, lanes: Lanes) -> None:
+        lanes.skip_spans()
 
     def of(self, value: Any) -> Any:
         return value
@@ -125,6 +162,7 @@ class TextColumn:
 
 class EnumColumn:
     type = pa.string()
+    width = None
 
     def __init__(self, symbols: list[str]) -> None:
         self._symbols = pa.array(symbols or [""], pa.string())
@@ -135,6 +173,9 @@ class EnumColumn:
         lanes.fail_if((index < 0) | (index >= self._count), index)
         return self._symbols.take(pa.array(index))
 
+    def skip(self, lanes: Lanes) -> None:
+        lanes.skip_longs()
+
     def of(self, value: Any) -> Any:
         return value
 
@@ -143,6 +184,7 @@ class UuidColumn:
     """A fixed of 16 bytes, as text: a uuid on a string is text too."""
 
     type = pa.string()
+    width = 16
     _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), dtype=np.uint8).reshape(256, 2)
     _DASHES = (8, 13, 18, 23)
 
@@ -154,6 +196,9 @@ class UuidColumn:
         offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
+    def skip(self, lanes: Lanes) -> None:
+        lanes.skip(16)
+
     def of(self, value: Any) -> Any:
         return str(UUID(bytes=value.encode("latin-1")))
 
@@ -164,11 +209,11 @@ class DecimalColumn:
     def __init__(self, precision: int, scale: int, size: int | None) -> None:
         self.type = pa.decimal128(precision, scale)
         self._scale = scale
-        self._size = size
+        self.width = size
         self._beyond = 10**precision
 
     def read(self, lanes: Lanes) -> pa.Array:
-        starts, sizes = _spans(lanes, self._size)
+        starts, sizes = _spans(lanes, self.width)
         # Longer ones may still be small numbers: the other reader takes them. So it does all that are near the bound.
         is_long = np.broadcast_to(np.asarray(sizes) > 16, len(lanes)).copy()
         width = np.where(is_long | lanes.failed, 0, sizes)
@@ -192,6 +237,9 @@ class DecimalColumn:
         fill = np.where(top > 0x7F, 0xFF, 0).astype(np.uint8)
         return np.ascontiguousarray(np.where(is_inside, raw, fill[:, None]))
 
+    def skip(self, lanes: Lanes) -> None:
+        _skip(lanes, self.width)
+
     def of(self, value: Any) -> Any:
         number = int.from_bytes(value.encode("latin-1"), signed=True)
         if abs(number) >= self._beyond:
@@ -203,10 +251,14 @@ class JsonColumn:
     """What has no Arrow type, because it contains itself: the text of its value in Avro's JSON encoding."""
 
     type = pa.string()
+    width = None
 
     def read(self, lanes: Lanes) -> pa.Array:
         lanes.fail(np.ones(len(lanes), dtype=bool))
         return pa.array([""] * len(lanes), pa.string())
+
+    def skip(self, lanes: Lanes) -> None:
+        lanes.fail(np.ones(len(lanes), dtype=bool))
 
     def of(self, value: Any) -> Any:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

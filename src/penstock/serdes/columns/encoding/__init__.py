@@ -1,0 +1,1 @@
+"""Arrow columns to batches of payloads, by one schema: the way back from `penstock.serdes.columns`."""
