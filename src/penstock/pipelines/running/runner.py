@@ -22,6 +22,7 @@ from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink, Sour
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold
+from penstock.pipelines.running.graph import graph_of
 from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
@@ -162,6 +163,8 @@ class Run:
             self._open_pipeline = open_steps(self.pipeline, self._to_close)
             rows = self._open()
             plans = [(plan, rows_of(plan, rows, self._open_pipeline)) for plan in plan_queries(self._open_pipeline)]
+            if self._publisher is not None:
+                self._publisher.draw(graph_of(self._open_pipeline, self.id))
             self._follow_progress()
             for plan, chosen in plans:
                 self.opening = f"the query {plan.name}"
