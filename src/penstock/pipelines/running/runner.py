@@ -73,14 +73,14 @@ class Run:
     _to_close: ExitStack = field(default_factory=ExitStack)
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
     _before: dict[str, QueryProgress] = field(default_factory=dict)  # by query, as of the last restart
-    _open_pipeline: Pipeline = field(init=False)  # with its steps open
+    open_pipeline: Pipeline = field(init=False)  # with its steps open
     _gate: BatchGate = field(init=False)
     _status: RunStatus = field(init=False)
     _publisher: RunPublisher | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.id = self.id or new_run_id(self.pipeline.name)
-        self._open_pipeline = self.pipeline
+        self.open_pipeline = self.pipeline
         self._gate = BatchGate(rested=lambda: self._status.note(Fact.RESTED))
         actions = {
             Action.HOLD: self._gate.close,
@@ -105,7 +105,7 @@ class Run:
                     break
                 if deadline is not None and time.monotonic() >= deadline:
                     break
-                if self.state is State.RUNNING and not self.once and is_outdated(self._open_pipeline):
+                if self.state is State.RUNNING and not self.once and is_outdated(self.open_pipeline):
                     self.restart()
                 if self._restarting.is_set():
                     self._restart()
@@ -160,11 +160,11 @@ class Run:
     def _begin(self) -> None:
         try:
             self.opening = "the steps"
-            self._open_pipeline = open_steps(self.pipeline, self._to_close)
+            self.open_pipeline = open_steps(self.pipeline, self._to_close)
             rows = self._open()
-            plans = [(plan, rows_of(plan, rows, self._open_pipeline)) for plan in plan_queries(self._open_pipeline)]
+            plans = [(plan, rows_of(plan, rows, self.open_pipeline)) for plan in plan_queries(self.open_pipeline)]
             if self._publisher is not None:
-                self._publisher.draw(graph_of(self._open_pipeline, self.id))
+                self._publisher.draw(graph_of(self.open_pipeline, self.id))
             self._follow_progress()
             for plan, chosen in plans:
                 self.opening = f"the query {plan.name}"
@@ -261,7 +261,7 @@ class Run:
         return None
 
     def _read(self) -> DataFrame:
-        pipeline = self._open_pipeline
+        pipeline = self.open_pipeline
         frames = [_open_source(source, self.spark, pipeline.settings) for source in pipeline.sources]
         return fold(named_in_errors(pipeline.steps), combined(pipeline, frames))
 
@@ -306,9 +306,7 @@ class Run:
         batch = find_failed_batch(self.spark, running.checkpoint)
         at = running.writing.busy_with or _READING
         try:
-            step = (
-                find_failing_step(self.spark, self._open_pipeline, running.plan, batch) if batch is not None else None
-            )
+            step = find_failing_step(self.spark, self.open_pipeline, running.plan, batch) if batch is not None else None
             at = f"the step {step}" if step else at
         except UnreadableError as trouble:
             logger.warning("%s: what it had read cannot be read again: %s", running.progress.query, trouble)
