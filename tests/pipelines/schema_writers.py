@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,16 +70,16 @@ class OrderWriter:
     def write(self, version: int, *orders: Order, in_header: bool = False) -> None:
         """`version` counts from 0."""
         conf: dict[str, Any] = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
-        serialize = self._serializer(VERSIONS[version], conf)
+        serialize: Any = self._serializer(VERSIONS[version], conf)
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for order in orders:
             headers: list[Any] = [("trace", b"on")] if in_header else []
             context = SerializationContext(self.topic, MessageField.VALUE, headers)
             payload = serialize(order, context)
-            producer.produce(self.topic, payload, str(order["id"]), headers=list(context.headers or []))
+            producer.produce(self.topic, payload, str(order["id"]), headers=headers)
         assert producer.flush(30) == 0
 
-    def _serializer(self, names: tuple[str, ...], conf: dict[str, Any]) -> Callable[[Order, Any], bytes | None]:
+    def _serializer(self, names: tuple[str, ...], conf: dict[str, Any]) -> Any:
         if self.kind == "AVRO":
             return AvroSerializer(self.client, Schema(avro_text(names), "AVRO"), conf=conf)
         if self.kind == "JSON":

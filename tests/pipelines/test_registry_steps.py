@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -200,24 +200,14 @@ def test_keys_have_schemas_too_when_a_subject_is_given_for_them(shop: Shop) -> N
 @contextmanager
 def running(run: Run) -> Iterator[None]:
     """Waits for the run on a thread; what ends the run is raised at the end."""
-    failures: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            run.wait(for_s=120)
-        except BaseException as error:
-            failures.append(error)
-
     run.start()
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    try:
-        yield
-    finally:
-        run.stop()
-        waiting.join(60)
-    if failures:
-        raise failures[0]
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(run.wait)
+        try:
+            yield
+        finally:
+            run.stop()
+            waiting.result(60)
 
 
 @pytest.mark.parametrize(("new_columns", "note"), [("restart", "in a hurry"), ("drop", None)])
@@ -228,13 +218,13 @@ def test_new_columns_appear_or_are_dropped_when_the_schema_evolves_under_a_run(
     steps = (from_registry(new_columns=new_columns), to_registry(f"{shop.paid}-value"))
     run = Run(shop.spark, shop.pipeline(*steps))
     with running(run):
-        wait_until(lambda: count(shop) == 4, 60)
+        wait_until(lambda: count(shop) == 4)
         subject = f"{shop.orders}-value"
         shop.client.register_schema(subject, Schema(avro_text(VERSIONS[1]), "AVRO"))
         if new_columns == "restart":
-            wait_until(lambda: "version 2" in step_names(run), 60)
+            wait_until(lambda: "version 2" in step_names(run))
         shop.writer().write(1, *SECOND)
-        wait_until(lambda: count(shop) == 5, 60)
+        wait_until(lambda: count(shop) == 5)
     found = sorted(shop.written(), key=lambda order: order["id"])
     assert [order["id"] for order in found] == [1, 2, 3, 4, 5]
     assert found[4].get("note") == note

@@ -55,8 +55,8 @@ class FromRegistry:
 
     @property
     def __name__(self) -> str:
-        reader = self.reader if isinstance(self.reader, int) or self.reader == LATEST else "a schema of its own"
-        return f"from_registry({self.subject or f'the topic, its {self.of}'}, {_version(reader)})"
+        reader = self.reader if isinstance(self.reader, int) or self.reader == LATEST else None
+        return _name(self.subject or f"the topic's {self.of}", reader)
 
     def open(self, pipeline: Pipeline) -> OpenFromRegistry:
         subject = self.subject or _subject_of(pipeline, self.of)
@@ -82,7 +82,7 @@ class OpenFromRegistry:
         self._step = step
         self._format = payload_format
         version = payload_format.reader.schema.version
-        self.__name__ = f"from_registry({subject}, {_version('a schema of its own' if version is None else version)})"
+        self.__name__ = _name(subject, version)
         self._watch: SubjectWatch | None = None
         self._watched = (payload_format.registry, subject, version)
 
@@ -192,8 +192,9 @@ def _subject_of(pipeline: Pipeline, of: str) -> str:
     return f"{topics[0].strip()}-{of}"
 
 
-def _version(reader: str | int) -> str:
-    return f"version {reader}" if isinstance(reader, int) else reader
+def _name(subject: str, reader: str | int | None) -> str:
+    by = f"version {reader}" if isinstance(reader, int) else reader or "by a schema of its own"
+    return f"from_registry({subject}, {by})"
 
 
 def _format(address: RegistryAddress, subject: str, reader: str | int) -> PayloadFormat:
