@@ -71,6 +71,17 @@ class ProtobufCodec:
         """The name of the message that a payload with these indexes holds. Raises FramingError."""
         return str(self._at(indexes).full_name)
 
+    def descriptor(self, message: str | None) -> Descriptor:
+        """Raises ChoiceError."""
+        return self._named(message)
+
+    def find(self, message: str) -> Descriptor | None:
+        """By its full name."""
+        try:
+            return self._named(f".{message}")
+        except ChoiceError:
+            return None
+
     def _new(self, descriptor: Descriptor) -> Message:
         return message_factory.GetMessageClass(descriptor)()
 
@@ -93,7 +104,7 @@ class ProtobufCodec:
         indexes: list[int] = []
         while descriptor.containing_type is not None:
             outer = descriptor.containing_type
-            indexes.append(list(outer.nested_types).index(descriptor))
+            indexes.append(_written_out(outer).index(descriptor))
             descriptor = outer
         indexes.append(self._messages.index(descriptor))
         return indexes[::-1]
@@ -101,15 +112,23 @@ class ProtobufCodec:
     def _at(self, indexes: tuple[int, ...]) -> Descriptor:
         found: Descriptor | None = None
         for index in indexes:
-            inner = self._messages if found is None else list(found.nested_types)
+            inner = self._messages if found is None else _written_out(found)
+            # Java's clients count the messages that the text has, and Python's also the entries of maps that come
+            # before. An index that no message has by the one count has a meaning by the other if there is but one left.
+            if found is not None and index >= len(inner):
+                entries = len(found.nested_types) - len(inner)
+                inner = inner[index - entries :] if entries <= index else inner
+                index = 0 if len(inner) == 1 else index
             if not 0 <= index < len(inner):
                 raise FramingError(f"the schema has no message at {list(indexes)}")
             found = inner[index]
         assert found is not None
-        # Python's clients count the entries of maps as messages, and Java's count what the text has. Nobody writes one.
-        if found.GetOptions().map_entry:
-            raise FramingError(f"the message at {list(indexes)} is the entry of a map")
         return found
+
+
+def _written_out(outer: Descriptor) -> list[Descriptor]:
+    """The messages in a message, without the entries of its maps, which no text has."""
+    return [each for each in outer.nested_types if not each.GetOptions().map_entry]
 
 
 def _words(error: Exception) -> str:

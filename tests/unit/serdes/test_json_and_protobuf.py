@@ -11,6 +11,7 @@ from penstock.client.registry import NewSchema, ReferencedSchema
 from penstock.serdes.codec import Codec
 from penstock.serdes.compiling import CodecOptions, compile_codec
 from penstock.serdes.errors import ChoiceError, FramingError, PayloadError, UnusableSchemaError
+from penstock.serdes.framing import write_indexes
 
 
 def json_codec(schema: Any, *others: tuple[str, Any], checks_read: bool = False) -> Codec:
@@ -147,10 +148,26 @@ def test_a_value_is_refused_when_it_is_none_of_the_message(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("payload", "error"), [(b"\x00\xff", PayloadError), (b"\x02\x08", FramingError),
-                                                (b"\x04\x00\x02", FramingError), (b"", FramingError)])  # fmt: skip
+                                                (b"\x04\x00\x04", FramingError), (b"", FramingError)])  # fmt: skip
 def test_bytes_are_refused_when_they_are_no_message(payload: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         proto_codec().decode(payload, None)
+
+
+def test_a_message_is_found_when_python_counted_the_entries_of_the_maps_before_it() -> None:
+    codec = proto_codec()
+    line = codec.encode({"count": 3}, "Order.Line")
+    assert codec.decode(write_indexes([0, 0]) + line, None) == codec.decode(write_indexes([0, 1]) + line, None)
+
+
+def test_no_message_is_guessed_when_both_counts_lead_to_several() -> None:
+    codec = proto_codec("""syntax = "proto3"; message M { map<string, int32> a = 1; map<string, int32> b = 2;
+                           message X { int32 x = 1; } message Y { int32 y = 1; } message Z { int32 z = 1; } }""")
+    values = [codec.decode(write_indexes([0, index]) + b"\x08\x05", None) for index in (0, 1, 2, 4)]
+    assert values == [{"x": 5}, {"y": 5}, {"z": 5}, {"z": 5}]
+    for index in (3, 5):
+        with pytest.raises(FramingError, match="no message at"):
+            codec.decode(write_indexes([0, index]), None)
 
 
 def test_a_file_without_messages_is_refused() -> None:

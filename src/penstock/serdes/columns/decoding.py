@@ -43,6 +43,8 @@ class Columns:
     values: pa.Array
     # Text, null where the row has a value.
     errors: pa.Array
+    # The id or the guid of the schema that the row names, as text; null where it names none.
+    schemas: pa.Array
 
 
 def decode_batch(
@@ -73,7 +75,8 @@ def decode_batch(
         parts.append(decoded.values)
         rows.append(which)
         errors.update({int(which[row]): f"schema {key}: {text}" for row, text in decoded.errors.items()})
-    return Columns(_restored(parts, rows, len(values), target), _errors(errors, len(values)))
+    count = len(values)
+    return Columns(_restored(parts, rows, count, target), _errors(errors, count), schema_names(framed.groups, count))
 
 
 def _restored(parts: list[pa.Array], rows: list[Numbers], count: int, target: pa.DataType) -> pa.Array:
@@ -82,6 +85,18 @@ def _restored(parts: list[pa.Array], rows: list[Numbers], count: int, target: pa
     if not parts:
         return pa.nulls(count, target)
     return scattered(pa.concat_arrays(parts), np.concatenate(rows), count)
+
+
+def schema_names(groups: Mapping[SchemaKey, Numbers], count: int) -> pa.Array:
+    """For each row the name of the schema that it has."""
+    if len(groups) == 1:
+        ((key, which),) = groups.items()
+        if len(which) == count:
+            return pa.repeat(pa.scalar(str(key)), count)
+    codes = np.full(count, -1)
+    for code, which in enumerate(groups.values()):
+        codes[which] = code
+    return pa.array([str(key) for key in groups], pa.string()).take(pa.array(codes, mask=codes < 0))
 
 
 def scattered(values: pa.Array, rows: Numbers, count: int) -> pa.Array:

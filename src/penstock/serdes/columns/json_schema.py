@@ -15,18 +15,17 @@ such payloads; one that does not fit its column is an error of its row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from penstock.schemas.json_schema.model import Node
 from penstock.schemas.json_schema.schema import JsonSchema
 from penstock.schemas.limits import bounded
 from penstock.schemas.schema import InvalidSchemaError
-from penstock.serdes.columns.decoding import DecodedRows, scattered
+from penstock.serdes.columns.decoding import DecodedRows
+from penstock.serdes.columns.json_objects import ObjectColumn, ObjectRows, Take, ValueRows
 from penstock.serdes.columns.payloads import Payloads
 from penstock.serdes.errors import PayloadError, UnusableSchemaError
 
@@ -35,9 +34,14 @@ _MOST_DEPTH = 64
 # Their meaning is more than one column has.
 _ENTANGLED = ("allOf", "if", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "prefixItems")
 
-# What a column makes of a value that is not null.
-_Take = Callable[[Any], Any]
-_Made = tuple[pa.DataType, _Take]
+
+class _Made(NamedTuple):
+    type: pa.DataType
+    take: Take
+    # Those of an object with properties.
+    columns: list[ObjectColumn] | None = None
+    # The JSON text of whatever comes.
+    is_text: bool = False
 
 
 def _mismatch(expected: str, value: Any) -> PayloadError:
@@ -80,15 +84,15 @@ def _text(value: Any) -> Any:
 
 
 _SCALARS: dict[str, _Made] = {
-    "boolean": (pa.bool_(), _boolean),
-    "integer": (pa.int64(), _integer),
-    "number": (pa.float64(), _number),
-    "string": (pa.string(), _string),
+    "boolean": _Made(pa.bool_(), _boolean),
+    "integer": _Made(pa.int64(), _integer),
+    "number": _Made(pa.float64(), _number),
+    "string": _Made(pa.string(), _string),
 }
-_JSON_TEXT: _Made = (pa.string(), _text)
+_JSON_TEXT = _Made(pa.string(), _text, is_text=True)
 
 
-def _optional(take: _Take) -> _Take:
+def _optional(take: Take) -> Take:
     return lambda value: None if value is None else take(value)
 
 
@@ -122,7 +126,7 @@ class _Maker:
             case ["object"]:
                 return self._object(node, schema)
             case ["array"] if isinstance(schema.get("items"), dict):
-                return self._array(*self.column(node.inner(schema["items"])))
+                return self._array(self.column(node.inner(schema["items"])))
             case [str(kind)] if kind in _SCALARS:
                 return _SCALARS[kind]
         return _JSON_TEXT
@@ -142,84 +146,57 @@ class _Maker:
         if isinstance(properties, dict) and properties:
             return self._struct({name: self.column(node.inner(each)) for name, each in properties.items()})
         if isinstance(further, dict):
-            return self._map(*self.column(node.inner(further)))
+            return self._map(self.column(node.inner(further)))
         return _JSON_TEXT
 
-    def _struct(self, columns: dict[str, _Made]) -> _Made:
-        steps = [(name, _optional(take)) for name, (_, take) in columns.items()]
+    def _struct(self, made: dict[str, _Made]) -> _Made:
+        columns = [ObjectColumn(name, each.type, each.take, is_any=each.is_text) for name, each in made.items()]
+        rows = ObjectRows(columns, is_null_a_row=True)
+        names = list(made)
+        return _Made(rows.type, lambda value: dict(zip(names, rows.take(value), strict=True)), columns)
 
-        def take_object(value: Any) -> Any:
-            if not isinstance(value, dict):
-                raise _mismatch("an object", value)
-            found = {}
-            for name, take in steps:
-                try:
-                    found[name] = take(value.get(name))
-                except PayloadError as error:
-                    raise error.inside(name) from None
-            return found
-
-        return pa.struct([pa.field(name, kind) for name, (kind, _) in columns.items()]), take_object
-
-    def _array(self, kind: pa.DataType, take: _Take) -> _Made:
-        step = _optional(take)
+    def _array(self, item: _Made) -> _Made:
+        step = _optional(item.take)
 
         def take_array(value: Any) -> Any:
             if not isinstance(value, list):
                 raise _mismatch("a list", value)
             return [step(each) for each in value]
 
-        return pa.list_(pa.field("element", kind)), take_array
+        return _Made(pa.list_(pa.field("element", item.type)), take_array)
 
-    def _map(self, kind: pa.DataType, take: _Take) -> _Made:
-        step = _optional(take)
+    def _map(self, item: _Made) -> _Made:
+        step = _optional(item.take)
 
         def take_map(value: Any) -> Any:
             if not isinstance(value, dict):
                 raise _mismatch("an object", value)
             return [(key, step(each)) for key, each in value.items()]
 
-        return pa.map_(pa.string(), pa.field("value", kind)), take_map
+        return _Made(pa.map_(pa.string(), pa.field("value", item.type)), take_map)
 
 
 class JsonColumns:
-    """Of one writer's schema, with the columns of a reader's schema if there is one."""
+    """Of one writer's schema, with the columns of a reader's schema if there is one.
 
-    def __init__(self, writer: JsonSchema, reader: JsonSchema | None = None) -> None:
+    `fields`: the outermost properties that are wanted, None for all. Values of the others are not looked at.
+    """
+
+    def __init__(
+        self, writer: JsonSchema, reader: JsonSchema | None = None, fields: frozenset[str] | None = None
+    ) -> None:
         """Raises UnusableSchemaError."""
         try:
-            self.type, take = bounded(_Maker().column)((reader or writer).root)
+            made = bounded(_Maker().column)((reader or writer).root)
         except InvalidSchemaError as error:
             raise UnusableSchemaError(f"the schema cannot be used: {error}") from None
-        self._take = _optional(take)
+        self._rows: ObjectRows | ValueRows
+        if made.columns is None:
+            self._rows = ValueRows(made.type, made.take)
+        else:
+            wanted = [each for each in made.columns if fields is None or each.name in fields]
+            self._rows = ObjectRows(wanted, is_null_a_row=True)
+        self.type: pa.DataType = self._rows.type
 
     def decode(self, payloads: Payloads) -> DecodedRows:
-        values: list[Any] = []
-        rows: list[int] = []
-        errors: dict[int, str] = {}
-        for row, payload in enumerate(payloads.binary().to_pylist()):
-            try:
-                values.append(self._take(msgspec.json.decode(payload)))
-                rows.append(row)
-            except PayloadError as error:
-                errors[row] = str(error)
-            except (msgspec.MsgspecError, ValueError, RecursionError):
-                errors[row] = "the payload is no JSON"
-        try:
-            found = pa.array(values, self.type)
-        except (pa.ArrowException, ValueError):
-            found, rows = self._singly(values, rows, errors)
-        if len(rows) == len(payloads):
-            return DecodedRows(found, errors)
-        return DecodedRows(scattered(found, np.array(rows, dtype=np.int64), len(payloads)), errors)
-
-    def _singly(self, values: list[Any], rows: list[int], errors: dict[int, str]) -> tuple[pa.Array, list[int]]:
-        """One value has text that Arrow cannot hold, half of a surrogate pair."""
-        found, good = [pa.array([], self.type)], []
-        for row, value in zip(rows, values, strict=True):
-            try:
-                found.append(pa.array([value], self.type))
-                good.append(row)
-            except (pa.ArrowException, ValueError):
-                errors[row] = "a string has half of a surrogate pair, which no UTF-8 text can have"
-        return pa.concat_arrays(found), good
+        return self._rows.decode(payloads)

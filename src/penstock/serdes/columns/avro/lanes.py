@@ -14,18 +14,51 @@ import pyarrow as pa
 
 from penstock.serdes.columns.payloads import Numbers, Payloads, cut
 
-_LAST_SHIFT = 63
-# Where more numbers than one in so many have a second byte, eight bytes of all of them are read at once.
-_FEW = 4
-_ONE = np.uint64(1)
-_ENDS = np.uint64(0x8080808080808080)
-# Seven bits of each of eight bytes become 56 bits: pairs of 8 bits first, then of 16, then of 32.
-_SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
-_PACKING = (
-    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
-    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
-    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+_HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
+# Steps that close the gaps that the high bits leave: pairs of 7 bits become 14, then 28, then 56.
+_GAPS = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x007F_007F_007F_007F, 0x7F00_7F00_7F00_7F00, 1),
+        (0x0000_3FFF_0000_3FFF, 0x3FFF_0000_3FFF_0000, 2),
+        (0x0000_0000_0FFF_FFFF, 0x0FFF_FFFF_0000_0000, 4),
+    )
 )
+_ONE = np.uint64(1)
+
+
+def words_at(data: Numbers, position: Numbers, kind: str) -> Numbers:
+    """A word that begins at any byte, for each position: in one step, where a matrix of bytes takes one for each."""
+    size = np.dtype(kind).itemsize
+    found: Numbers = np.ndarray((len(data) - size + 1,), kind, data, strides=(1,))[position]
+    return found
+
+
+def varints_at(data: Numbers, position: Numbers) -> tuple[Numbers, Numbers]:
+    """Numbers and how many bytes they have; zero bytes for those of more than 64 bits."""
+    byte = data[position]
+    if not (byte > 0x7F).any():
+        return byte.astype(np.uint64), np.ones(len(position), dtype=np.int64)
+    word = words_at(data, position, "<u8")
+    ending = ~word & _HIGH_BITS
+    ending &= ~ending + _ONE  # the lowest of them
+    word &= ending - _ONE  # all 64 bits where no byte ends the number
+    size = (np.bitwise_count(ending - _ONE) >> 3).astype(np.int64) + 1
+    for low, high, shift in _GAPS:
+        word = (word & low) | ((word & high) >> shift)
+    longer = np.flatnonzero(ending == 0)
+    if len(longer):
+        _read_rest(data, position[longer] + 8, longer, word, size)
+    return word, size
+
+
+def _read_rest(data: Numbers, position: Numbers, which: Numbers, word: Numbers, size: Numbers) -> None:
+    """The ninth byte and the tenth, which has one bit."""
+    ninth, tenth = data[position], data[position + 1]
+    word[which] |= (ninth & 0x7F).astype(np.uint64) << np.uint64(56)
+    is_longest = ninth > 0x7F
+    word[which[is_longest]] |= (tenth[is_longest] & 1).astype(np.uint64) << np.uint64(63)
+    size[which] = np.where(is_longest, np.where(tenth <= 1, 10, 0), 9)
 
 
 class Lanes:
@@ -69,43 +102,19 @@ class Lanes:
 
     def longs(self) -> Numbers:
         """Numbers of 64 bits, zigzag."""
-        number = self._varints()
-        value: Numbers = ((number >> _ONE) ^ (~(number & _ONE) + _ONE)).view(np.int64)
-        self.fail_if(self.position > self.end, value)
+        number = self.varints()
+        value: Numbers = ((number >> np.uint64(1)) ^ (~(number & np.uint64(1)) + np.uint64(1))).view(np.int64)
         return value
 
-    def _varints(self) -> Numbers:
-        """A round for each byte that the longest number has, or eight bytes at once where many have more than one.
-
-        The second way takes 9 ns a number of any size, the first 4 ns and 10 ns for each further byte (bench/decoding).
-        """
-        data = self.data
-        byte = data[self.position]
-        has_more = byte > 0x7F
-        if np.count_nonzero(has_more) * _FEW > len(byte):
-            number, sizes, has_more = _packed(self.strided("<u8")[self.position])
-            position = self.position + sizes
-            shift = 56
-        else:
-            number = (byte & 0x7F).astype(np.uint64)
-            position = self.position + 1
-            shift = 7
-        more = np.flatnonzero(has_more)
-        while len(more):
-            byte = data[position[more]]
-            number[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-            position[more] += 1
-            if shift == _LAST_SHIFT:  # one bit is left
-                position[more[byte > 1]] = len(data)
-                break
-            more = more[byte > 0x7F]
-            shift += 7
-        self.position = position
+    def varints(self) -> Numbers:
+        """Numbers of 64 bits without a sign, seven bits a byte. Those that do not fit, or reach too far, fail."""
+        number, size = varints_at(self.data, self.position)
+        self.position = self.position + size
+        self.fail_if((size == 0) | (self.position > self.end), number)
         return number
 
     def skip_longs(self) -> None:
-        self._varints()
-        self.fail_if(self.position > self.end)
+        self.varints()
 
     def skip(self, size: int) -> None:
         """So many bytes of each row."""
@@ -128,11 +137,6 @@ class Lanes:
         if is_bad.any():
             starts[is_bad] = self.zeros
         return starts
-
-    def strided(self, kind: str) -> Numbers:
-        """The buffer with a number of the kind at each byte, to be read at any place."""
-        size = np.dtype(kind).itemsize
-        return np.ndarray((len(self.data) - size + 1,), kind, self.data, strides=(1,))
 
     def matrix(self, starts: Numbers, size: int) -> Numbers:
         """So many bytes of each row, side by side."""
@@ -171,17 +175,6 @@ class Lanes:
             texts = [_text(each) for each in found.to_pylist()]
             self.fail(np.array([text is None for text in texts], dtype=bool))
             return pa.array([text or "" for text in texts], pa.string())
-
-
-def _packed(word: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Numbers of up to eight bytes of seven bits, how many bytes they have, and whether more follow."""
-    ends = ~word & _ENDS
-    first = ends & (~ends + _ONE)
-    inside = first ^ (first - _ONE)
-    word &= inside & _SEVENS
-    for low, high, shift in _PACKING:
-        word = (word & low) | ((word & high) >> shift)
-    return word, (np.bitwise_count(inside) >> 3).astype(np.int64), ends == 0
 
 
 def _text(data: Any) -> str | None:

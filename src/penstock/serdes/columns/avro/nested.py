@@ -70,9 +70,11 @@ def _steps(columns: Sequence[tuple[Column, bool]]) -> list[tuple[Column, bool]]:
     steps: list[tuple[Column, bool]] = []
     last = max((number for number, (_, is_wanted) in enumerate(columns) if is_wanted), default=-1)
     for column, is_wanted in columns[: last + 1]:
-        if not is_wanted and column.width is not None and steps and not steps[-1][1] and steps[-1][0].width is not None:
-            column = BytesColumn(steps.pop()[0].width + column.width)
-        steps.append((column, is_wanted))
+        before = steps[-1][0].width if steps and not steps[-1][1] else None
+        if not is_wanted and column.width is not None and before is not None:
+            steps[-1] = BytesColumn(before + column.width), False
+        else:
+            steps.append((column, is_wanted))
     return steps
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.avro.lanes import Lanes, words_at
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
 
@@ -108,7 +108,7 @@ class FloatColumn:
         self.width = size
 
     def read(self, lanes: Lanes) -> pa.Array:
-        return pa.array(lanes.strided(f"<f{self.width}")[lanes.fixed(self.width)])
+        return pa.array(words_at(lanes.data, lanes.fixed(self.width), f"<f{self.width}"))
 
     def skip(self, lanes: Lanes) -> None:
         lanes.skip(self.width)

@@ -1,0 +1,161 @@
+"""Kinds that are messages: structs, and those of Google's that mean one value.
+
+Writers keep the order of the fields' numbers, so each field looks at what its rows have next. Fields that the message
+does not know are passed by. A row that has anything else (another order, a field twice, groups) fails, and protobuf's
+runtime reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.avro.nested import struct_of
+from penstock.serdes.columns.payloads import Numbers
+from penstock.serdes.columns.protobuf.fields import Field
+from penstock.serdes.columns.protobuf.scalars import Kind
+from penstock.serdes.columns.protobuf.wire import END, SPAN, Skipping, give_up, read_tags
+from penstock.serdes.errors import PayloadError
+
+_US = 1_000_000
+_LARGEST = (1 << 63) - 1
+# In seconds, as many as fit in microseconds with some to spare. The other reader takes what is beyond.
+_FAR = 9_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MessageField:
+    name: str
+    number: int
+    has_presence: bool
+    field: Field
+    # Of which at most one has a value: the last that comes.
+    oneof: str | None = None
+
+
+class MessageKind:
+    wire = SPAN
+    absent = 0
+
+    def __init__(
+        self,
+        fields: Sequence[MessageField],
+        others: frozenset[int] = frozenset(),
+        wanted: frozenset[str] | None = None,
+    ) -> None:
+        """`others`: numbers that the runtime knows beside those of the fields. `wanted`: the columns, if not all."""
+        self._fields = fields
+        self._shown = [each for each in fields if wanted is None or each.name in wanted]
+        self._arrow = [pa.field(each.name, each.field.type, each.has_presence) for each in self._shown]
+        self._skipping = Skipping(frozenset(each.number for each in fields) | others)
+        self.type = pa.struct(self._arrow)
+
+    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+        if not len(lanes):
+            return pa.array([], self.type)
+        tags = read_tags(lanes)
+        chosen: dict[str, Numbers] = {}
+        columns = {}
+        for each in self._fields:
+            self._skip(lanes, tags, each.number << 3)
+            if each.oneof is not None:
+                _choose(lanes, tags, chosen, each.oneof, each.field.tag)
+            columns[each.name] = each.field.read(lanes, tags)
+        self._skip(lanes, tags, END)
+        lanes.fail(lanes.position != lanes.end)
+        return struct_of(self._arrow, [columns[each.name] for each in self._shown], len(lanes))
+
+    def _skip(self, lanes: Lanes, tags: Numbers, below: int) -> None:
+        if (tags < below).any():
+            self._skipping.skip(lanes, tags, below)
+
+    def of(self, value: Any) -> Any:
+        found = {}
+        for each in self._shown:
+            is_absent = each.has_presence and not value.HasField(each.name)
+            found[each.name] = None if is_absent else each.field.of(getattr(value, each.name))
+        return found
+
+
+def _choose(lanes: Lanes, tags: Numbers, chosen: dict[str, Numbers], oneof: str, tag: int) -> None:
+    has = tags == tag
+    if oneof not in chosen:
+        chosen[oneof] = has
+        return
+    twice = np.flatnonzero(has & chosen[oneof])
+    if len(twice):
+        give_up(lanes, tags, twice)
+    chosen[oneof] |= has
+
+
+class TimeKind:
+    """Timestamp and Duration, of seconds and nanoseconds. What is too large is the largest there is."""
+
+    wire = SPAN
+    absent = 0
+
+    def __init__(self, kind: pa.DataType, inner: MessageKind) -> None:
+        self.type = kind
+        self._inner = inner
+
+    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+        found = self._inner.make(lanes, numbers)
+        seconds = found.field(0).to_numpy(zero_copy_only=False)
+        nanos = found.field(1).to_numpy(zero_copy_only=False).astype(np.int64)
+        is_far = (seconds > _FAR) | (seconds < -_FAR)
+        if is_far.any():
+            lanes.fail(is_far)
+            seconds = np.where(is_far, 0, seconds)
+        part = np.abs(nanos) // 1000
+        return pa.array(seconds * _US + np.where(nanos < 0, -part, part)).view(self.type)
+
+    def of(self, value: Any) -> Any:
+        # Towards zero for durations, whose parts have one sign; nanoseconds of timestamps are not negative.
+        part = abs(value.nanos) // 1000
+        total = value.seconds * _US + (part if value.nanos >= 0 else -part)
+        return int(max(-_LARGEST - 1, min(_LARGEST, total)))
+
+
+class WrapperKind:
+    """The value alone."""
+
+    wire = SPAN
+    absent = 0
+
+    def __init__(self, inner: MessageKind, value: Kind) -> None:
+        self.type = value.type
+        self._inner = inner
+        self._value = value
+
+    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+        found = self._inner.make(lanes, numbers)
+        return found.field(0)
+
+    def of(self, value: Any) -> Any:
+        return self._value.of(value.value)
+
+
+class JsonKind:
+    """What has no Arrow type, because it contains itself: its JSON text."""
+
+    type = pa.string()
+    wire = SPAN
+    absent = 0
+
+    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+        # Nothing at all is a message without fields, or none.
+        lanes.fail(lanes.end > lanes.position)
+        return pa.array(["{}"] * len(lanes), pa.string())
+
+    def of(self, value: Message) -> Any:
+        try:
+            return str(json_format.MessageToJson(value, indent=None, ensure_ascii=False))
+        except (json_format.SerializeToJsonError, ValueError, TypeError, RecursionError):
+            raise PayloadError("a message within itself has no JSON text") from None

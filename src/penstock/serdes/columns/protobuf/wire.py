@@ -1,0 +1,132 @@
+"""What all rows have next: tags, and the bytes of values whose fields nobody asked for.
+
+A tag is a number here: the field's number and, in three bits, how the value is written. Rows at their end have END,
+which is more than any tag, so one comparison finds the rows whose next field has a lower number than a step wants.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from penstock.serdes.columns.avro.lanes import Lanes, words_at
+from penstock.serdes.columns.payloads import Numbers
+
+VARINT: Final = 0
+FIXED64: Final = 1
+SPAN: Final = 2
+FIXED32: Final = 5
+
+END: Final = 1 << 62
+# A tag that a writer would not have written so: the other reader takes the row.
+_ODD: Final = -1
+_MOST_TAG_BYTES: Final = 5
+# Of one byte, of two, and so on.
+_LARGEST_TAGS: Final = (1 << 7 * np.arange(1, _MOST_TAG_BYTES)) - 1
+
+# A round reads one value of each row. Once so many rounds were made and so few rows go on, single rows are quicker:
+# a round takes about as long as a hundred values that are read one by one.
+MANY_ROUNDS: Final = 32
+FEW_LANES: Final = 128
+
+
+def tag_size(tag: int) -> int:
+    return max(1, -(-tag.bit_length() // 7))
+
+
+def read_tags(lanes: Lanes) -> Numbers:
+    """The next tag of each lane. Positions stay in front of it."""
+    data, position = lanes.data, lanes.position
+    tags: Numbers = data[position].astype(np.int64)
+    more = np.flatnonzero(tags > 0x7F)
+    for size in range(1, _MOST_TAG_BYTES):
+        if not len(more):
+            break
+        byte = data[position[more] + size].astype(np.int64)
+        tags[more] += (byte - 1) << (7 * size)  # less the bit that said that this byte follows
+        tags[more[byte == 0]] = _ODD
+        more = more[byte > 0x7F]
+    tags[more] = _ODD
+    tags[position >= lanes.end] = END
+    return tags
+
+
+def read_numbers(lanes: Lanes, wire: int) -> Numbers:
+    if wire == VARINT:
+        return lanes.varints()
+    return (
+        words_at(lanes.data, lanes.fixed(8), "<u8") if wire == FIXED64 else words_at(lanes.data, lanes.fixed(4), "<u4")
+    )
+
+
+def read_spans(lanes: Lanes) -> tuple[Numbers, Numbers]:
+    """Where values begin that have their size in front, and where they end."""
+    size = lanes.varints().view(np.int64)
+    starts = lanes.position.copy()
+    is_bad = (size < 0) | (size > lanes.end - starts)
+    if is_bad.any():
+        size[is_bad] = 0
+        starts[is_bad] = lanes.zeros
+        lanes.fail(is_bad)
+    lanes.position = ends = starts + size
+    return starts, ends.copy()
+
+
+class Skipping:
+    """Passes by the fields that a message does not know. Those that it knows come in another order: such rows fail."""
+
+    def __init__(self, known: frozenset[int]) -> None:
+        self._known = known
+        self._sorted = np.array(sorted(known), dtype=np.int64)
+
+    def skip(self, lanes: Lanes, tags: Numbers, below: int) -> None:
+        """Until no lane has a tag below that."""
+        which = np.flatnonzero(tags < below)
+        rounds = 0
+        while len(which):
+            rounds += 1
+            if rounds > MANY_ROUNDS and len(which) < FEW_LANES:
+                give_up(lanes, tags, which)
+                return
+            self._round(lanes, tags, which)
+            which = which[tags[which] < below]
+
+    def _round(self, lanes: Lanes, tags: Numbers, which: Numbers) -> None:
+        found = tags[which]
+        first = int(found[0])
+        if (found == first).all():  # a field that newer writers have
+            if first >> 3 in self._known:
+                give_up(lanes, tags, which)
+            else:
+                _pass(lanes, tags, which, first & 7, tag_size(first))
+            return
+        is_known = np.isin(found >> 3, self._sorted)
+        give_up(lanes, tags, which[is_known])
+        which, found = which[~is_known], found[~is_known]
+        sizes = 1 + np.searchsorted(_LARGEST_TAGS, found)
+        for wire in range(8):
+            is_so = (found & 7) == wire
+            if is_so.any():
+                _pass(lanes, tags, which[is_so], wire, sizes[is_so])
+
+
+def _pass(lanes: Lanes, tags: Numbers, which: Numbers, wire: int, size: int | Numbers) -> None:
+    if wire not in (VARINT, FIXED64, SPAN, FIXED32) or (tags[which] < 8).any():  # groups, and no field has the number 0
+        give_up(lanes, tags, which)
+        return
+    some = lanes.some(which)
+    some.position += size
+    if wire == SPAN:
+        read_spans(some)
+    elif wire == VARINT:
+        some.varints()
+    else:
+        some.fixed(8 if wire == FIXED64 else 4)
+    lanes.take_back(which, some)
+    tags[which] = read_tags(some)
+
+
+def give_up(lanes: Lanes, tags: Numbers, which: Numbers) -> None:
+    lanes.fail(which)
+    tags[which] = END
