@@ -58,6 +58,12 @@ def write_column(writer: Writer, values: pa.Array, refusals: Refusals, *, takes_
     return write_required(writer, values, refusals)
 
 
+def items_of(values: pa.Array, items: pa.Array) -> tuple[Numbers, pa.Array]:
+    """Where each list's items begin, counted from the first, and the items. The lists have no nulls."""
+    offsets = values.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    return offsets - offsets[0], items.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
 class Bound(NamedTuple):
     """What writes the rows, and whether it takes rows that are null. None where there are problems."""
 

@@ -11,7 +11,14 @@ import pyarrow as pa
 from penstock.serdes.columns.encoding.numbers import whole
 from penstock.serdes.columns.encoding.pieces import Piece, grouped, joined, spread, varints, zigzag
 from penstock.serdes.columns.encoding.refusals import Refusals
-from penstock.serdes.columns.encoding.writers import Writer, valid, write_column, write_present, write_required
+from penstock.serdes.columns.encoding.writers import (
+    Writer,
+    items_of,
+    valid,
+    write_column,
+    write_present,
+    write_required,
+)
 from penstock.serdes.columns.payloads import Numbers
 
 _INT = (-(1 << 31), (1 << 31) - 1)
@@ -43,12 +50,6 @@ class RecordWriter:
             pieces += write_column(part.writer, values.field(part.position), inner, takes_null=part.takes_null)
             refusals.take(inner, part.name)
         return pieces or [b""]
-
-
-def items_of(values: pa.Array, items: pa.Array) -> tuple[Numbers, pa.Array]:
-    """Where each list's items begin, counted from the first, and the items. The lists have no nulls."""
-    offsets = values.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    return offsets - offsets[0], items.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
 def write_blocks(pieces: list[Piece], borders: Numbers) -> list[Piece]:
