@@ -7,17 +7,19 @@ payloads = encoder.encode(rows)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.client.registry import ReferencedSchema, RegistryClient, RegistrySettings, SchemaReference
+from penstock.pipelines.payloads.sink_schemas import SchemaRequest, SinkSchema, register_schema
 from penstock.schemas.schema import SchemaType
+from penstock.serdes.columns.encoding.rows import ColumnEncoder, EncodedRows
+from penstock.serdes.errors import ChoiceError, PayloadError
+from penstock.serdes.framing import header_name, header_value, prefix
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+__all__ = ["Framing", "PayloadEncoder", "SchemaRequest", "SinkSchema", "open_encoder", "register_schema"]
 
 
 class Framing(StrEnum):
@@ -27,58 +29,63 @@ class Framing(StrEnum):
     HEADER = "header"
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRequest:
-    """Which schema a sink writes with. Without a text, an id and `is_latest` it is derived from the columns."""
-
-    subject: str
-    schema_type: SchemaType = SchemaType.AVRO
-    # Registered after its compatibility was checked; only looked up without `auto_register`.
-    text: str | None = None
-    references: tuple[SchemaReference, ...] = ()
-    schema_id: int | None = None
-    is_latest: bool = False
-    auto_register: bool = True
-    # Of a Protobuf file: which of its messages.
-    message: str | None = None
-    # Of a derived schema.
-    name: str | None = None
-    namespace: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSchema:
-    """All that a task needs to write with the schema; picklable."""
-
-    schema_type: SchemaType
-    text: str
-    schema_id: int
-    guid: str | None = None
-    subject: str | None = None
-    version: int | None = None
-    references: tuple[SchemaReference, ...] = ()
-    referenced: tuple[ReferencedSchema, ...] = ()
-    message: str | None = None
-
-
-def register_schema(
-    registry: RegistrySettings | RegistryClient, request: SchemaRequest, columns: StructType
-) -> SinkSchema:
-    """Registers nothing before the columns fit and the registry finds the schema compatible. Raises PipelineError."""
-    raise NotImplementedError
-
-
 class PayloadEncoder:
-    """Writes rows with one schema."""
+    """Writes rows with one schema. Not for several threads at once."""
 
-    # Name and value, the same for all rows; None where payloads are framed by a prefix.
-    header: tuple[str, bytes] | None
+    def __init__(self, encoding: ColumnEncoder, before: bytes, header: tuple[str, bytes] | None) -> None:
+        self._encoding = encoding
+        self._before = pa.scalar(before, pa.binary())
+        # Name and value, the same for all rows; None where payloads are framed by a prefix.
+        self.header = header
 
     def encode(self, rows: pa.Array) -> pa.Array:
-        """A binary array. A row that is null has a null payload. Raises PayloadError that names the row and the field."""
-        raise NotImplementedError
+        """A binary array. A row that is null has a null payload.
+
+        Raises PayloadError, which names the first row that does not fit and its field, and UnusableSchemaError where the
+        columns are not those that the schema was chosen for.
+        """
+        encoded = self.encode_rows(rows)
+        if encoded.errors:
+            row, reason = next(iter(encoded.errors.items()))
+            others = len(encoded.errors) - 1
+            more = f" ({others} more rows of {len(rows)} do not fit either)" if others else ""
+            raise PayloadError(f"row {row} does not fit the schema: {reason}{more}")
+        return encoded.payloads
+
+    def encode_rows(self, rows: pa.Array) -> EncodedRows:
+        """As above, with an error for each row that does not fit, whose payload is null."""
+        if not rows.null_count:
+            return self._framed(self._encoding.encode(rows))
+        is_there = rows.is_valid()
+        which = np.flatnonzero(is_there.to_numpy(zero_copy_only=False))
+        encoded = self._framed(self._encoding.encode(rows.filter(is_there)))
+        payloads = pc.replace_with_mask(pa.nulls(len(rows), pa.binary()), is_there, encoded.payloads)
+        return EncodedRows(payloads, {int(which[row]): text for row, text in encoded.errors.items()})
+
+    def _framed(self, encoded: EncodedRows) -> EncodedRows:
+        if not self._before.as_py():
+            return encoded
+        return EncodedRows(pc.binary_join_element_wise(self._before, encoded.payloads, b""), encoded.errors)
 
 
 def open_encoder(schema: SinkSchema, framing: Framing = Framing.PREFIX, *, is_key: bool = False) -> PayloadEncoder:
-    """Raises SerdesError."""
-    raise NotImplementedError
+    """Takes milliseconds: once a task. Raises SerdesError."""
+    encoding = schema.encoding()
+    indexes = _indexes(schema)
+    if framing is Framing.PREFIX:
+        return PayloadEncoder(encoding, prefix(schema.schema_id) + indexes, None)
+    if schema.guid is None:
+        raise ChoiceError("the registry gives no guid for this schema, so that it cannot be named in a header")
+    return PayloadEncoder(encoding, b"", (header_name(is_key=is_key), header_value(schema.guid) + indexes))
+
+
+def _indexes(schema: SinkSchema) -> bytes:
+    """Which message of its file a Protobuf payload has."""
+    if schema.schema_type is not SchemaType.PROTOBUF:
+        return b""
+    from penstock.schemas.protobuf.schema import ProtobufSchema
+    from penstock.serdes.protobuf import ProtobufCodec
+
+    parsed = schema.parsed()
+    assert isinstance(parsed, ProtobufSchema)
+    return ProtobufCodec(parsed).indexes(schema.message)
