@@ -136,7 +136,9 @@ class OpenFromRegistry:
                 yield pa.StructArray.from_arrays(columns, names=[_VALUE, ERROR, SCHEMA])
 
         names = [self._step.of, *([HEADERS] if HEADERS in rows.select(f"{SOURCE}.*").columns else [])]
-        return F.arrow_udf(decode, result)(*(F.col(f"{SOURCE}.{name}") for name in names))  # type: ignore[call-overload,no-any-return]
+        # Named as not deterministic, or Spark would decode a second time for a filter that it moves below the decoding.
+        decoding = F.arrow_udf(decode, result).asNondeterministic()
+        return decoding(*(F.col(f"{SOURCE}.{name}") for name in names))  # type: ignore[call-overload,no-any-return]
 
     def _columns(self, before: tuple[str, ...]) -> list[Column]:
         from pyspark.sql import functions as F

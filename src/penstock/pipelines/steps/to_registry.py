@@ -177,7 +177,8 @@ def _encoded(framing: str, schemas: _Schemas, given: list[Column]) -> Column:
             told = texts if errors else pa.nulls(len(columns[0]), pa.string())
             yield pa.StructArray.from_arrays([*payloads, told], names=[*names, ERROR])
 
-    return F.arrow_udf(encode, result)(*given)  # type: ignore[call-overload,no-any-return]
+    # Named as not deterministic, or Spark might encode once for each column that is taken out of the result.
+    return F.arrow_udf(encode, result).asNondeterministic()(*given)  # type: ignore[call-overload,no-any-return]
 
 
 def _headers(schemas: _Schemas) -> list[Column]:
