@@ -23,12 +23,13 @@ class CodecOptions:
 def compile_codec(schema: NewSchema, others: Sequence[ReferencedSchema], options: CodecOptions) -> Codec:
     """Raises UnusableSchemaError."""
     try:
-        return _codec(_parse(schema, others), schema, others, options)
+        return _codec(parse_schema(schema, others), schema, others, options)
     except InvalidSchemaError as error:
         raise UnusableSchemaError(f"the schema cannot be used: {error}") from None
 
 
-def _parse(schema: NewSchema, others: Sequence[ReferencedSchema]) -> ParsedSchema:
+def parse_schema(schema: NewSchema, others: Sequence[ReferencedSchema]) -> ParsedSchema:
+    """Raises UnusableSchemaError, InvalidSchemaError."""
     try:
         schema_type = SchemaType(schema.schema_type)
     except ValueError:

@@ -9,9 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.pipelines.payloads.formats import PayloadFormat
+from penstock.pipelines.payloads.formats import PayloadFormat, PayloadKind
+from penstock.pipelines.payloads.json_values import object_rows
+from penstock.pipelines.payloads.writers import Writers, writers_of
+from penstock.serdes.columns.decoding import decode_framed
+from penstock.serdes.columns.payloads import places, read_frames
 
 # The headers that name the schema of keys and of values, where the bytes do not.
 KEY_SCHEMA_HEADER = "__key_schema_id"
@@ -35,10 +41,103 @@ class PayloadDecoder(Protocol):
     def type(self) -> pa.DataType: ...
 
     def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
-        """`payloads` are binary; `headers` as records have them, a list of structs of key and value."""
+        """`payloads` are binary; `headers` as records have them, a list of structs of key and value.
+
+        Raises RegistryClientError where the registry does not answer or refuses the login.
+        """
         ...
 
 
-def open_decoder(format: PayloadFormat, *, is_key: bool, fields: frozenset[str] | None = None) -> PayloadDecoder:
-    """`fields`: the top-level fields that are wanted. The type has only those, in the schema's order; None means all."""
-    raise NotImplementedError
+def open_decoder(
+    payload_format: PayloadFormat, *, is_key: bool, fields: frozenset[str] | None = None
+) -> PayloadDecoder:
+    """`fields`: the top-level fields that are wanted. The type has only those, in the schema's order; None means all.
+
+    A field that is not wanted is not checked. A format that is no record has no fields, and its value as a whole.
+    Raises UnusableSchemaError, ChoiceError.
+    """
+    match payload_format.kind:
+        case PayloadKind.REGISTRY:
+            return _RegistryDecoder(writers_of(payload_format, fields), is_key=is_key)
+        case PayloadKind.JSON:
+            return _JsonDecoder(payload_format.type, fields)
+        case PayloadKind.TEXT:
+            return _TextDecoder()
+        case PayloadKind.BYTES:
+            return _BytesDecoder()
+
+
+class _RegistryDecoder:
+    def __init__(self, writers: Writers, *, is_key: bool) -> None:
+        self._writers = writers
+        self._header = KEY_SCHEMA_HEADER if is_key else VALUE_SCHEMA_HEADER
+        self.type: pa.DataType = writers.type
+
+    def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
+        named = None if headers is None else header_values(headers, self._header)
+        columns = decode_framed(read_frames(payloads, named), self._writers.finder(), self.type)
+        return Decoded(columns.values, _of_values(columns.errors, payloads), columns.schemas)
+
+
+class _JsonDecoder:
+    def __init__(self, kind: pa.DataType, fields: frozenset[str] | None) -> None:
+        self._rows = object_rows(kind, fields)
+        self.type: pa.DataType = self._rows.type
+
+    def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
+        decoded = self._rows.decode(places(payloads)[0])
+        errors = _texts(decoded.errors, len(payloads))
+        return Decoded(decoded.values, _of_values(errors, payloads), pa.nulls(len(payloads), pa.string()))
+
+
+class _TextDecoder:
+    type = pa.string()
+
+    def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
+        none = pa.nulls(len(payloads), pa.string())
+        try:
+            return Decoded(payloads.cast(pa.string()), none, none)
+        except pa.ArrowInvalid:
+            texts = [_text(each) for each in payloads.to_pylist()]
+            values = pa.array(texts, pa.string())
+            is_bad = pc.and_(values.is_null(), payloads.is_valid())
+            return Decoded(values, pc.if_else(is_bad, "the bytes are no UTF-8 text", none), none)
+
+
+class _BytesDecoder:
+    type = pa.binary()
+
+    def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
+        none = pa.nulls(len(payloads), pa.string())
+        return Decoded(payloads.cast(pa.binary()), none, none)
+
+
+def header_values(headers: pa.Array, name: str) -> pa.Array | None:
+    """For each row the last header of the name, as Kafka's clients have it; None where no row has one."""
+    flat = headers.flatten()
+    found = np.flatnonzero(pc.equal(flat.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False))
+    if not len(found):
+        return None
+    rows = pc.list_parent_indices(headers).to_numpy()[found]
+    place = np.full(len(headers), -1, dtype=np.int64)
+    np.maximum.at(place, rows, found)
+    return flat.field("value").take(pa.array(place, mask=place < 0))
+
+
+def _of_values(errors: pa.Array, payloads: pa.Array) -> pa.Array:
+    """Without those of records that have no value."""
+    return pc.if_else(payloads.is_valid(), errors, None) if payloads.null_count else errors
+
+
+def _texts(errors: dict[int, str], count: int) -> pa.Array:
+    texts: list[str | None] = [None] * count
+    for row, text in errors.items():
+        texts[row] = text
+    return pa.array(texts, pa.string())
+
+
+def _text(payload: bytes | None) -> str | None:
+    try:
+        return None if payload is None else payload.decode()
+    except UnicodeDecodeError:
+        return None

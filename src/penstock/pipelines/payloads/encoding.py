@@ -41,8 +41,8 @@ class PayloadEncoder:
     def encode(self, rows: pa.Array) -> pa.Array:
         """A binary array. A row that is null has a null payload.
 
-        Raises PayloadError, which names the first row that does not fit and its field, and UnusableSchemaError where the
-        columns are not those that the schema was chosen for.
+        Raises PayloadError, which names the first row that does not fit and its field. Raises UnusableSchemaError where
+        the columns are not those that the schema was chosen for.
         """
         encoded = self.encode_rows(rows)
         if encoded.errors:

@@ -8,6 +8,7 @@ TEXT, BYTES
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +16,19 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import pyarrow as pa
 
-from penstock.client.registry import ReferencedSchema, RegisteredSchema, RegistrySettings
+from penstock.client.registry import (
+    ReferencedSchema,
+    RegisteredSchema,
+    RegistryAnswerError,
+    RegistryClient,
+    RegistrySettings,
+)
+from penstock.pipelines.errors import TableError
+from penstock.pipelines.payloads.spark_types import arrow_of_spark, spark_arrow_type, spark_type
+from penstock.schemas.schema import ParsedSchema
+from penstock.serdes.columns.decoding import ColumnDecoder
+from penstock.serdes.columns.opening import open_columns, read_schema
+from penstock.serdes.errors import SerdesError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -54,6 +67,14 @@ class ReaderSchema:
     schema: RegisteredSchema
     others: tuple[ReferencedSchema, ...] = ()
 
+    def parsed(self) -> ParsedSchema:
+        """Raises UnusableSchemaError."""
+        return read_schema(self.schema.schema, self.others)
+
+    def columns(self, fields: frozenset[str] | None = None, message: str | None = None) -> ColumnDecoder:
+        """Of payloads that were written with this very schema. Raises UnusableSchemaError, ChoiceError."""
+        return open_columns(self.parsed(), None, fields, message)
+
 
 @dataclass(frozen=True, slots=True)
 class PayloadFormat:
@@ -70,12 +91,19 @@ class PayloadFormat:
 
     @property
     def type(self) -> pa.DataType:
-        """Spark's Arrow type of the values. A struct where they are records."""
-        raise NotImplementedError
+        """Spark's Arrow type of the values. A struct where they are records. Raises SerdesError."""
+        match self.kind:
+            case PayloadKind.BYTES:
+                return pa.binary()
+            case PayloadKind.JSON:
+                return _declared(self.columns)
+            case PayloadKind.REGISTRY if self.reader is not None:
+                return spark_arrow_type(self.reader.columns(message=self.message).type)
+        return pa.string()
 
     @property
     def spark_type(self) -> DataType:
-        raise NotImplementedError
+        return spark_type(self.type)
 
 
 TEXT = PayloadFormat(PayloadKind.TEXT)
@@ -91,7 +119,27 @@ def resolve_format(
 ) -> PayloadFormat:
     """The version of the subject as the registry has it now. Blocks.
 
-    Raises TableError where there is no such subject or version or its schema has no columns, and
-    RegistryUnreachableError.
+    Raises TableError where there is no such subject or version or its schema has no columns, and RegistryClientError
+    where the registry does not answer or refuses the login.
     """
-    raise NotImplementedError
+    with RegistryClient(registry.settings()) as client:
+        try:
+            schema = client.latest(subject) if version == "latest" else client.version(subject, version)
+            others = client.referenced(schema.schema, subject)
+        except RegistryAnswerError as error:
+            if not error.is_not_found:
+                raise
+            hint = f"`penstock schema list` shows the subjects; a version of {subject} must be registered first."
+            raise TableError(f"the registry has no version {version} of the subject {subject}", hint) from None
+    found = PayloadFormat(PayloadKind.REGISTRY, registry, subject, ReaderSchema(schema, others), message)
+    try:
+        _ = found.type
+    except SerdesError as error:
+        raise TableError(f"version {schema.version} of the subject {subject} has no columns: {error}") from None
+    return found
+
+
+def _declared(columns: str) -> pa.DataType:
+    from pyspark.sql.types import StructType
+
+    return arrow_of_spark(StructType.fromJson(json.loads(columns)))

@@ -10,7 +10,7 @@
 | list, also large ones and those of a fixed size; map; struct | array; map; struct |
 | dictionary; null | what it holds; void |
 
-Everything is nullable: a row that does not decode has null in all of its columns. Times beyond the microseconds that fit
+Everything is nullable: a row that does not decode has null in all of its columns. Times that microseconds do not hold
 are at the edge of the range.
 """
 

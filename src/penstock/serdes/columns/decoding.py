@@ -10,14 +10,14 @@ holds does not touch the other rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.serdes.columns.payloads import Numbers, Payloads, SchemaKey, read_frames
+from penstock.serdes.columns.payloads import Framed, Numbers, Payloads, SchemaKey, read_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +61,26 @@ def decode_batch(
     for key, decoder in decoders.items():
         if decoder.type != target:
             raise ValueError(f"the decoder of schema {key} gives {decoder.type}, not {target}")
-    framed = read_frames(values, headers)
-    errors = framed.errors
+    return decode_framed(
+        read_frames(values, headers), lambda key: decoders.get(key, f"schema {key} is not known"), target
+    )
+
+
+def decode_framed(framed: Framed, find: Callable[[SchemaKey], ColumnDecoder | str], target: pa.DataType) -> Columns:
+    """`find` gives the decoder of a schema, which gives the type `target`, or says why there is none."""
+    count = len(framed.payloads)
+    errors = dict(framed.errors)
     parts: list[pa.Array] = []
     rows: list[Numbers] = []
     for key, which in framed.groups.items():
-        found = decoders.get(key)
-        if found is None:
-            errors.update(dict.fromkeys(which.tolist(), f"schema {key} is not known"))
+        found = find(key)
+        if isinstance(found, str):
+            errors.update(dict.fromkeys(which.tolist(), found))
             continue
-        whole = len(which) == len(values)
-        decoded = found.decode(framed.payloads if whole else framed.payloads.rows(which))
+        decoded = found.decode(framed.payloads if len(which) == count else framed.payloads.rows(which))
         parts.append(decoded.values)
         rows.append(which)
         errors.update({int(which[row]): f"schema {key}: {text}" for row, text in decoded.errors.items()})
-    count = len(values)
     return Columns(_restored(parts, rows, count, target), _errors(errors, count), schema_names(framed.groups, count))
 
 

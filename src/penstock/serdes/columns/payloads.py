@@ -82,7 +82,7 @@ class Framed:
 
 def read_frames(values: pa.Array, headers: pa.Array | None = None) -> Framed:
     """`headers` has the value of the header that names the schema, for each row; rows without one are framed."""
-    payloads, is_null = _places(values)
+    payloads, is_null = places(values)
     starts, ends = payloads.starts, payloads.ends
     has_header = np.zeros(len(starts), dtype=bool)
     groups: dict[SchemaKey, Numbers] = {}
@@ -103,7 +103,8 @@ def read_frames(values: pa.Array, headers: pa.Array | None = None) -> Framed:
     return Framed(replace(payloads, starts=starts, before=before), groups, errors)
 
 
-def _places(values: pa.Array) -> tuple[Payloads, Numbers]:
+def places(values: pa.Array) -> tuple[Payloads, Numbers]:
+    """The rows of an array of bytes, without regard to frames, and which of them are null."""
     if values.type != pa.binary():
         values = values.cast(pa.binary())
     count = len(values)
