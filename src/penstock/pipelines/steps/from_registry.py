@@ -30,7 +30,13 @@ from penstock.pipelines.payloads.formats import (
 )
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline, Settings
 from penstock.pipelines.steps.parsing import keep_source
-from penstock.pipelines.steps.registries import SubjectWatch, address_of, free_names, refusals_told
+from penstock.pipelines.steps.registries import (
+    SubjectWatch,
+    address_of,
+    columns_of_batch,
+    free_names,
+    refusals_told,
+)
 from penstock.pipelines.topic_source import Topic
 
 if TYPE_CHECKING:
@@ -130,15 +136,16 @@ class OpenFromRegistry:
 
         def decode(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
             decoder = open_decoder(payload_format, is_key=is_key)
-            for payloads, *headers in batches:
+            for batch in batches:
+                payloads, *headers = columns_of_batch(batch)
                 decoded = decoder.decode(payloads, *headers)
                 columns = [decoded.values, decoded.errors, decoded.schemas]
                 yield pa.StructArray.from_arrays(columns, names=[_VALUE, ERROR, SCHEMA])
 
         names = [self._step.of, *([HEADERS] if HEADERS in rows.select(f"{SOURCE}.*").columns else [])]
         # Named as not deterministic, or Spark would decode a second time for a filter that it moves below the decoding.
-        decoding = F.arrow_udf(decode, result).asNondeterministic()
-        return decoding(*(F.col(f"{SOURCE}.{name}") for name in names))  # type: ignore[call-overload,no-any-return]
+        decoding = F.arrow_udf(decode, result).asNondeterministic()  # type: ignore[call-overload]
+        return decoding(*(F.col(f"{SOURCE}.{name}") for name in names))  # type: ignore[no-any-return]
 
     def _columns(self, before: tuple[str, ...]) -> list[Column]:
         from pyspark.sql import functions as F

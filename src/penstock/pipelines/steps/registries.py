@@ -6,12 +6,16 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from penstock.client.registry import RegistryAnswerError, RegistryClient, RegistryClientError, RegistryUnreachableError
 from penstock.core.config.types import ConfigError
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.pipeline import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +101,11 @@ class SubjectWatch:
                 logger.info("the subject %s has version %s now", self._subject, latest.version)
                 self._found.set()
                 return
+
+
+def columns_of_batch(batch: pa.Array | tuple[pa.Array, ...]) -> tuple[pa.Array, ...]:
+    """What Spark hands to a function of arrays: a tuple, unless the function has one argument."""
+    return batch if isinstance(batch, tuple) else (batch,)
 
 
 def free_names(names: list[str], taken: tuple[str, ...]) -> list[str]:

@@ -20,7 +20,7 @@ from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.payloads.encoding import Framing, SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline
-from penstock.pipelines.steps.registries import address_of, refusals_told
+from penstock.pipelines.steps.registries import address_of, columns_of_batch, refusals_told
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.errors import SerdesError
 
@@ -166,7 +166,8 @@ def _encoded(framing: str, schemas: _Schemas, given: list[Column]) -> Column:
 
     def encode(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         encoders = [open_encoder(each, Framing(framing), is_key=index > 0) for index, each in enumerate(chosen)]
-        for columns in batches:
+        for batch in batches:
+            columns = columns_of_batch(batch)
             payloads: list[pa.Array] = []
             errors: dict[int, str] = {}
             for name, encoder, rows in zip(names, encoders, columns, strict=True):
