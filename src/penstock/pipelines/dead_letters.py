@@ -1,7 +1,9 @@
 """Rows that did not parse or did not pass: what they carry, and what becomes of them.
 
 Blocks that judge rows leave two columns behind: `error`, null where all is well, and `source`, the record as it was
-read. A dead letter is the record's own key and value, with the reason and the place it came from in its headers.
+read. A dead letter is the record's own key and value, with the reason and the place it came from in its headers; the
+record's own headers, where they were read, come before. A step that decodes by a schema also leaves `source.schema`
+behind: the id or the guid of the schema that the record names.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 ERROR = "error"
 SOURCE = "source"
 SOURCE_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
+HEADERS = "headers"  # a further one, where the topic is read with its headers
+SCHEMA = "schema"  # a further one, where a schema was read by
+SCHEMA_HEADER = "penstock.schema.id"
 # Header of a dead letter -> the field of `source` it holds.
 HEADER_FIELDS = {
     "penstock.source.topic": "topic",
@@ -47,10 +52,15 @@ def to_dead_letters(rows: DataFrame, pipeline: str) -> DataFrame:
     it would be two hundred, in every batch."""
     values = {"penstock.error": ERROR, "penstock.pipeline": f"'{pipeline}'"}  # a pipeline's name has no quotes
     values |= {name: f"{SOURCE}.{field}" for name, field in HEADER_FIELDS.items()}
-    headers = ", ".join(
-        f"named_struct('key', '{name}', 'value', CAST(CAST({value} AS STRING) AS BINARY))"
-        for name, value in values.items()
-    )
+    headers = f"array({', '.join(_header(name, value) for name, value in values.items())})"
+    known = rows.select(f"{SOURCE}.*").columns if SOURCE in rows.columns else []
+    own = [f"ifnull({SOURCE}.{HEADERS}, array())"] if HEADERS in known else []
+    schema = f"{SOURCE}.{SCHEMA}"
+    named = [f"IF({schema} IS NULL, array(), array({_header(SCHEMA_HEADER, schema)}))"] if SCHEMA in known else []
     return rows.where(f"{ERROR} IS NOT NULL").selectExpr(
-        f"{SOURCE}.key AS key", f"{SOURCE}.value AS value", f"array({headers}) AS headers"
+        f"{SOURCE}.key AS key", f"{SOURCE}.value AS value", f"concat({', '.join([*own, headers, *named])}) AS headers"
     )
+
+
+def _header(name: str, value: str) -> str:
+    return f"named_struct('key', '{name}', 'value', CAST(CAST({value} AS STRING) AS BINARY))"

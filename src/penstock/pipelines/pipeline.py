@@ -104,6 +104,31 @@ class Source(Protocol):
         """A streaming frame."""
 
 
+@runtime_checkable
+class OpenStep(Protocol):
+    """A step at work in one run. It is pure still: what it had to look up, it knows since it was opened."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame: ...
+
+    def is_outdated(self) -> bool:
+        """Whether opened anew it would do something else, and is to be. Asked several times a second, between
+        batches or during one; must not wait for anybody."""
+
+    def close(self) -> None:
+        """Called once, when all queries of the run have ended, or before the run starts anew."""
+
+
+@runtime_checkable
+class StepToOpen(Protocol):
+    """A step that depends on the pipeline's settings or asks others before the first batch. Called without a run, as
+    in `combine` or in a notebook, it knows nothing of settings."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame: ...
+
+    def open(self, pipeline: Pipeline) -> OpenStep:
+        """Called once in a run, on the driver, before the first batch. Raises PipelineError for what cannot work."""
+
+
 @dataclass(frozen=True, slots=True)
 class Branch:
     """Rows on their way to some of the sinks. A stateful branch (windows, deduplication, joins) is a Spark query of its
@@ -144,6 +169,7 @@ class Settings:
     runs_topic: str = RUNS_TOPIC
     commands_topic: str = COMMANDS_TOPIC
     kafka: Mapping[str, str] = field(default_factory=dict)  # further client settings, without the prefix "kafka."
+    registry: Mapping[str, str] = field(default_factory=dict)  # of the schema registry, without "schema.registry."
     spark: Mapping[str, str] = field(default_factory=dict)  # further settings of the Spark session
 
 

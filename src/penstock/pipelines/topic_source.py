@@ -19,10 +19,12 @@ FORMATS = {"python": "penstock", "jvm": "kafka"}
 @dataclass(frozen=True, slots=True)
 class Topic:
     """One topic or several, comma-separated. `start` is where a query without a checkpoint begins: earliest, latest, or
-    the connector's JSON of offsets; further options of the data source go into `options`."""
+    the connector's JSON of offsets; further options of the data source go into `options`. `headers` brings the records'
+    headers along, which may name the schemas of keys and values."""
 
     topics: str
     start: str = "earliest"
+    headers: bool = field(default=False, kw_only=True)
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -44,6 +46,8 @@ class Topic:
             chosen["minRecordsPerTask"] = str(_RECORDS_PER_TASK)
         if settings.max_records_per_batch:
             chosen["maxOffsetsPerTrigger"] = str(settings.max_records_per_batch)
+        if self.headers:
+            chosen["includeHeaders"] = "true"
         return chosen | dict(self.options)
 
 

@@ -77,6 +77,7 @@ class RunPublisher:
         self._status = status
         self._figures = figures
         self._graph = graph
+        self._sent_graph: Graph | None = None
         self._link = link
         self._heartbeat = heartbeat
         self._clock = clock or SystemClock()
@@ -89,6 +90,10 @@ class RunPublisher:
 
     def start(self) -> None:
         self._thread.start()
+
+    def draw(self, graph: Graph) -> None:
+        """Another drawing of the run, once more is known of it; any thread."""
+        self._graph = graph
 
     def close(self) -> None:
         """After the run has ended: its last record is on its way to the topic, or cannot be brought there."""
@@ -124,6 +129,8 @@ class RunPublisher:
 
     def turn(self, wait_s: float) -> None:
         """Sends what is due, waits for commands and obeys them."""
+        if self._graph != self._sent_graph:
+            self._send_graph()
         if self._status.changes != self._told or self._clock.monotonic_ms() >= self._next_ms:
             self._send_record()
         for received in self._link.receive(wait_s):
@@ -137,7 +144,12 @@ class RunPublisher:
 
     def _send_all(self) -> None:
         self._send_record()
-        self._link.send(key_of(self._graph), encode_graph(self._graph))
+        self._send_graph()
+
+    def _send_graph(self) -> None:
+        graph = self._graph
+        self._link.send(key_of(graph), encode_graph(graph))
+        self._sent_graph = graph
 
     def _send_record(self) -> None:
         self._told = self._status.changes

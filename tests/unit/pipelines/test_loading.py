@@ -54,10 +54,12 @@ def test_what_a_file_lacks_is_named_when_it_is_imported(tmp_path: Path) -> None:
 
 def test_settings_are_applied_when_given(module: str) -> None:
     loaded = load_pipeline(
-        f"{module}:one", {"trigger": "5 seconds", "kafka.client.id": "x", "spark.ui.enabled": "true"}
+        f"{module}:one",
+        {"trigger": "5 seconds", "kafka.client.id": "x", "spark.ui.enabled": "true", "registry.url": "http://r"},
     )
     assert loaded.settings.trigger == "5 seconds"
     assert loaded.settings.kafka == {"client.id": "x"}
+    assert loaded.settings.registry == {"url": "http://r"}
     assert loaded.settings.spark == {"spark.ui.enabled": "true"}
 
 

@@ -14,12 +14,14 @@ from penstock.runs.publisher import HEARTBEAT_MS, Identity, RunPublisher, new_ru
 from penstock.runs.records import (
     Command,
     Graph,
+    Node,
     Outcome,
     PartFigures,
     RunRecord,
     State,
     Verb,
     decode_run_record,
+    encode_graph,
     encode_run,
     key_of,
 )
@@ -73,9 +75,8 @@ class Seen:
     def __post_init__(self) -> None:
         actions = {action: partial(self.done.append, action) for action in Action}
         self.status = RunStatus(actions, self.clock)
-        self.publisher = RunPublisher(
-            IDENTITY, self.status, self.figures, Graph("jobs-1", (), ()), self.link, clock=self.clock
-        )
+        self.graph = Graph("jobs-1", (), ())
+        self.publisher = RunPublisher(IDENTITY, self.status, self.figures, self.graph, self.link, clock=self.clock)
 
     def figures(self) -> tuple[PartFigures, ...]:
         return (PartFigures("main", rows_in=self.rows, rows_out=2 * self.rows, lag=5),)
@@ -106,6 +107,16 @@ def test_record_is_sent_with_every_heartbeat_and_at_once_after_a_change(seen: Se
     seen.publisher.turn(0)
     last = seen.link.records[2]
     assert (last.rows_in_per_s, last.rows_out_per_s, last.lag) == (100.0, 200.0, 5)
+
+
+def test_graph_is_sent_anew_when_the_run_draws_another(seen: Seen) -> None:
+    drawn = Graph("jobs-1", (Node("0", "step", "from_registry(orders-value, version 2)", ""),), ())
+    for graph in (seen.graph, seen.graph, drawn, drawn):
+        seen.publisher.draw(graph)
+        seen.publisher.turn(0)
+    assert [sent for sent in seen.link.sent if sent[0] == key_of(drawn)] == [
+        (key_of(graph), encode_graph(graph)) for graph in (seen.graph, drawn)
+    ]
 
 
 def test_command_is_acknowledged_when_accepted_and_when_done(seen: Seen) -> None:

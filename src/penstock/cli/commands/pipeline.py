@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True, rich_markup_mode=None)
 
+# Properties of a client's file that are about the schema registry.
+_OF_REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.")
 Reference = Annotated[
     str, typer.Argument(metavar="MODULE[:NAME]", help="A module or .py file, and the pipeline in it.")
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting, kafka.*, spark.*, or a parameter of the pipeline."),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, kafka.*, registry.*, spark.*, or a parameter."),
 ]
 ClientFile = Annotated[
     Path | None,
@@ -165,7 +167,9 @@ def _load(reference: str, assignments: list[str] | None, client_file: Path | Non
 
     client = {} if client_file is None else read_client_properties(client_file)
     servers = client.pop("bootstrap.servers", None)
-    given = {f"kafka.{key}": value for key, value in client.items()}
+    given = {_setting_of(key): value for key, value in client.items()}
+    if any(key.startswith("registry.") for key in given):  # which may inherit the login
+        given |= {f"registry.{key}": value for key, value in client.items() if key.startswith("sasl.")}
     if servers is not None:
         given["bootstrap_servers"] = servers
     for text in assignments or ():
@@ -175,6 +179,13 @@ def _load(reference: str, assignments: list[str] | None, client_file: Path | Non
         given[key.strip()] = value
     with _pipeline_errors():
         return load_pipeline(reference, given)
+
+
+def _setting_of(key: str) -> str:
+    """Of a property that Kafka's tools and serializers take from the same file."""
+    if key.startswith(_OF_REGISTRY):
+        return f"registry.{key.removeprefix('schema.registry.')}"
+    return f"kafka.{key}"
 
 
 @contextmanager

@@ -21,10 +21,12 @@ from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink, Source
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.running.batch_gate import BatchGate
-from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold, good_rows
-from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of, step_name
+from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold
+from penstock.pipelines.running.graph import graph_of
+from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
+from penstock.pipelines.running.step_opening import is_outdated, named_in_errors, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
 from penstock.runs.publisher import RunPublisher, new_run_id
 from penstock.runs.records import Outcome, State, Verb
@@ -71,12 +73,14 @@ class Run:
     _to_close: ExitStack = field(default_factory=ExitStack)
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
     _before: dict[str, QueryProgress] = field(default_factory=dict)  # by query, as of the last restart
+    open_pipeline: Pipeline = field(init=False)  # with its steps open
     _gate: BatchGate = field(init=False)
     _status: RunStatus = field(init=False)
     _publisher: RunPublisher | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.id = self.id or new_run_id(self.pipeline.name)
+        self.open_pipeline = self.pipeline
         self._gate = BatchGate(rested=lambda: self._status.note(Fact.RESTED))
         actions = {
             Action.HOLD: self._gate.close,
@@ -87,10 +91,10 @@ class Run:
         self._status = RunStatus(actions, SystemClock())
 
     def start(self) -> None:
-        plans = plan_queries(self.pipeline)
+        plan_queries(self.pipeline)  # a pipeline that cannot work is not published
         self._publisher = open_publisher(self.pipeline, self.id, self._status, self.progress, SystemClock())
         with self._told_how_it_ends(Fact.STARTED):
-            self._begin(plans)
+            self._begin()
 
     def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
         """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
@@ -101,6 +105,8 @@ class Run:
                     break
                 if deadline is not None and time.monotonic() >= deadline:
                     break
+                if self.state is State.RUNNING and not self.once and is_outdated(self.open_pipeline):
+                    self.restart()
                 if self._restarting.is_set():
                     self._restart()
                 if every is not None:
@@ -151,13 +157,18 @@ class Run:
                 self._publisher.close()
                 self._publisher = None
 
-    def _begin(self, plans: tuple[QueryPlan, ...]) -> None:
+    def _begin(self) -> None:
         try:
+            self.opening = "the steps"
+            self.open_pipeline = open_steps(self.pipeline, self._to_close)
             rows = self._open()
+            plans = [(plan, rows_of(plan, rows, self.open_pipeline)) for plan in plan_queries(self.open_pipeline)]
+            if self._publisher is not None:
+                self._publisher.draw(graph_of(self.open_pipeline, self.id))
             self._follow_progress()
-            for plan in plans:
+            for plan, chosen in plans:
                 self.opening = f"the query {plan.name}"
-                self.queries.append(self._start(plan, rows))
+                self.queries.append(self._start(plan, chosen))
         except BaseException:
             with self._to_close:
                 self._stop_queries()
@@ -193,7 +204,7 @@ class Run:
         self._restarting.clear()
         self._gate.open()
         if not self._stopping.is_set():  # a stop may have come meanwhile
-            self._begin(plan_queries(self.pipeline))
+            self._begin()
             self._status.note(Fact.STARTED)
 
     def _finish(self, every: Callable[[Run], None] | None) -> None:
@@ -250,18 +261,13 @@ class Run:
         return None
 
     def _read(self) -> DataFrame:
-        pipeline = self.pipeline
+        pipeline = self.open_pipeline
         frames = [_open_source(source, self.spark, pipeline.settings) for source in pipeline.sources]
-        return fold(tuple(_named(step) for step in pipeline.steps), combined(pipeline, frames))
+        return fold(named_in_errors(pipeline.steps), combined(pipeline, frames))
 
     def _start(self, plan: QueryPlan, rows: DataFrame) -> RunningQuery:
         pipeline, settings = self.pipeline, self.pipeline.settings
         keeps = pipeline.dead_letters is not None
-        if plan.is_stateful:
-            rows = good_rows(rows, keeps)
-            if settings.watermark is not None:
-                rows = rows.withWatermark(settings.watermark.column, settings.watermark.delay)
-            rows = fold(tuple(_named(step) for step in plan.steps), rows)
         name = query_name(pipeline, plan)
         progress = self._before.get(name, QueryProgress(name))  # counts go on after a restart
         written, ending, gate = progress.written, self._ending, self._gate
@@ -300,7 +306,7 @@ class Run:
         batch = find_failed_batch(self.spark, running.checkpoint)
         at = running.writing.busy_with or _READING
         try:
-            step = find_failing_step(self.spark, self.pipeline, running.plan, batch) if batch is not None else None
+            step = find_failing_step(self.spark, self.open_pipeline, running.plan, batch) if batch is not None else None
             at = f"the step {step}" if step else at
         except UnreadableError as trouble:
             logger.warning("%s: what it had read cannot be read again: %s", running.progress.query, trouble)
@@ -370,19 +376,3 @@ def _open_source(source: Source, spark: SparkSession, settings: Settings) -> Dat
         return source.read(spark, settings)
     except PySparkException as error:
         raise PipelineError(f"the source {source.name} cannot be read: {first_cause(str(error))}") from error
-
-
-def _named(step: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
-    """A step that Spark refuses when it is put together is named in the error; later ones are found by `postmortem`."""
-    from pyspark.errors import PySparkException
-
-    def apply(rows: DataFrame) -> DataFrame:
-        try:
-            return step(rows)
-        except PySparkException as error:
-            raise PipelineError(
-                f"the step {step_name(step)} does not fit its rows: {first_cause(str(error))}",
-                f"The rows it is given have: {', '.join(rows.columns)}.",
-            ) from error
-
-    return apply

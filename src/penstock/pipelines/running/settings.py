@@ -14,7 +14,7 @@ _CHOICES = {"engine": ("python", "jvm")}
 _WHOLE_NUMBERS = frozenset({"parallelism", "max_records_per_batch", "metrics_port"})
 _FLAGS = {"true": True, "false": False}
 _FLAG_NAMES = frozenset({"publish_runs"})
-_MAPPINGS = ("kafka", "spark")
+_MAPPINGS = ("kafka", "registry", "spark")
 _NAMES = tuple(field.name for field in fields(Settings) if field.name not in _MAPPINGS)
 
 
@@ -23,7 +23,8 @@ def is_setting(name: str) -> bool:
 
 
 def apply_settings(settings: Settings, given: Mapping[str, str]) -> Settings:
-    """`kafka.<key>` and `spark.<key>` go to the clients and to the Spark session; every other name is a setting."""
+    """`kafka.<key>`, `registry.<key>` and `spark.<key>` go to the clients and to the Spark session; every other name is
+    a setting."""
     changes: dict[str, Any] = {}
     for name, text in given.items():
         prefix, _, key = name.partition(".")
@@ -43,7 +44,7 @@ def unknown_setting(name: str, parameters: tuple[str, ...]) -> PipelineError:
     meant = f"Did you mean {near[0]}? " if near else ""
     return PipelineError(
         f"there is no setting {name!r}",
-        f"{meant}There are {', '.join(known)}, and kafka.* and spark.* for clients and Spark.",
+        f"{meant}There are {', '.join(known)}, and kafka.*, registry.* and spark.* for clients and Spark.",
     )
 
 

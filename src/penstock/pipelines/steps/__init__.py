@@ -1,9 +1,11 @@
 """Building blocks: functions that make steps."""
 
 from penstock.pipelines.steps.choosing import filter_rows, select
+from penstock.pipelines.steps.from_registry import from_registry
 from penstock.pipelines.steps.lookups import Lookup, enrich
 from penstock.pipelines.steps.parsing import parse_access_log, parse_avro, parse_csv, parse_json
 from penstock.pipelines.steps.time import deduplicate, session, sliding, tumbling
+from penstock.pipelines.steps.to_registry import to_registry
 from penstock.pipelines.steps.validating import validate
 
 __all__ = [
@@ -11,6 +13,7 @@ __all__ = [
     "deduplicate",
     "enrich",
     "filter_rows",
+    "from_registry",
     "parse_access_log",
     "parse_avro",
     "parse_csv",
@@ -18,6 +21,7 @@ __all__ = [
     "select",
     "session",
     "sliding",
+    "to_registry",
     "tumbling",
     "validate",
 ]

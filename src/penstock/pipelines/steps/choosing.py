@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def filter_rows(condition: str) -> Step:
-    """Rows for which the SQL condition holds."""
+    """Rows for which the SQL condition holds. A row that has an error, and so perhaps no columns to judge by, stays on
+    its way to the dead letters."""
 
     def choose(rows: DataFrame) -> DataFrame:
-        return rows.where(condition)
+        return rows.where(f"({condition}) OR {ERROR} IS NOT NULL" if ERROR in rows.columns else condition)
 
     return named(f"filter_rows({condition})", choose)
 

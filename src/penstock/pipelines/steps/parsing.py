@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.pipelines.dead_letters import ERROR, SOURCE, SOURCE_FIELDS
+from penstock.pipelines.dead_letters import ERROR, HEADERS, SOURCE, SOURCE_FIELDS
 from penstock.pipelines.pipeline import Step
 from penstock.pipelines.steps.kinds import arrow_kind, columns_of
 from penstock.pipelines.steps.naming import named
@@ -120,7 +120,8 @@ def keep_source(rows: DataFrame) -> DataFrame:
 
     if SOURCE in rows.columns:
         return rows
-    return rows.select(F.struct(*SOURCE_FIELDS).alias(SOURCE))
+    fields = [*SOURCE_FIELDS, HEADERS] if HEADERS in rows.columns else [*SOURCE_FIELDS]
+    return rows.select(F.struct(*fields).alias(SOURCE))
 
 
 def _by_expression(rows: DataFrame, expression: Any, complaint: str) -> DataFrame:

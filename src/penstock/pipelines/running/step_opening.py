@@ -1,0 +1,90 @@
+"""The steps of a run: opened before its first batch, tried on its rows, closed at its end."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.pipeline import Branch, OpenStep, Pipeline, Step, StepToOpen
+from penstock.pipelines.running.batch_writing import fold, good_rows
+from penstock.pipelines.running.planning import QueryPlan, step_name
+from penstock.pipelines.running.postmortem import first_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def open_steps(pipeline: Pipeline, to_close: ExitStack) -> Pipeline:
+    """The pipeline with its steps open. Raises PipelineError."""
+
+    def opened(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(_open(step, pipeline, to_close) for step in steps)
+
+    sinks = tuple(
+        replace(sink, steps=opened(sink.steps)) if isinstance(sink, Branch) else sink for sink in pipeline.sinks
+    )
+    return replace(pipeline, steps=opened(pipeline.steps), sinks=sinks)
+
+
+def is_outdated(pipeline: Pipeline) -> bool:
+    """Whether one of the open steps is."""
+    branches = [sink.steps for sink in pipeline.sinks if isinstance(sink, Branch)]
+    return any(_is_outdated(step) for steps in (pipeline.steps, *branches) for step in steps)
+
+
+def rows_of(plan: QueryPlan, rows: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """What the query is to write, from the rows that the pipeline's own steps have left.
+
+    A branch without state has its steps in each batch. Those with open steps are tried here: what an open step finds
+    wrong with the columns, it finds before the first batch."""
+    keeps = pipeline.dead_letters is not None
+    if not plan.is_stateful:
+        for output in plan.outputs:
+            if any(isinstance(step, OpenStep) for step in output.steps):
+                fold(named_in_errors(output.steps), good_rows(rows, keeps))
+        return rows
+    good, watermark = good_rows(rows, keeps), pipeline.settings.watermark
+    if watermark is not None:
+        good = good.withWatermark(watermark.column, watermark.delay)
+    return fold(named_in_errors(plan.steps), good)
+
+
+def named_in_errors(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """A step that Spark refuses when it is put together is named in the error; later ones are found by `postmortem`."""
+    return tuple(_named(step) for step in steps)
+
+
+def _open(step: Step, pipeline: Pipeline, to_close: ExitStack) -> Step:
+    if not isinstance(step, StepToOpen):
+        return step
+    try:
+        return to_close.enter_context(closing(step.open(pipeline)))
+    except PipelineError as error:
+        raise _cannot_be_used(step, error) from error
+
+
+def _is_outdated(step: Step) -> bool:
+    return isinstance(step, OpenStep) and step.is_outdated()
+
+
+def _named(step: Step) -> Step:
+    from pyspark.errors import PySparkException
+
+    def apply(rows: DataFrame) -> DataFrame:
+        try:
+            return step(rows)
+        except PySparkException as error:
+            raise PipelineError(
+                f"the step {step_name(step)} does not fit its rows: {first_cause(str(error))}",
+                f"The rows it is given have: {', '.join(rows.columns)}.",
+            ) from error
+        except PipelineError as error:
+            raise _cannot_be_used(step, error) from error
+
+    return apply
+
+
+def _cannot_be_used(step: Step, error: PipelineError) -> PipelineError:
+    return PipelineError(f"the step {step_name(step)} cannot be used: {error.message}", error.hint)
