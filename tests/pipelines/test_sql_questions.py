@@ -25,7 +25,6 @@ from penstock.pipelines.sql.tables import Tables, register
 
 _ORDERS, _CHANGES = 2_400, 400
 _DAY = datetime(2026, 3, 14, tzinfo=UTC)
-_LAST_HOUR = "TIMESTAMP '2026-03-14 23:00:00'"
 _OLD = {
     "type": "record",
     "name": "Order",
@@ -60,41 +59,34 @@ _CUSTOMER = {
 }
 _COUNTRIES = {"country": ["de", "fr", "it", "pl"], "region": ["west", "west", "south", "east"]}
 
-# What it is about -> the question to the topics, and the same to DuckDB where its words differ.
-QUESTIONS: dict[str, tuple[str, str]] = {
-    "counts": ("SELECT count(*), count(DISTINCT customer), sum(amount), min(id), max(id) FROM orders", ""),
-    "group by": ("SELECT address.country, count(*), sum(amount) FROM orders WHERE amount > 20 GROUP BY ALL", ""),
-    "window": (
-        "SELECT window(at, '1 hour').start, count(*) FROM orders GROUP BY ALL",
-        "SELECT date_trunc('hour', at), count(*) FROM orders GROUP BY ALL",
-    ),
-    "ranks": (
-        "SELECT id, row_number() OVER (PARTITION BY customer ORDER BY amount DESC, id) AS place FROM orders"
-        " QUALIFY place <= 2",
-        "",
-    ),
-    "join of two topics": (
-        'SELECT c.level, count(*), sum(o.amount) FROM orders o JOIN "customers$latest" c ON o.customer = c._key'
-        " GROUP BY ALL",
-        "SELECT c.level, count(*), sum(o.amount) FROM orders o JOIN customers_latest c ON o.customer = c._key"
-        " GROUP BY ALL",
-    ),
-    "join with Parquet": (
-        "SELECT r.region, count(*) FROM orders o LEFT JOIN parquet.`{countries}` r ON o.address.country = r.country"
-        " GROUP BY ALL",
-        "SELECT r.region, count(*) FROM orders o LEFT JOIN '{countries}' r ON o.address.country = r.country GROUP BY ALL",
-    ),
-    "latest per key": (
-        'SELECT _key, name, level FROM "customers$latest"',
-        "SELECT _key, name, level FROM customers_latest",
-    ),
-    "last hour": (f"SELECT id, amount FROM orders WHERE _timestamp >= {_LAST_HOUR}", ""),
-    "one key": ("SELECT id, amount FROM orders WHERE _key = 'c7' AND amount > 3", ""),
-    "schema evolution in the middle": ("SELECT channel, count(*), min(id), max(id) FROM orders GROUP BY channel", ""),
-    "nested types": (
-        "SELECT item.sku, sum(item.n) FROM (SELECT explode(items) AS item FROM orders) GROUP BY ALL",
-        "SELECT item.sku, sum(item.n) FROM (SELECT unnest(items) AS item FROM orders) GROUP BY ALL",
-    ),
+# What Spark and DuckDB say in other words.
+_SPARK = {
+    "hour": "window(at, '1 hour').start",
+    "latest": '"customers$latest"',
+    "countries": "parquet.`{path}`",
+    "each": "explode",
+}
+_DUCKDB = {
+    "hour": "date_trunc('hour', \"at\")",
+    "latest": "customers_latest",
+    "countries": "'{path}'",
+    "each": "unnest",
+}
+QUESTIONS = {
+    "counts": "SELECT count(*), count(DISTINCT customer), sum(amount), min(id), max(id) FROM orders",
+    "group by": "SELECT address.country, count(*), sum(amount) FROM orders WHERE amount > 20 GROUP BY ALL",
+    "window": "SELECT {hour}, count(*) FROM orders GROUP BY ALL",
+    "join of two topics": """SELECT level, count(*), sum(amount)
+        FROM orders JOIN {latest} AS known ON customer = known._key GROUP BY ALL""",
+    "join with Parquet": """SELECT region, count(*)
+        FROM orders LEFT JOIN {countries} AS known ON address.country = known.country GROUP BY ALL""",
+    "latest per key": "SELECT _key, name, level FROM {latest}",
+    "last hour": "SELECT id, amount FROM orders WHERE _timestamp >= TIMESTAMP '2026-03-14 23:00:00'",
+    "one key": "SELECT id, amount FROM orders WHERE _key = 'c7' AND amount > 3",
+    "schema evolution in the middle": "SELECT channel, count(*), min(id), max(id) FROM orders GROUP BY channel",
+    "nested types": "SELECT item.sku, sum(item.n) FROM (SELECT {each}(items) AS item FROM orders) GROUP BY ALL",
+    "ranks": """SELECT id, row_number() OVER (PARTITION BY customer ORDER BY amount DESC, id) AS place
+        FROM orders QUALIFY place <= 2""",
 }
 
 
@@ -137,10 +129,12 @@ def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         _write_topics(broker.bootstrap_servers, registry.url)
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
         try:
-            with register(spark, broker.bootstrap_servers, registry=registry.url, has_views=False) as tables:
-                with duckdb.connect() as duck:
-                    _load(duck)
-                    yield Asked(tables, duck, countries)
+            with (
+                register(spark, broker.bootstrap_servers, registry=registry.url, has_views=False) as tables,
+                duckdb.connect() as duck,
+            ):
+                _load(duck)
+                yield Asked(tables, duck, countries)
         finally:
             spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 
@@ -148,7 +142,9 @@ def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def _write_topics(bootstrap_servers: str, registry: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     compacted = {"cleanup.policy": "compact"}
-    for created in admin.create_topics([NewTopic("orders", 3, 1), NewTopic("customers", 2, 1, config=compacted)]).values():
+    for created in admin.create_topics(
+        [NewTopic("orders", 3, 1), NewTopic("customers", 2, 1, config=compacted)]
+    ).values():
         created.result(30)
     client = SchemaRegistryClient({"url": registry})
     older, newer = (_serializer(client, schema) for schema in (_OLD, _NEW))
@@ -190,15 +186,17 @@ def _load(duck: duckdb.DuckDBPyConnection) -> None:
 
 @pytest.mark.parametrize("about", QUESTIONS)
 def test_the_answer_is_the_one_of_another_engine(asked: Asked, about: str) -> None:
-    question, other = (text.replace("{countries}", asked.countries) for text in QUESTIONS[about])
+    question, other = (
+        QUESTIONS[about].format(**words).replace("{path}", asked.countries) for words in (_SPARK, _DUCKDB)
+    )
     found = [tuple(row) for row in asked.tables.sql(question).collect()]
-    expected = asked.duck.execute(other or question).fetchall()
+    expected = asked.duck.execute(other).fetchall()
     assert expected
     assert sorted(map(_comparable, found)) == sorted(map(_comparable, expected))
 
 
 def test_the_last_hour_reads_the_last_hour(asked: Asked) -> None:
-    question = asked.tables.ask(QUESTIONS["last hour"][0])
+    question = asked.tables.ask(QUESTIONS["last hour"])
     (read,) = question.reads
     assert (read.offsets, read.held_offsets) == (_ORDERS // 24, _ORDERS)
 
