@@ -61,6 +61,7 @@ class MessageKind:
         self._arrow = [pa.field(each.name, each.field.type, each.has_presence) for each in self._shown]
         self._skipping = Skipping(frozenset(each.number for each in fields) | others) if not is_entry else None
         self.type = pa.struct(self._arrow)
+        self.columns = 1 + sum(each.field.columns for each in fields)
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         if not len(lanes):
@@ -110,6 +111,7 @@ class TimeKind:
 
     wire = SPAN
     absent = 0
+    columns = 1
 
     def __init__(self, kind: pa.DataType, inner: MessageKind) -> None:
         self.type = kind
@@ -138,6 +140,7 @@ class WrapperKind:
 
     wire = SPAN
     absent = 0
+    columns = 1
 
     def __init__(self, inner: MessageKind, value: Kind) -> None:
         self.type = value.type
@@ -158,6 +161,7 @@ class JsonKind:
     type = pa.string()
     wire = SPAN
     absent = 0
+    columns = 1
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         # Nothing at all is a message without fields, or none.
