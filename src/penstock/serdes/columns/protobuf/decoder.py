@@ -24,6 +24,7 @@ from penstock.serdes.columns.protobuf.evolving import check_readable, has_clash
 from penstock.serdes.columns.protobuf.framing import Indexes
 from penstock.serdes.columns.protobuf.making import message_kind
 from penstock.serdes.columns.protobuf.projecting import projected
+from penstock.serdes.columns.protobuf.wire import TooManyValuesError
 from penstock.serdes.errors import PayloadError
 from penstock.serdes.protobuf import ProtobufCodec
 
@@ -59,7 +60,7 @@ class ProtobufColumns:
         self._indexes = Indexes(codec, self._name)
         written = codec.find(self._name) if reader is not None else None
         kind = wanted if fields is None else projected(wanted, fields)
-        self._kind = message_kind(kind, written, fields)
+        self._kind = message_kind(kind, written, fields, self._name)
         self._message = message_factory.GetMessageClass(kind)
         # To be looked at before, because it has fields that are of another type in the reader's message.
         self._clashing: Descriptor | None = written if written is not None and has_clash(written, kind) else None
@@ -84,10 +85,20 @@ class ProtobufColumns:
         if not self._is_quick:
             return self._read_singly(payloads, None, np.arange(len(payloads)), rows, errors)
         lanes = Lanes.of(payloads)
-        values = self._kind.make(lanes, _NO_NUMBERS)
+        try:
+            values = self._kind.make(lanes, _NO_NUMBERS)
+        except TooManyValuesError:
+            return self._read_fewer(payloads, rows, errors)
         if not lanes.failed.any():
             return values
         return self._read_singly(payloads, values, np.flatnonzero(lanes.failed), rows, errors)
+
+    def _read_fewer(self, payloads: Payloads, rows: Numbers, errors: dict[int, str]) -> pa.Array:
+        half = len(payloads) // 2
+        if not half:
+            return self._read_singly(payloads, None, np.arange(1), rows, errors)
+        first, second = payloads.rows(np.arange(half)), payloads.rows(np.arange(half, len(payloads)))
+        return pa.concat_arrays([self._decode(first, rows[:half], errors), self._decode(second, rows[half:], errors)])
 
     def _read_singly(
         self, payloads: Payloads, values: pa.Array | None, failed: Numbers, rows: Numbers, errors: dict[int, str]
@@ -101,7 +112,7 @@ class ProtobufColumns:
             try:
                 read.append(self._kind.of(self._parsed(payloads.row(row))))
                 source[row] = before + len(read) - 1
-            except (PayloadError, ValueError) as error:  # ValueError: text of proto2 that is no UTF-8
+            except PayloadError as error:
                 errors[int(rows[row])] = str(error)[:300]
                 is_missing[row] = True
         found = pa.array(read, self.type)

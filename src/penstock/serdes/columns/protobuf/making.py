@@ -48,9 +48,14 @@ _WRAPPERS = {
 }
 
 
-def message_kind(kind: Descriptor, writer: Descriptor | None, wanted: frozenset[str] | None) -> MessageKind:
-    """`writer`: what payloads were written with, if that is not the message itself. Raises UnusableSchemaError."""
-    return _Maker().plain(kind, writer, wanted)
+def message_kind(
+    kind: Descriptor, writer: Descriptor | None = None, wanted: frozenset[str] | None = None, name: str | None = None
+) -> MessageKind:
+    """`writer`: what payloads were written with, if that is not the message itself. `name`: what messages call it.
+
+    Raises UnusableSchemaError.
+    """
+    return _Maker().plain(kind, writer, wanted, name)
 
 
 class _Maker:
@@ -59,9 +64,15 @@ class _Maker:
         # The messages around, from the outermost on.
         self._around: list[str] = []
 
-    def plain(self, kind: Descriptor, writer: Descriptor | None, wanted: frozenset[str] | None = None) -> MessageKind:
+    def plain(
+        self,
+        kind: Descriptor,
+        writer: Descriptor | None,
+        wanted: frozenset[str] | None = None,
+        name: str | None = None,
+    ) -> MessageKind:
         self._count()
-        self._around.append(kind.full_name)
+        self._around.append(name or kind.full_name)
         fields = [
             self._field(each, _written(each, writer)) for each in sorted(kind.fields, key=lambda each: each.number)
         ]
@@ -104,7 +115,7 @@ class _Maker:
             is_so = part.type != FieldDescriptor.TYPE_GROUP and (written is None or clash(written, part) is None)
             single = SingleField(kinds[-1], part.number, has_presence=False, is_read=is_so)
             parts.append(MessageField(part.name, part.number, has_presence=False, field=single))
-        return MapField(MessageKind(parts), kinds, field.number, is_read=is_read)
+        return MapField(MessageKind(parts, is_entry=True), kinds, field.number, is_read=is_read)
 
     def _single(self, field: FieldDescriptor, writer: Descriptor | None) -> Kind:
         self._count()

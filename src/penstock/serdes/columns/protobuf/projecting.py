@@ -20,13 +20,12 @@ def projected(kind: Descriptor, wanted: frozenset[str]) -> Descriptor:
     _add(kind.file, pool, added)
     file = descriptor_pb2.FileDescriptorProto()
     kind.file.CopyToProto(file)
-    package, options = file.package, file.options
-    reduced = descriptor_pb2.FileDescriptorProto(
-        name=_FILE, package=package, options=options, syntax=file.syntax, dependency=added
-    )
-    if file.edition:
-        reduced.edition = file.edition
-    prefix = f"{package}." if package else ""
+    prefix = f"{file.package}." if file.package else ""
+    reduced = descriptor_pb2.FileDescriptorProto(dependency=added)
+    for name in ("package", "options", "syntax", "edition"):
+        if file.HasField(name):
+            reduced.MergeFrom(descriptor_pb2.FileDescriptorProto(**{name: getattr(file, name)}))
+    reduced.name = _FILE
     name = "Fields"
     while _is_taken(pool, prefix + name):
         name += "_"

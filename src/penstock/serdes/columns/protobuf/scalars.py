@@ -18,6 +18,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from penstock.serdes.columns.avro.lanes import Lanes
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.columns.protobuf.wire import FIXED32, FIXED64, SPAN, VARINT
+from penstock.serdes.errors import PayloadError
 
 # Numbers of constants that lie so near to each other are found in a table.
 _MOST_TABLE = 4096
@@ -35,15 +36,23 @@ class Kind(Protocol):
         """The number that stands where there is none."""
         ...
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array: ...
+    @property
+    def columns(self) -> int:
+        """How many there are in it, all told."""
+        ...
+
+    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+        """Raises TooManyValuesError."""
+        ...
 
     def of(self, value: Any) -> Any:
-        """Raises PayloadError, ValueError."""
+        """Raises PayloadError."""
         ...
 
 
 class NumberKind:
     absent = 0
+    columns = 1
 
     def __init__(self, kind: pa.DataType, wire: int, convert: Callable[[Numbers], Numbers]) -> None:
         self.type = kind
@@ -62,6 +71,7 @@ class LargeNumberKind:
 
     type = pa.decimal128(20, 0)
     absent = 0
+    columns = 1
 
     def __init__(self, wire: int) -> None:
         self.wire = wire
@@ -80,6 +90,7 @@ class EnumKind:
 
     type = pa.string()
     wire = VARINT
+    columns = 1
 
     def __init__(self, kind: EnumDescriptor) -> None:
         self._names = {value.number: value.name for value in reversed(kind.values)}
@@ -133,11 +144,14 @@ class TextKind:
     type = pa.string()
     wire = SPAN
     absent = 0
+    columns = 1
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         return lanes.texts(lanes.position, lanes.end - lanes.position)
 
     def of(self, value: Any) -> Any:
+        if isinstance(value, bytes):  # so the runtime has it in proto2
+            raise PayloadError("a text is no UTF-8")
         return value
 
 
@@ -145,6 +159,7 @@ class BytesKind:
     type = pa.binary()
     wire = SPAN
     absent = 0
+    columns = 1
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         return lanes.cut(lanes.position, lanes.end - lanes.position)
