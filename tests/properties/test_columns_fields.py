@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import jsonschema
@@ -48,7 +49,7 @@ def _decoded(payloads: list[bytes], decoder: ColumnDecoder) -> Columns:
     return columns
 
 
-def _picked(value: dict[str, Any] | None, names: list[str]) -> dict[str, Any] | None:
+def _picked(value: dict[str, Any] | None, names: Sequence[str]) -> dict[str, Any] | None:
     return None if value is None else {name: value[name] for name in names}
 
 

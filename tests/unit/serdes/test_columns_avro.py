@@ -18,6 +18,7 @@ from penstock.schemas.parsing import parse
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.columns.avro.decoder import AvroColumns
 from penstock.serdes.columns.avro.making import arrow_type
+from penstock.serdes.columns.avro.projecting import Resolution
 from penstock.serdes.columns.decoding import ColumnDecoder, decode_batch
 from penstock.serdes.columns.payloads import SchemaKey
 from penstock.serdes.errors import UnusableSchemaError
@@ -287,3 +288,90 @@ def test_rows_have_an_error_when_the_reader_needs_what_was_not_written() -> None
     assert columns.errors.to_pylist() == [
         "schema 7: the writer's schema has no field more, and it has no default, at more"
     ]
+
+
+def nested(inner: list[Any]) -> Any:
+    record = {"type": "record", "name": "Inner", "fields": inner}
+    return {
+        "type": "record",
+        "name": "Outer",
+        "fields": [
+            {"name": "maybe", "type": ["null", record]},
+            {"name": "several", "type": {"type": "array", "items": "Inner"}},
+            {"name": "by_name", "type": {"type": "map", "values": ["null", "Inner"]}},
+        ],
+    }
+
+
+def test_records_in_records_have_the_readers_fields_without_being_read_singly() -> None:
+    old = nested([{"name": "x", "type": "int"}, {"name": "gone", "type": "string"}])
+    new = nested([{"name": "added", "type": "string", "default": "?"}, {"name": "x", "type": ["null", "long"]}])
+    assert Resolution.of(avro(old).root, avro(new).root) is not None
+    one = {"x": 1, "gone": "g"}
+    rows = [
+        {"maybe": one, "several": [one, one], "by_name": {"k": one, "n": None}},
+        {"maybe": None, "several": [], "by_name": {}},
+    ]
+    decoder = AvroColumns(avro(old), avro(new))
+    columns = decode_batch(pa.array([written(old, row) for row in rows], pa.binary()), {7: decoder}, decoder.type)
+    columns.values.validate(full=True)
+    read = {"added": "?", "x": 1}
+    assert columns.values.to_pylist() == [
+        {"maybe": read, "several": [read, read], "by_name": [("k", read), ("n", None)]},
+        {"maybe": None, "several": [], "by_name": []},
+    ]
+
+
+def test_symbols_that_the_reader_does_not_know_are_its_default() -> None:
+    old, new = (
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": "s", "type": ["null", {**symbol, "name": "S", "type": "enum"}]}],
+        }
+        for symbol in ({"symbols": ["A", "B"]}, {"symbols": ["A", "OTHER"], "default": "OTHER"})
+    )
+    assert Resolution.of(avro(old).root, avro(new).root) is not None
+    decoder = AvroColumns(avro(old), avro(new))
+    batch = pa.array([written(old, {"s": each}) for each in ("A", "B", None)], pa.binary())
+    found = decode_batch(batch, {7: decoder}, decoder.type).values
+    assert found.field("s").to_pylist() == ["A", "OTHER", None]
+
+
+def test_a_key_has_its_last_value_when_a_map_has_it_twice() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}
+    decoder = AvroColumns(avro(schema))
+    twice = b"\x06\x02a\x02\x02b\x04\x02a\x06\x00"  # a=1, b=2, a=3
+    once = b"\x02\x02a\x08\x00"
+    batch = pa.array([prefix(7) + each for each in (once, twice, b"\x00", once)], pa.binary())
+    found = decode_batch(batch, {7: decoder}, decoder.type).values
+    found.validate(full=True)
+    assert found.field("m").to_pylist() == [[("a", 4)], [("a", 3), ("b", 2)], [], [("a", 4)]]
+
+
+def test_a_row_is_good_enough_when_it_is_damaged_behind_the_last_wanted_field() -> None:
+    decoder = AvroColumns(avro(ORDER), fields=frozenset({"id"}))
+    batch = pa.array([prefix(7) + b"\x02\xff", prefix(7), prefix(8) + b"\x02"], pa.binary())
+    columns = decode_batch(batch, {7: decoder}, decoder.type)
+    assert columns.values.to_pylist() == [{"id": 1}, None, None]
+    assert columns.schemas.to_pylist() == ["7", "7", "8"]
+
+
+def test_lists_that_nobody_wants_are_skipped_when_blocks_say_their_size() -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "l", "type": {"type": "array", "items": "string"}}, {"name": "after", "type": "int"}],
+    }
+    decoder = AvroColumns(avro(schema), fields=frozenset({"after"}))
+    sized = b"\x03\x08\x02a\x02b"  # two items in four bytes
+    rows = [
+        sized + b"\x00\x0a",
+        sized * 2 + b"\x02\x02c\x00\x0c",
+        b"\x00\x0e",
+        sized * 40 + b"\x00\x10",
+        sized + b"\x01\xff",
+    ]
+    batch = pa.array([prefix(7) + each for each in rows], pa.binary())
+    columns = decode_batch(batch, {7: decoder}, decoder.type)
+    assert columns.values.to_pylist() == [{"after": 5}, {"after": 6}, {"after": 7}, {"after": 8}, None]

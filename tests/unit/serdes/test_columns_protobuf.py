@@ -144,3 +144,90 @@ def test_the_process_lives_when_a_payload_has_groups_in_groups() -> None:
     columns = decoded(ProtobufColumns(schema, "Order"), [*nested, usual + b"\x08\x05"])
     assert columns.values.field("id").to_pylist()[2] == 5
     assert columns.errors[0].as_py() == "schema 7: the payload is not one of shop.Order: Wire format was corrupt"
+
+
+WIDE = " ".join(f"int32 x{number} = {number};" for number in range(1, 101))
+HOSTILE = f"""
+syntax = "proto3";
+message M {{ repeated Wide wides = 1; repeated int32 plain = 2 [packed = false]; M inner = 3; }}
+message Wide {{ {WIDE} }}
+"""
+
+
+def test_rows_are_unharmed_when_one_has_more_of_anything_than_others() -> None:
+    schema = parse(SchemaType.PROTOBUF, HOSTILE)
+    assert isinstance(schema, ProtobufSchema)
+    deep = b""
+    for _ in range(150):
+        deep = b"\x1a" + _size(len(deep)) + deep
+    hostile = [
+        b"\x10\x05" * 100_000,
+        b"\xa0\x06\x05" * 100_000,
+        b"\x0a\x00" * 200_000,
+        b"\x0a" + b"\xff" * 8 + b"\x7f",
+        b"\x0a\xff\xff\xff\xff\x0f",
+        b"\x12" + b"\xff" * 100_000,
+        b"\x80" * 100_000,
+        deep,
+    ]
+    good = b"\x0a\x02\x08\x07\x10\x01\x10\x02"
+    rows = [prefix(7) + b"\0" + each for bad in hostile for each in (good, bad, good)]
+    columns = decoded(ProtobufColumns(schema), rows)
+    goods = columns.values.take(pa.array([row for row in range(len(rows)) if row % 3 != 1]))
+    assert goods.field("plain").to_pylist() == [[1, 2]] * len(goods)
+    assert [error is None for error in columns.errors.to_pylist()[1::3]] == [True] * 2 + [False] * 6
+    assert columns.errors[7].as_py() == "schema 7: the messages in a list have more than 16777216 values"
+    assert len(columns.values[1]["plain"]) == 100_000
+
+
+def _size(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
+
+
+def versions(old: str, new: str) -> tuple[ProtobufSchema, ProtobufSchema]:
+    schemas = [parse(SchemaType.PROTOBUF, f'syntax = "proto3"; package shop; {text}') for text in (old, new)]
+    assert all(isinstance(each, ProtobufSchema) for each in schemas)
+    return schemas[0], schemas[1]  # type: ignore[return-value]
+
+
+def test_fields_are_the_readers_when_the_writer_has_others() -> None:
+    writer, reader = versions(
+        "message Other {} message M { int32 a = 1; string gone = 2; bytes c = 3; }",
+        "message M { int64 a = 1; string c = 3; optional string added = 4; repeated int32 d = 5; }",
+    )
+    payload = new(writer, "shop.M", a=-1, gone="x", c=b"text").SerializeToString()
+    decoder = ProtobufColumns(writer, reader=reader)
+    found = decoded(decoder, [prefix(7) + write_indexes([1]) + payload, prefix(7) + write_indexes([0])])
+    assert found.values.to_pylist() == [{"a": -1, "c": "text", "added": None, "d": []}, None]
+    assert found.errors[1].as_py() == "schema 7: the payload has the message shop.Other, not shop.M"
+
+
+def test_a_row_is_an_error_when_it_has_a_field_whose_type_became_another() -> None:
+    writer, reader = versions(
+        "message M { N n = 1; int32 b = 2; } message N { sint32 x = 1; }",
+        "message M { N n = 1; int32 b = 2; } message N { int32 x = 1; }",
+    )
+    has, has_not = new(writer, "shop.M", b=1), new(writer, "shop.M", b=2)
+    has.n.x = 5
+    rows = [prefix(7) + b"\0" + each.SerializeToString() for each in (has, has_not)]
+    found = decoded(ProtobufColumns(writer, reader=reader), rows)
+    assert found.values.to_pylist() == [None, {"n": None, "b": 2}]
+    assert found.errors[0].as_py() == "schema 7: sint32 was written, and the reader's schema has int32, at n.x"
+
+
+def test_every_row_is_an_error_when_the_writer_does_not_have_the_message() -> None:
+    writer, reader = versions("message A { int32 a = 1; }", "message B { int32 a = 1; }")
+    found = decoded(ProtobufColumns(writer, reader=reader), [prefix(7) + b"\0\x08\x01"])
+    assert found.errors.to_pylist() == ["schema 7: the payload has the message shop.A, not shop.B"]
+
+
+def test_only_wanted_fields_are_columns_and_others_are_not_looked_at() -> None:
+    schema = proto()
+    usual = prefix(7) + write_indexes([1])
+    rows = [usual + each.SerializeToString() for each in orders(schema)]
+    rows.append(usual + b"\x08\x09\x12\x01\xff\x2a\x01t\x32\x00")  # `name` is no UTF-8, `inner` comes after `text`
+    found = decoded(ProtobufColumns(schema, "Order", fields=frozenset({"id", "text"})), rows)
+    texts = ["t", None, None, None]
+    assert found.values.to_pylist() == [
+        {"id": number, "text": text} for number, text in zip([1, 0, 0, 9], texts, strict=True)
+    ]

@@ -28,7 +28,7 @@ from penstock.serdes.errors import SerdesError
 _MOST_DECODERS = 256
 _MOST_WRITERS = 64
 # A registry takes some milliseconds to say that it does not know an id: a batch of made-up ids waits a second at most.
-_MOST_UNKNOWN = 200
+_MOST_UNKNOWN = 50
 # The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.
 _UNKNOWN = (40401, 40402, 40403)
 

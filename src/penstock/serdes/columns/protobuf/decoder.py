@@ -24,6 +24,7 @@ from penstock.serdes.columns.protobuf.evolving import check_readable, has_clash
 from penstock.serdes.columns.protobuf.framing import Indexes
 from penstock.serdes.columns.protobuf.making import message_kind
 from penstock.serdes.columns.protobuf.projecting import projected
+from penstock.serdes.columns.protobuf.wire import TooManyValuesError
 from penstock.serdes.errors import PayloadError
 from penstock.serdes.protobuf import ProtobufCodec
 
@@ -84,10 +85,20 @@ class ProtobufColumns:
         if not self._is_quick:
             return self._read_singly(payloads, None, np.arange(len(payloads)), rows, errors)
         lanes = Lanes.of(payloads)
-        values = self._kind.make(lanes, _NO_NUMBERS)
+        try:
+            values = self._kind.make(lanes, _NO_NUMBERS)
+        except TooManyValuesError:
+            return self._read_fewer(payloads, rows, errors)
         if not lanes.failed.any():
             return values
         return self._read_singly(payloads, values, np.flatnonzero(lanes.failed), rows, errors)
+
+    def _read_fewer(self, payloads: Payloads, rows: Numbers, errors: dict[int, str]) -> pa.Array:
+        half = len(payloads) // 2
+        if not half:
+            return self._read_singly(payloads, None, np.arange(1), rows, errors)
+        first, second = payloads.rows(np.arange(half)), payloads.rows(np.arange(half, len(payloads)))
+        return pa.concat_arrays([self._decode(first, rows[:half], errors), self._decode(second, rows[half:], errors)])
 
     def _read_singly(
         self, payloads: Payloads, values: pa.Array | None, failed: Numbers, rows: Numbers, errors: dict[int, str]

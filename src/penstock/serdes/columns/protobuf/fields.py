@@ -23,6 +23,7 @@ from penstock.serdes.columns.protobuf.wire import (
     MANY_ROUNDS,
     SPAN,
     VARINT,
+    check_count,
     give_up,
     read_numbers,
     read_spans,
@@ -42,6 +43,9 @@ class Field(Protocol):
     @property
     def tag(self) -> int: ...
 
+    @property
+    def columns(self) -> int: ...
+
     def read(self, lanes: Lanes, tags: Numbers) -> pa.Array:
         """As many values as there are lanes; those of failed lanes mean nothing."""
         ...
@@ -57,6 +61,7 @@ class SingleField:
     def __init__(self, kind: Kind, number: int, *, has_presence: bool, is_read: bool = True) -> None:
         self.type = kind.type
         self.tag = number << 3 | kind.wire if is_read else _NEVER
+        self.columns = kind.columns
         self._kind = kind
         self._size = tag_size(number << 3)
         self._has_presence = has_presence
@@ -201,6 +206,7 @@ class _Items:
             return offsets, pa.array([], self._kind.type)
         order: Any = slice(None)
         owners = np.concatenate(self._owners)
+        check_count(len(owners), self._kind.columns)
         if len(self._owners) > 1:
             order = np.argsort(owners, kind="stable")
             owners = owners[order]
@@ -254,6 +260,7 @@ class RepeatedField:
     def __init__(self, kind: Kind, number: int, *, is_read: bool = True) -> None:
         self.type = pa.list_(pa.field("element", kind.type, nullable=False))
         self.tag = number << 3 | kind.wire if is_read else _NEVER
+        self.columns = kind.columns
         self._kind = kind
         self._number = number
 
@@ -264,6 +271,7 @@ class RepeatedField:
         return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(offsets)], children=[items])
 
     def of(self, value: Any) -> Any:
+        check_count(len(value), self.columns)
         return [self._kind.of(each) for each in value]
 
 
@@ -272,6 +280,7 @@ class MapField:
 
     def __init__(self, entry: Kind, fields: Sequence[Kind], number: int, *, is_read: bool = True) -> None:
         self._key, self._value = fields
+        self.columns = entry.columns
         self._entry = entry
         self._number = number
         self.tag = number << 3 | SPAN if is_read else _NEVER

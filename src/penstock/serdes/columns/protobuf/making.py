@@ -115,7 +115,7 @@ class _Maker:
             is_so = part.type != FieldDescriptor.TYPE_GROUP and (written is None or clash(written, part) is None)
             single = SingleField(kinds[-1], part.number, has_presence=False, is_read=is_so)
             parts.append(MessageField(part.name, part.number, has_presence=False, field=single))
-        return MapField(MessageKind(parts), kinds, field.number, is_read=is_read)
+        return MapField(MessageKind(parts, is_entry=True), kinds, field.number, is_read=is_read)
 
     def _single(self, field: FieldDescriptor, writer: Descriptor | None) -> Kind:
         self._count()

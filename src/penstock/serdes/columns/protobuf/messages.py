@@ -49,13 +49,19 @@ class MessageKind:
         fields: Sequence[MessageField],
         others: frozenset[int] = frozenset(),
         wanted: frozenset[str] | None = None,
+        *,
+        is_entry: bool = False,
     ) -> None:
-        """`others`: numbers that the runtime knows beside those of the fields. `wanted`: the columns, if not all."""
+        """`others`: numbers that the runtime knows beside those of the fields. `wanted`: the columns, if not all.
+
+        `is_entry`: of a map. The runtime leaves an entry out that has fields it does not know: rows with one fail.
+        """
         self._fields = fields
         self._shown = [each for each in fields if wanted is None or each.name in wanted]
         self._arrow = [pa.field(each.name, each.field.type, each.has_presence) for each in self._shown]
-        self._skipping = Skipping(frozenset(each.number for each in fields) | others)
+        self._skipping = Skipping(frozenset(each.number for each in fields) | others) if not is_entry else None
         self.type = pa.struct(self._arrow)
+        self.columns = 1 + sum(each.field.columns for each in fields)
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         if not len(lanes):
@@ -73,7 +79,12 @@ class MessageKind:
         return struct_of(self._arrow, [columns[each.name] for each in self._shown], len(lanes))
 
     def _skip(self, lanes: Lanes, tags: Numbers, below: int) -> None:
-        if (tags < below).any():
+        is_below = tags < below
+        if not is_below.any():
+            return
+        if self._skipping is None:
+            give_up(lanes, tags, np.flatnonzero(is_below))
+        else:
             self._skipping.skip(lanes, tags, below)
 
     def of(self, value: Any) -> Any:
@@ -100,6 +111,7 @@ class TimeKind:
 
     wire = SPAN
     absent = 0
+    columns = 1
 
     def __init__(self, kind: pa.DataType, inner: MessageKind) -> None:
         self.type = kind
@@ -128,6 +140,7 @@ class WrapperKind:
 
     wire = SPAN
     absent = 0
+    columns = 1
 
     def __init__(self, inner: MessageKind, value: Kind) -> None:
         self.type = value.type
@@ -148,6 +161,7 @@ class JsonKind:
     type = pa.string()
     wire = SPAN
     absent = 0
+    columns = 1
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         # Nothing at all is a message without fields, or none.

@@ -36,7 +36,14 @@ class Kind(Protocol):
         """The number that stands where there is none."""
         ...
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array: ...
+    @property
+    def columns(self) -> int:
+        """How many there are in it, all told."""
+        ...
+
+    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+        """Raises TooManyValuesError."""
+        ...
 
     def of(self, value: Any) -> Any:
         """Raises PayloadError."""
@@ -45,6 +52,7 @@ class Kind(Protocol):
 
 class NumberKind:
     absent = 0
+    columns = 1
 
     def __init__(self, kind: pa.DataType, wire: int, convert: Callable[[Numbers], Numbers]) -> None:
         self.type = kind
@@ -63,6 +71,7 @@ class LargeNumberKind:
 
     type = pa.decimal128(20, 0)
     absent = 0
+    columns = 1
 
     def __init__(self, wire: int) -> None:
         self.wire = wire
@@ -81,6 +90,7 @@ class EnumKind:
 
     type = pa.string()
     wire = VARINT
+    columns = 1
 
     def __init__(self, kind: EnumDescriptor) -> None:
         self._names = {value.number: value.name for value in reversed(kind.values)}
@@ -134,6 +144,7 @@ class TextKind:
     type = pa.string()
     wire = SPAN
     absent = 0
+    columns = 1
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         return lanes.texts(lanes.position, lanes.end - lanes.position)
@@ -148,6 +159,7 @@ class BytesKind:
     type = pa.binary()
     wire = SPAN
     absent = 0
+    columns = 1
 
     def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
         return lanes.cut(lanes.position, lanes.end - lanes.position)

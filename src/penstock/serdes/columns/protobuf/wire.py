@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.serdes.columns.avro.lanes import Lanes, words_at
 from penstock.serdes.columns.payloads import Numbers
+from penstock.serdes.errors import PayloadError
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -30,6 +31,23 @@ _LARGEST_TAGS: Final = (1 << 7 * np.arange(1, _MOST_TAG_BYTES)) - 1
 # a round takes about as long as a hundred values that are read one by one.
 MANY_ROUNDS: Final = 32
 FEW_LANES: Final = 128
+
+
+# Values of the messages in a list, all their columns counted. An empty message takes two bytes and has them all.
+_MOST_VALUES: Final = 1 << 24
+
+
+class TooManyValuesError(PayloadError):
+    """So many rows cannot be read at once, or not even one."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the messages in a list have more than {_MOST_VALUES} values")
+
+
+def check_count(count: int, columns: int) -> None:
+    """Raises TooManyValuesError. Lists of single values are never much larger than the payload."""
+    if columns > 1 and count * columns > _MOST_VALUES:
+        raise TooManyValuesError
 
 
 def tag_size(tag: int) -> int:
