@@ -247,7 +247,7 @@ def plain(message: Any, around: tuple[str, ...] = (), wanted: frozenset[str] | N
         return _single(kind.fields_by_name["value"], message.value, around)
     if kind.full_name in around:
         return json_format.MessageToJson(message, indent=None, ensure_ascii=False)
-    found = {}
+    found: dict[str, Any] = {}
     for field in sorted(kind.fields, key=lambda each: each.number):
         if wanted is not None and field.name not in wanted:
             continue
@@ -308,7 +308,7 @@ def as_shown(found: Any, kind: pa.DataType, expected: Any) -> bool:
         return found is expected
     if isinstance(expected, int):
         return bool(found == expected)
-    return found == expected or repr(int(found) if isinstance(found, Decimal) else found) == expected
+    return bool(found == expected) or repr(int(found) if isinstance(found, Decimal) else found) == expected
 
 
 def micros(values: pa.Array) -> pa.Array:

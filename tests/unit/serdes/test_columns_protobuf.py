@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -66,7 +67,7 @@ def orders(schema: ProtobufSchema) -> list[Any]:
     return [full, new(schema, "shop.Order"), chosen]
 
 
-def decoded(decoder: ProtobufColumns, rows: list[bytes | None]) -> Columns:
+def decoded(decoder: ProtobufColumns, rows: Sequence[bytes | None]) -> Columns:
     columns = decode_batch(pa.array(rows, pa.binary()), {7: decoder}, decoder.type)
     columns.values.validate(full=True)
     return columns
