@@ -1,4 +1,7 @@
-"""Records to rows of a table: the wanted columns are decoded, and rows that do not decode are treated as told."""
+"""Records to rows of a table: the wanted columns are decoded, and rows that do not decode are treated as told.
+
+A row counts as far as it is read: what is broken behind the last wanted field is not seen.
+"""
 
 from __future__ import annotations
 
