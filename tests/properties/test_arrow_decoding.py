@@ -15,7 +15,7 @@ from penstock.client.batches.fetched import Section, find_batches, open_sections
 from penstock.core.types import TopicPartition
 from penstock.embedded import Broker
 from penstock.pipelines.source.brokers import brokers_of
-from penstock.pipelines.source.decoding import decode_sections
+from penstock.pipelines.source.decoding import Parts, decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import read_range
@@ -83,7 +83,7 @@ def test_arrow_rows_equal_the_plain_decoder_when_batches_are_arbitrary(data: byt
     start = draw.draw(st.integers(first, after))
     end = draw.draw(st.integers(start, after))
     sections = list(open_sections(data, found, None, start, end))
-    decoded = decode_sections("t", 3, sections, start, end, include_headers=True)
+    decoded = decode_sections("t", 3, sections, start, end, Parts(headers=True))
     decoded.validate(full=True)
     assert to_rows(decoded) == decode_plainly(data, start, end)
     without = decode_sections("t", 3, sections, start, end)
@@ -107,7 +107,7 @@ def test_damage_is_told_or_harmless_when_bytes_are_changed(records: list[Record]
         body[position] = draw.draw(st.integers(0, 255))
     header = batches.read_header(batch)
     try:
-        decoded = decode_sections("t", 0, [Section(header, bytes(body))], -(2**62), 2**62, include_headers=True)
+        decoded = decode_sections("t", 0, [Section(header, bytes(body))], -(2**62), 2**62, Parts(headers=True))
     except ApiError:
         return
     decoded.validate(full=True)

@@ -25,7 +25,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import decode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -50,20 +50,23 @@ class RecordFields(NamedTuple):
     value_sizes: Positions
 
 
+class Parts(NamedTuple):
+    """Which parts of records are wanted. Keys and values that are not are null."""
+
+    keys: bool = True
+    values: bool = True
+    headers: bool = False
+    # Headers come, too, where a record has one of these.
+    header_names: frozenset[str] = frozenset()
+
+
+_KEYS_AND_VALUES = Parts()
+
+
 def decode_sections(
-    topic: str,
-    partition: int,
-    sections: Sequence[Section],
-    start: int,
-    end: int,
-    *,
-    include_headers: bool = False,
-    include_keys: bool = True,
-    include_values: bool = True,
-    header_names: Iterable[str] = (),
+    topic: str, partition: int, sections: Sequence[Section], start: int, end: int, parts: Parts = _KEYS_AND_VALUES
 ) -> pa.RecordBatch:
-    """The records with offsets from `start` to before `end`; keys or values are null where they are not to be included.
-    With `header_names` headers come where one of the names occurs. ApiError CORRUPT_MESSAGE when a size lies."""
+    """The records with offsets from `start` to before `end`. ApiError CORRUPT_MESSAGE when a size lies."""
     counts = np.array([section.header.record_count for section in sections], np.int64)
     fields = _locate_fields(sections, int(counts.sum()))
     offsets = fields.offset_deltas + _spread([section.header.base_offset for section in sections], counts)
@@ -73,15 +76,15 @@ def decode_sections(
         offsets, timestamps, timestamp_types = offsets[chosen], timestamps[chosen], timestamp_types[chosen]
     nothing = pa.nulls(len(chosen), pa.binary())
     # Where the bytes of a name are in no record, no header has it: a search is far quicker than reading headers.
-    include_headers = include_headers or any(fields.data.find(name.encode()) >= 0 for name in header_names)
+    has_headers = parts.headers or any(fields.data.find(name.encode()) >= 0 for name in parts.header_names)
     return build_rows(
         TopicPartition(topic, partition),
-        _gather(fields.data, fields.key_starts, fields.key_sizes, chosen) if include_keys else nothing,
-        _gather(fields.data, fields.value_starts, fields.value_sizes, chosen) if include_values else nothing,
+        _gather(fields.data, fields.key_starts, fields.key_sizes, chosen) if parts.keys else nothing,
+        _gather(fields.data, fields.value_starts, fields.value_sizes, chosen) if parts.values else nothing,
         offsets,
         timestamps,
         timestamp_types,
-        _decode_headers(fields, chosen) if include_headers else None,
+        _decode_headers(fields, chosen) if has_headers else None,
     )
 
 

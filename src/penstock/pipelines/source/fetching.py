@@ -21,7 +21,7 @@ from penstock.client.versioned import VersionedClient
 from penstock.pipelines.source.brokers import Brokers
 from penstock.pipelines.source.columns import count_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
-from penstock.pipelines.source.decoding import decode_sections
+from penstock.pipelines.source.decoding import Parts, decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
@@ -115,6 +115,7 @@ class DirectFetch:
         self._outstanding: _Request | None = None
         self._unknown_since = math.inf
         self._most_bytes = options.max_bytes
+        self._parts = Parts(options.include_keys, options.include_values, options.include_headers, options.header_names)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -229,16 +230,7 @@ class DirectFetch:
             yield from bound_rows(count_rows(self._part.partition, whole))
             seen = iter(parted)
         for sections in group_sections(batch.open() for batch in seen):
-            rows = decode_sections(
-                *self._part.partition,
-                sections,
-                start,
-                self._part.end,
-                include_headers=self._options.include_headers,
-                include_keys=self._options.include_keys,
-                include_values=self._options.include_values,
-                header_names=self._options.header_names,
-            )
+            rows = decode_sections(*self._part.partition, sections, start, self._part.end, self._parts)
             yield from bound_rows(rows)
 
     def _record_bytes_beyond(self, size: int) -> int:

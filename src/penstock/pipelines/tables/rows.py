@@ -1,19 +1,20 @@
-"""Records to rows of a table: the wanted columns are decoded, and rows that do not decode are treated as told."""
+"""Records to rows of a table: the wanted columns are decoded, and rows that do not decode are treated as told.
+
+A row counts as far as it is read: what is broken behind the last wanted field is not seen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, open_decoder
-from penstock.pipelines.tables.table import Source, TableColumn
-
-if TYPE_CHECKING:
-    from penstock.pipelines.tables.scan import TableScan
+from penstock.pipelines.payloads.formats import PayloadFormat
+from penstock.pipelines.tables.connection import BadRows
+from penstock.pipelines.tables.table import Source, Table, TableColumn
 
 # The columns of records that ours are made of.
 _OF_RECORD = {Source.PARTITION: "partition", Source.OFFSET: "offset", Source.TIMESTAMP: "timestamp"}
@@ -21,22 +22,28 @@ _HINT = "bad_rows 'skip' leaves such rows out, and 'null' shows them without the
 
 
 class RowDecoding:
-    """For one task. `on_skipped` hears how many rows were left out because they do not decode."""
+    """Of these columns, for one task. `on_skipped` hears how many rows were left out because they do not decode."""
 
-    def __init__(self, scan: TableScan, on_skipped: Callable[[int], None] | None = None) -> None:
-        self._topic = scan.table.topic
-        self._bad_rows = scan.bad_rows
+    def __init__(
+        self,
+        table: Table,
+        columns: tuple[TableColumn, ...],
+        bad_rows: BadRows,
+        on_skipped: Callable[[int], None] | None = None,
+    ) -> None:
+        self._topic = table.topic
+        self._bad_rows = bad_rows
         self._on_skipped = on_skipped
-        self._schema = scan.schema
-        self._columns = scan.wanted
-        self._key = open_decoder(scan.table.key, is_key=True) if _has(self._columns, Source.KEY) else None
-        self._value = self._open_value(scan)
+        self._columns = columns
+        self._schema = pa.schema([pa.field(each.name, each.type) for each in columns])
+        self._key = open_decoder(table.key, is_key=True) if _has(columns, Source.KEY) else None
+        self._value = self._open_value(table.value)
 
-    def _open_value(self, scan: TableScan) -> PayloadDecoder | None:
+    def _open_value(self, how: PayloadFormat) -> PayloadDecoder | None:
         if _has(self._columns, Source.VALUE):
-            return open_decoder(scan.table.value, is_key=False)
+            return open_decoder(how, is_key=False)
         fields = frozenset(each.field for each in self._columns if each.source is Source.FIELD)
-        return open_decoder(scan.table.value, is_key=False, fields=fields) if fields else None
+        return open_decoder(how, is_key=False, fields=fields) if fields else None
 
     def decode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """`rows` as the fetchers give them."""

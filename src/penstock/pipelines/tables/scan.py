@@ -165,7 +165,7 @@ class TableScan:
                     yield found
 
     def _decoded(self, records: Iterable[pa.RecordBatch], on_skipped: OnSkipped | None) -> Iterator[pa.RecordBatch]:
-        decoding = RowDecoding(self, on_skipped)
+        decoding = RowDecoding(self.table, self.wanted, self.bad_rows, on_skipped)
         left = self.limit
         for rows in records:
             # Rows may be skipped, so there may be more to decode than are wanted.
