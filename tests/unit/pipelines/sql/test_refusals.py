@@ -9,7 +9,7 @@ from penstock.pipelines.errors import SqlError, TableError
 from penstock.pipelines.source.cluster import ClusterError
 from penstock.pipelines.sql.refusals import missing_table, refusal_of
 
-_TASK_FAILED = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0
+_TASK_FAILED = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "/x/pyspark/worker.py", line 1830, in main
     process()
@@ -93,7 +93,7 @@ def test_an_error_for_people_stays_as_it_is() -> None:
 
 
 def test_position_and_no_decoration_are_told_when_a_statement_does_not_parse() -> None:
-    said = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near '$'. SQLSTATE: 42601 (line 1, pos 20)\n\n== SQL ==\nselect x\n---^^^\n"
+    said = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near '$'. SQLSTATE: 42601 (line 1, pos 20)\n\n== SQL ==\nselect"
 
     assert refusal_of(RuntimeError(said)).message == "Syntax error at or near '$'. (line 1, column 21)"
 
