@@ -92,7 +92,8 @@ def _simple(draw: st.DrawFn) -> Filter:
         return kind((name,))
     if kind is In:
         return In((name,), tuple(draw(st.lists(literal, min_size=1, max_size=3))))
-    return kind((name,), draw(literal))
+    compared: Filter = kind((name,), draw(literal))
+    return compared
 
 
 _conditions = st.recursive(

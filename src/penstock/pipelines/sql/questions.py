@@ -204,14 +204,14 @@ def _first_pass(
 
     def put(name: str) -> None:
         table = catalog.table(name)
-        _refuse_twins(name, tables)
+        _refuse_twins(name, tables, session)
         session.put_view(name, sessions.marker(name, table.spark_schema()))
         tables[name] = table
 
-    for name in parsed.names:
-        if name.lower() in ours or not session.is_known(name):
-            with suppress(TableError):  # it may be the name of a CTE; if it is not, it is looked up below again
-                put(name)
+    # All are looked for before one is put: Spark takes names that differ in case for one.
+    for name in [name for name in parsed.names if name.lower() in ours or not session.is_known(name)]:
+        with suppress(TableError):  # it may be the name of a CTE; if it is not, it is looked up below again
+            put(name)
     for _ in range(_MOST_LOOKUPS):
         try:
             return session.analyze(text)
@@ -223,9 +223,9 @@ def _first_pass(
     raise SqlError(f"views of the session name more than {_MOST_LOOKUPS} topics")
 
 
-def _refuse_twins(name: str, tables: Mapping[str, Table]) -> None:
+def _refuse_twins(name: str, tables: Mapping[str, Table], session: OwnSession) -> None:
     twins = [other for other in tables if other != name and other.lower() == name.lower()]
-    if twins:
+    if twins and not session.is_case_sensitive():
         raise SqlError(
             f"{twins[0]} and {name} differ in case alone, and Spark takes them for one table",
             "ask about them in two questions",

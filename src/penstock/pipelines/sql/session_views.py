@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Lookups of one topic wait for the registry and for a sample; so many at a time are no burden to either.
 _LOOKUPS = 8
+# A view takes some 50 ms, since Spark asks a Python worker for its columns; nobody wants to wait longer at a prompt.
+_MOST_VIEWS = 50
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -40,7 +42,11 @@ class SessionViews:
         self._spark.conf.set(_PUSHDOWN, "true")
         said = []
         taken: dict[str, str] = {}
-        for name, table in self._look_up(self._catalog.topics() if topics is None else topics, topics is not None):
+        names = self._catalog.topics() if topics is None else topics
+        if topics is None and len(names) > _MOST_VIEWS:
+            self.notices = (f"{len(names)} topics are too many to be views; name those that spark.sql shall know",)
+            return
+        for name, table in self._look_up(names, topics is not None):
             twin = taken.setdefault(name.lower(), name)
             if isinstance(table, TableError):
                 said.append(f"{name} is no view: {table.message}")

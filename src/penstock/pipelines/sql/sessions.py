@@ -96,6 +96,9 @@ class OwnSession:
         """Whether the session has a table or a view of this name."""
         return bool(self._session.catalog().tableExists(quote(name)))
 
+    def is_case_sensitive(self) -> bool:
+        return bool(self._session.conf().get("spark.sql.caseSensitive") == "true")
+
     def put_view(self, name: str, frame: DataFrame) -> None:
         """In place of any other view of this name, in this session."""
         self._of_rows(self._session, frame._jdf.queryExecution().analyzed()).createOrReplaceTempView(quote(name))

@@ -15,7 +15,7 @@ import re
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import DURATION, refuse_value
@@ -132,6 +132,15 @@ class Tables:
         self._views.make(topics)
 
 
+class Reading(TypedDict, total=False):
+    """How the rows of topics are read; what is not given is as in the comments."""
+
+    bad_rows: BadRows  # fail: a row that does not decode ends the question; skip leaves it out; null makes columns null
+    lateness: str  # 10 minutes: how late records may come that a question about a time still sees
+    is_read_committed: bool  # True
+    subjects: Mapping[str, str]  # by topic, the subject of its values; <topic>-value
+
+
 def register(
     spark: SparkSession,
     bootstrap_servers: str = "127.0.0.1:9092",
@@ -139,26 +148,24 @@ def register(
     registry: str | Mapping[str, str] | None = None,
     kafka: Mapping[str, str] | None = None,
     topics: Collection[str] | None = None,
-    bad_rows: BadRows = "fail",
-    lateness: str = "10 minutes",
-    is_read_committed: bool = True,
-    subjects: Mapping[str, str] | None = None,
     has_views: bool = True,
+    **reading: Unpack[Reading],
 ) -> Tables:
     """The topics of a cluster as tables of the session.
 
     `registry` is a URL, or settings with Confluent's names. `kafka` has clients' settings, such as security.protocol.
-    `topics` are those that plain `spark.sql` shall know, all if None; `Tables.sql` finds every topic. `has_views=False`
-    leaves the session as it is, and `Tables.sql` works all the same.
+    `topics` are those that plain `spark.sql` shall know, such as orders and orders$latest; None is all topics, unless
+    there are more than 50. `Tables.sql` finds every topic when it is named. `has_views=False` leaves the session as it
+    is, and `Tables.sql` works all the same.
     """
     connection = Connection(
         bootstrap_servers,
         kafka or {},
         _registry_address(registry),
-        bad_rows=bad_rows,
-        lateness_ms=_parse_lateness(lateness),
-        is_read_committed=is_read_committed,
-        subjects=subjects or {},
+        bad_rows=reading.get("bad_rows", "fail"),
+        lateness_ms=_parse_lateness(reading.get("lateness", "10 minutes")),
+        is_read_committed=reading.get("is_read_committed", True),
+        subjects=reading.get("subjects", {}),
     )
     tables = Tables(spark, Catalog(connection))
     if has_views or not is_classic(spark):

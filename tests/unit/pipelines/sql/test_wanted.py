@@ -33,7 +33,7 @@ def test_all_columns_and_the_limit_are_wanted_when_a_limit_is_all_there_is() -> 
 def test_only_the_column_of_the_condition_is_wanted_when_rows_are_counted() -> None:
     wanted = _wanted("select count(*) from orders where _offset >= 10")["orders"]
 
-    assert (wanted.columns, wanted.bounds) == ({"_offset"}, Bounds(offsets=Interval(10, None)))
+    assert (wanted.columns, wanted.bounds) == (frozenset({"_offset"}), Bounds(offsets=Interval(10, None)))
 
 
 def test_conditions_are_wanted_and_the_limit_is_not_when_the_limit_is_above_conditions() -> None:
@@ -87,7 +87,7 @@ def test_each_topic_has_its_own_when_two_are_joined() -> None:
 
     assert wanted["orders"].columns == frozenset({"id", "name", "_offset"})
     assert wanted["orders"].bounds == Bounds(offsets=Interval(11, None))
-    assert (wanted["clients"].columns, wanted["clients"].bounds) == ({"id", "name"}, UNBOUNDED)
+    assert (wanted["clients"].columns, wanted["clients"].bounds) == (frozenset({"id", "name"}), UNBOUNDED)
 
 
 def test_bounds_hold_for_both_uses_when_a_topic_is_joined_with_itself() -> None:
