@@ -29,7 +29,7 @@ ROWS = 2000
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, bootstrap: str) -> Iterator[Tables]:
-    with register(spark, bootstrap) as opened:
+    with register(spark, bootstrap, has_views=False) as opened:
         yield opened
 
 
