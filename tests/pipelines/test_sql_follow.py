@@ -96,6 +96,8 @@ def test_the_output_mode_is_the_first_that_the_question_allows(tables: Tables, t
     assert mode_of(tables, windows, watermarks={topic: ("_timestamp", "1 minute")}) == "append"
     assert mode_of(tables, windows, parquet="/tmp/nowhere") == "append"
     assert mode_of(tables, windows, mode="complete") == "complete"
+    clause = f"`{topic}` WATERMARK _timestamp DELAY OF INTERVAL 1 MINUTE"
+    assert mode_of(tables, windows.replace(f"`{topic}`", clause)) == "append"
 
 
 @pytest.mark.parametrize(
