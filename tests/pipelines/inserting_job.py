@@ -61,7 +61,7 @@ def main() -> None:
     spark.udf.register("hold", holding(Path(holds)), "bigint")
     statement = parse_statement(text)
     assert isinstance(statement, Insert)
-    with register(spark, bootstrap, registry=registry or None) as tables:
+    with register(spark, bootstrap, registry=registry or None, has_views=False) as tables:
         done = insert(tables, statement, InsertOptions(checkpoint=Path(checkpoint)))
     print(f"INSERTED {done.rows} {done.is_continued}", flush=True)
     spark.stop()

@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.errors import SqlError
-from penstock.pipelines.sql.inserting import Inserted, InsertOptions, insert
+import penstock
+from penstock.pipelines.errors import PipelineError, SqlError
+from penstock.pipelines.sql.inserting import Inserted, InsertOptions, find_reasons, insert
 from penstock.pipelines.sql.statements import Insert, parse_statement
 from penstock.pipelines.sql.tables import Tables, register
 from tests.pipelines.committed import make_topic, read_committed
@@ -29,7 +33,7 @@ ROWS = 2000
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, bootstrap: str) -> Iterator[Tables]:
-    with register(spark, bootstrap) as opened:
+    with register(spark, bootstrap, has_views=False) as opened:
         yield opened
 
 
@@ -109,6 +113,51 @@ def test_a_missing_topic_is_created_when_its_partitions_are_given(
     target = f"made-{time.time_ns()}"
     run(tables, f"INSERT INTO {target} SELECT id, 2 AS _partition FROM range(3)", tmp_path, create_partitions=3)
     assert [message.partition() for message in read_committed(bootstrap, target)] == [2, 2, 2]
+
+
+def test_a_schema_is_registered_and_kept_to_when_there_is_a_registry(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    target = make_topic(bootstrap, "target")
+    with (
+        penstock.Registry(bootstrap) as registry,
+        register(spark, bootstrap, registry=registry.url, has_views=False) as tables,
+    ):
+        done = run(tables, f"INSERT INTO {target} SELECT 'k' AS _key, 1L AS id, 'x' AS name", tmp_path)
+        assert any(f"version 1 of {target}-value" in said for said in done.notices)
+        # A column that is missing is null.
+        run(tables, f"INSERT INTO {target} SELECT 2L AS id", tmp_path)
+        run(tables, f"INSERT INTO {target} SELECT 3L AS id, 'y' AS name, 1.5D AS total", tmp_path)
+        with pytest.raises(PipelineError) as raised:
+            run(tables, f"INSERT INTO {target} SELECT 'four' AS id", tmp_path)
+        assert f"{target}-value" in raised.value.message
+        deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+        context = SerializationContext(target, MessageField.VALUE)
+        found = [deserialize(message.value(), context) for message in read_committed(bootstrap, target)]
+    assert [(each["id"], each.get("name"), each.get("total")) for each in found] == [
+        (1, "x", None),
+        (2, None, None),
+        (3, "y", 1.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "reasons"),
+    [
+        ("SELECT id % 3 AS k, count(*) AS n FROM range(9) GROUP BY 1", []),
+        ("SELECT a.id FROM range(9) a JOIN range(5) b ON a.id = b.id", []),
+        ("SELECT id FROM range(9) LIMIT 3", ["LIMIT"]),
+        ("SELECT id, rand() AS r FROM range(9)", ["a function such as rand()"]),
+        ("SELECT id, now() AS t FROM range(9)", ["the current time"]),
+        ("SELECT first(id) AS f FROM range(9) GROUP BY id % 2", ["the function First"]),
+        ("SELECT id, row_number() OVER (ORDER BY id) AS n FROM range(9)", ["a window function"]),
+        ("SELECT /*+ REPARTITION_BY_RANGE(3, id) */ id FROM range(9)", ["ranges that Spark finds by a sample"]),
+    ],
+)
+def test_a_question_is_written_by_one_task_when_its_rows_may_be_others_next_time(
+    spark: SparkSession, question: str, reasons: list[str]
+) -> None:
+    assert find_reasons(spark.sql(question)) == reasons
 
 
 class Driver:

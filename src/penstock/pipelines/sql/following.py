@@ -147,7 +147,7 @@ def follow(
 ) -> Run:
     """A run that is started. `text` is a question or an INSERT INTO, with its views in it. `run.wait()` waits for its
     end, `run.stop()` ends it, from a signal handler, too. `on_batch` is called on a thread of the run with the rows and
-    the batch's number. `on_notice` is told, before the start, what people should know. SqlError says what is missing."""
+    the batch's number. `on_notice` is told before the start what people should know. SqlError says what is missing."""
     from penstock.pipelines.sql.refusals import refusal_of
 
     try:

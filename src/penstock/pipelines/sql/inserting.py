@@ -122,7 +122,7 @@ def _new_job(tables: Tables, statement: Insert, options: InsertOptions) -> tuple
     question = tables.ask(statement.query)
     rows = named(question.frame, statement)
     roles = find_roles(rows.schema, statement.topic)
-    reasons = _why_not_repeatable(question.frame)
+    reasons = find_reasons(question.frame)
     connection = tables.catalog.connection
     request = EncodingRequest(statement.topic, options.format, options.subject, connection.registry)
     encoding = choose_encoding(rows.schema, roles, request)
@@ -183,7 +183,8 @@ def named(rows: DataFrame, statement: Insert) -> DataFrame:
     return rows.toDF(*statement.columns)
 
 
-def _why_not_repeatable(rows: DataFrame) -> list[str]:
+def find_reasons(rows: DataFrame) -> list[str]:
+    """Why the rows may be others when the question is asked again; none where they are the same."""
     execution = rows._jdf.queryExecution()
     analyzed = execution.analyzed()
     return why_not_repeatable(

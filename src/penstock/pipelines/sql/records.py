@@ -166,15 +166,19 @@ class _Encode:
 def _choose(
     client: RegistryClient, subject: str, latest: SchemaType | None, columns: StructType, request: EncodingRequest
 ) -> SinkSchema:
-    """A subject that has a schema keeps its kind."""
+    """A subject that has a schema keeps its kind. A schema that is derived allows nulls everywhere: whether Spark knows
+    that a column has none is an accident of the question, and a later one may leave the column out or add another."""
+    from pyspark.sql.types import StructField, StructType
+
+    nullable = StructType([StructField(column.name, column.dataType) for column in columns.fields])
     derived = SchemaRequest(subject, latest or FORMATS[request.format], name=_record_name(request.topic))
     if latest is None:
-        return register_schema(client, derived, columns)
+        return register_schema(client, derived, nullable)
     try:
         return register_schema(client, SchemaRequest(subject, latest, is_latest=True), columns)
     except PipelineError as unfit:
         try:
-            return register_schema(client, derived, columns)
+            return register_schema(client, derived, nullable)
         except PipelineError as refused:
             raise SqlError(
                 f"the columns do not fit the latest schema of {subject}: {unfit.message.rstrip('.')}; and a schema of"
