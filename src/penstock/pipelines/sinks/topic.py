@@ -15,6 +15,7 @@ from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
 from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 from penstock.pipelines.topic_source import client_options
+from penstock.pipelines.topic_writing.marker import OPEN_TRANSACTION_S
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,6 +123,9 @@ class OpenTopic:
     sink: TopicSink
     settings: Settings
     most_rows_here: int = _MOST_ROWS_HERE
+    # How long a transaction that another driver left open is given to end by itself. No time is needed by those who
+    # know that the other driver is dead.
+    open_transaction_s: float = OPEN_TRANSACTION_S
     # Per query the last batch that was written to its end: the one after it is no repetition.
     _done: dict[str, int] = field(default_factory=dict, init=False)
     _queries: set[str] = field(default_factory=set, init=False)  # by id; what is kept for them is closed at the end
@@ -227,7 +231,8 @@ class OpenTopic:
         if not options.is_exactly_once:
             return {}
         sink, settings = self.sink, options.client_settings
-        return read_markers_of_sink(open_admin(settings), settings, batch.query_id, sink.name, sink.topic)
+        admin, patience_s = open_admin(settings), self.open_transaction_s
+        return read_markers_of_sink(admin, settings, batch.query_id, sink.name, sink.topic, patience_s)
 
 
 def _let_spark_count(spark: SparkSession) -> None:

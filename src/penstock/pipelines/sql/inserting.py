@@ -40,6 +40,8 @@ SINK_NAME = "insert"
 _SHUFFLE = "spark.sql.shuffle.partitions"
 _COUNT_WAIT_S = 10.0
 _TIMEOUT_S = 30.0
+# Whoever holds the job's lock is the only one alive.
+_OPEN_TRANSACTION_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def open_topic(tables: Tables, topic: str, options: InsertOptions) -> OpenTopic:
             raise
         raise SqlError(error.message, "Create it, or say with how many partitions: --create-partitions 3.") from None
     assert isinstance(opened, OpenTopic), "the engine is ours"
+    opened.open_transaction_s = _OPEN_TRANSACTION_S
     return opened
 
 

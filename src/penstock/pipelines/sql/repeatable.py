@@ -18,7 +18,8 @@ _STEADY = frozenset(
     {
         "Aggregate", "ArrowEvalPython", "BatchEvalPython", "Distinct", "Expand", "Filter", "Generate", "Join",
         "LocalRelation", "MapInArrow",
-        "OneRowRelation", "Project", "Range", "SubqueryAlias", "Union",
+        "OneRowRelation",
+        "Project", "Range", "RepartitionByExpression", "SubqueryAlias", "Union",
     }
 )  # fmt: skip
 # Their results do not depend on the order in which rows come.
@@ -55,6 +56,8 @@ def why_not_repeatable(analyzed_json: str, optimized_json: str, *, is_determinis
     nodes = [node["class"].rpartition(".")[2] for node in json.loads(optimized_json)]
     reasons += [_WORDS.get(node, node) for node in nodes if node not in _STEADY]
     reasons += [f"the function {name}" for name in _aggregates(optimized_json) if name not in _STEADY_AGGREGATES]
+    if "RepartitionByExpression" in nodes and "SortOrder" in classes:
+        reasons.append("ranges that Spark finds by a sample")
     if nodes.count("Aggregate") > 1:
         reasons.append("groups of groups")  # of sums whose last digits depend on the order of rows, perhaps
     return list(dict.fromkeys(reasons))

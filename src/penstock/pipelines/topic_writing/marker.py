@@ -20,6 +20,8 @@ from penstock.pipelines.topic_writing.errors import RefusedError
 GROUP_PREFIX = "__eos-"
 # The offset is committed for this partition of a topic that the task writes to: every topic has it.
 MARKER_PARTITION = 0
+# How long the driver waits for a transaction that another one left open to end by itself, before it sees to that.
+OPEN_TRANSACTION_S = 10.0
 _METADATA = re.compile(r"tasks=(\d+)")
 
 

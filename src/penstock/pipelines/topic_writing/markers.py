@@ -12,12 +12,17 @@ from penstock.pipelines.kafka.group_consumer import open_group_consumer, raise_e
 from penstock.pipelines.kafka.waiting import ask_patiently, is_away
 from penstock.pipelines.topic_writing.errors import WriteError
 from penstock.pipelines.topic_writing.librdkafka import RawProducer
-from penstock.pipelines.topic_writing.marker import GROUP_PREFIX, MARKER_PARTITION, Marker, groups_of_sink, newest
+from penstock.pipelines.topic_writing.marker import (
+    GROUP_PREFIX,
+    MARKER_PARTITION,
+    OPEN_TRANSACTION_S,
+    Marker,
+    groups_of_sink,
+    newest,
+)
 
 # Of one request; one that fails at once, as when a broker goes away in its middle, is repeated: see `waiting`.
 _TIMEOUT_S = 60.0
-# How long the driver waits for a transaction to end by itself, before it sees to that.
-_OPEN_S = 10.0
 
 
 def read_marker(
@@ -40,9 +45,10 @@ def read_markers_of_sink(
     query_id: str,
     sink_name: str,
     topic: str,
-    patience_s: float = _OPEN_S,
+    patience_s: float = OPEN_TRANSACTION_S,
 ) -> dict[int, Marker | None]:
-    """The markers of all tasks that any run of this query had, by task; None where a task has committed nothing."""
+    """The markers of all tasks that any run of this query had, by task; None where a task has committed nothing. A
+    transaction that is open for so long as `patience_s` is ended."""
     doing = f"listing the groups of sink {sink_name}"
     try:
         listed = ask_patiently(doing, lambda: _list_groups(admin))
