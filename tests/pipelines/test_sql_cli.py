@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +32,8 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
 @pytest.fixture(scope="module")
 def topic(bootstrap: str) -> str:
     name = unique("sql_cli").replace("-", "_")  # needs no backticks
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(20):
         producer.produce(
@@ -109,8 +113,9 @@ class Terminal:
 def shell(*arguments: str, **environment: str) -> Iterator[tuple[Terminal, int]]:
     child, file = pty.fork()
     if child == 0:
-        os.environ.update({"TERM": "xterm", "COLUMNS": "100", "LINES": "40", **environment})
+        os.environ.update({"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", **environment})
         os.execv(sys.executable, [sys.executable, "-m", "penstock", "sql", *arguments])
+    fcntl.ioctl(file, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     try:
         yield Terminal(file), child
     finally:
