@@ -209,8 +209,7 @@ class Conversation:
 
     def _inserted(self, statement: Insert) -> Answer:
         done = insert(self.tables, replace(statement, query=self.views.expand(statement.query)), self.inserting)
-        continued = ", as an earlier run had begun it" if done.is_continued else ""
-        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}{continued}"))
+        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}"))
 
 
 def _columns(columns: Iterable[tuple[str, str]], note: str) -> Answer:
