@@ -124,7 +124,7 @@ def shown(grid: Grid, width: int) -> list[str]:
 
 
 def test_long_value_is_shortened_and_markup_is_text() -> None:
-    grid = Grid(["id", "text"], [["1", "[bold]" + "x" * 50], ["20", None]], [True, False])
+    grid = Grid(["id", "text"], [["1", "[bold]" + "x" * 50], ["20", None]], [True, False], [True, False])
     assert shown(grid, 24) == [
         "id  text",
         "─" * 24,
@@ -135,7 +135,7 @@ def test_long_value_is_shortened_and_markup_is_text() -> None:
 
 def test_rows_are_blocks_when_columns_do_not_fit() -> None:
     names = [f"column_{number}" for number in range(12)]
-    lines = shown(Grid(names, [["x" * 30] * 12, [None] * 12], [False] * 12), 60)
+    lines = shown(Grid(names, [["x" * 30] * 12, [None] * 12], [False] * 12, [False] * 12), 60)
     assert lines[0].startswith("row 1 ─")
     assert lines[1].startswith("column_0   xxxxx")
     assert lines[13].startswith("row 2 ─")

@@ -133,7 +133,9 @@ class Conversation:
     def _explain(self, error: Exception, text: str) -> PipelineError:
         return refusal_of(error, text, topics=self.tables.catalog.topics)
 
-    def follow(self, text: str, show: Callable[[Rows], object], options: FollowOptions) -> Run:
+    def follow(
+        self, text: str, show: Callable[[Rows], object], options: FollowOptions, tell: Callable[[str], None]
+    ) -> Run:
         """A run that is started; `show` is given the rows of each batch that has some, on a thread of the run."""
 
         def on_batch(frame: DataFrame, _: int) -> None:
@@ -142,11 +144,14 @@ class Conversation:
                 show(rows)
 
         statement = parse_statement(text)
-        if isinstance(statement, Query):
-            return follow(self.tables, self.views.expand(text), on_batch, options, self.inserting)
         if isinstance(statement, Insert):
-            return follow(self.tables, text, None, options, self.inserting)
-        raise SqlError("only a question or an INSERT INTO can be followed")
+            head = text.removesuffix(statement.query)
+            text = text if head == text else head + self.views.expand(statement.query)
+            return follow(self.tables, text, None, options, self.inserting, on_notice=tell)
+        if not isinstance(statement, Query):
+            raise SqlError("only a question or an INSERT INTO can be followed")
+        handed = None if options.parquet else on_batch
+        return follow(self.tables, self.views.expand(text), handed, options, self.inserting, on_notice=tell)
 
     def warm_up(self) -> None:
         warm_up(self.spark)
@@ -204,8 +209,7 @@ class Conversation:
 
     def _inserted(self, statement: Insert) -> Answer:
         done = insert(self.tables, replace(statement, query=self.views.expand(statement.query)), self.inserting)
-        continued = ", as an earlier run had begun it" if done.is_continued else ""
-        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}{continued}"))
+        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}"))
 
 
 def _columns(columns: Iterable[tuple[str, str]], note: str) -> Answer:

@@ -152,7 +152,7 @@ def sql(
     starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
     starting.start()
     cluster.check_reachable()  # long before Spark is there
-    showing = Showing(printer, printing.timing or is_shell)
+    showing = Showing(printer, printing.timing or is_shell, set() if is_shell else None)
     if is_shell:
         _run_shell(starting, known, showing, following)
         return

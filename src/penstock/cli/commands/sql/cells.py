@@ -23,6 +23,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 NULL = "NULL"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_ZEROS = re.compile(r"(?<=\.\d{3})000(?=Z?$)")
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -44,7 +45,10 @@ def text_values(column: pa.Array) -> list[str | None]:
     kind = column.type
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return [None if value is None else readable_bytes(value) for value in _python_values(column)]
-    return [None if value is None else _shown(value) for value in json_values(column)]
+    shown = [None if value is None else _shown(value) for value in json_values(column)]
+    if types.is_timestamp(kind):
+        return [text and _ZEROS.sub("", text) for text in shown]
+    return shown
 
 
 def csv_values(column: pa.Array) -> list[Any]:

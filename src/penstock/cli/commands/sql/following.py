@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import output
 from penstock.cli.commands.sql.printing import Printer
-from penstock.cli.errors import CliError, UsageError
+from penstock.cli.errors import CliError
 from penstock.cli.text import parse_pair
 from penstock.cli.times import parse_time_ms
 
@@ -39,8 +39,6 @@ def parse_watermarks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]]:
     for text in texts or ():
         place, delay = parse_pair(text, "[TOPIC.]COLUMN=DELAY")
         table, _, column = place.rpartition(".")
-        if not table:
-            raise UsageError(f"{text!r} names no topic", "Write --watermark orders._timestamp='10 minutes'.")
         found[table] = (column, delay.strip())
     return found
 
@@ -75,7 +73,7 @@ def follow_statement(
             stop()
 
     try:
-        run = conversation.follow(statement, show, options)
+        run = conversation.follow(statement, show, options, output.note)
 
         def stop() -> None:
             threading.Thread(target=run.stop, daemon=True).start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.cli import output
@@ -14,6 +14,9 @@ from penstock.cli.commands.sql.printing import Printed, Printer
 from penstock.cli.errors import CliError, ExitCode
 from penstock.cli.text import plural
 
+# More than a person reads; what comes after is said each time.
+_MOST_TOLD = 1000
+
 
 @dataclass(slots=True)
 class Showing:
@@ -21,6 +24,16 @@ class Showing:
 
     printer: Printer
     has_timing: bool = False
+    # In a shell, what is said once is not said again: that columns are inferred, for one. None: always.
+    told: set[str] | None = None
+
+    def tell(self, notice: str) -> None:
+        if self.told is not None:
+            if notice in self.told:
+                return
+            if len(self.told) < _MOST_TOLD:
+                self.told.add(notice)
+        output.note(notice)
 
 
 def run_statement(engine: Engine, statement: str, showing: Showing) -> None:
@@ -29,7 +42,7 @@ def run_statement(engine: Engine, statement: str, showing: Showing) -> None:
 
     started = time.monotonic()
     try:
-        printed = run_interruptibly(lambda: _run(engine, statement, showing.printer), engine.cancel)
+        printed = run_interruptibly(lambda: _run(engine, statement, showing), engine.cancel)
     except PipelineError as error:
         raise explained(error) from error
     if printed is not None and printed.is_cut:
@@ -54,11 +67,11 @@ def explained(error: Exception) -> CliError:
     return CliError(error.message, error.hint, code)
 
 
-def _run(engine: Engine, statement: str, printer: Callable[..., Printed]) -> Printed | None:
+def _run(engine: Engine, statement: str, showing: Showing) -> Printed | None:
     answer = engine.run(statement)
     for notice in answer.notices:
-        output.note(notice)
+        showing.tell(notice)
     if answer.text:
         sys.stdout.write(answer.text.rstrip("\n") + "\n")
         sys.stdout.flush()
-    return None if answer.rows is None else printer(answer.rows)
+    return None if answer.rows is None else showing.printer(answer.rows)

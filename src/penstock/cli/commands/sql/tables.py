@@ -30,6 +30,7 @@ class Grid:
     names: Sequence[str]
     rows: Sequence[Sequence[str | None]]
     are_numbers: Sequence[bool]
+    are_whole: Sequence[bool]  # shortened, such a value would be another one
 
 
 def grid_of(table: pa.Table) -> Grid:
@@ -40,13 +41,14 @@ def grid_of(table: pa.Table) -> Grid:
         types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) for kind in table.schema.types
     ]
     names = [one_line(name) for name in table.schema.names]
-    return Grid(names, list(zip(*columns, strict=True)), numbers)
+    whole = [number or types.is_temporal(kind) for number, kind in zip(numbers, table.schema.types, strict=True)]
+    return Grid(names, list(zip(*columns, strict=True)), numbers, whole)
 
 
-def fit_widths(natural: Sequence[int], are_numbers: Sequence[bool], room: int) -> list[int] | None:
+def fit_widths(natural: Sequence[int], are_whole: Sequence[bool], room: int) -> list[int] | None:
     """A width for each column, with the widest made narrower first. None where they cannot all be had."""
     room -= _GAP * (len(natural) - 1)
-    least = [width if number else min(width, LEAST_WIDTH) for width, number in zip(natural, are_numbers, strict=True)]
+    least = [width if whole else min(width, LEAST_WIDTH) for width, whole in zip(natural, are_whole, strict=True)]
     if sum(natural) <= room:
         return list(natural)
     if sum(least) > room:
@@ -82,7 +84,7 @@ def print_rich(grid: Grid, console: Console, *, is_vertical: bool = False) -> No
         max([cell_len(name), *(cell_len(row[number] or NULL) for row in grid.rows)])
         for number, name in enumerate(grid.names)
     ]
-    widths = fit_widths(natural, grid.are_numbers, console.width)
+    widths = fit_widths(natural, grid.are_whole, console.width)
     if widths is None or is_vertical:
         _print_vertical(grid, console)
     else:
