@@ -18,6 +18,7 @@ from bench.catalogue import LOADS
 from bench.cluster.clusters import CLUSTERS
 from bench.cluster.run import CLUSTER_NAMES, ClusterRun
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
+from bench.decoding.run import DECODING_NAMES, QUICK_RECORDS, RECORDS, DecodingRun
 from bench.errors import BenchError
 from bench.gathering import alternate
 from bench.http.run import HTTP_NAMES, HttpRun
@@ -34,7 +35,7 @@ from bench.spark_report import print_result, write_result
 from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
+NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -160,6 +161,15 @@ def compare_http(names: list[str], options: argparse.Namespace, directory: Path)
         run.result.write(rounds)
 
 
+def compare_decoding(names: list[str], options: argparse.Namespace) -> None:
+    count, rounds = (QUICK_RECORDS, 1) if options.quick else (RECORDS, options.rounds or ROUNDS)
+    run = DecodingRun(count, rounds)
+    run.measure(names)
+    run.result.show()
+    if options.write:
+        run.result.write(rounds)
+
+
 def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:
     count, rounds = (QUICK_REQUESTS, 1) if options.quick else (REQUESTS, options.rounds or AGAINST_ROUNDS)
     for ratios in measure_against(options.against, rounds, count, directory):
@@ -188,6 +198,8 @@ def main(arguments: list[str] | None = None) -> int:
                 run.stalls.found += compare_secured(secured_names, options, Path(directory))
             if http_names := [name for name in chosen if name in HTTP_NAMES]:
                 compare_http(http_names, options, Path(directory))
+            if decoding_names := [name for name in chosen if name in DECODING_NAMES]:
+                compare_decoding(decoding_names, options)
             if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:

@@ -7,15 +7,14 @@ whose answer is that there is no such schema.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
 from penstock.client.registry import RegisteredSchema, RegistryAnswerError, RegistryClient
 from penstock.client.registry.references import context_of
 from penstock.core.bounded_cache import BoundedCache
-from penstock.pipelines.payloads.formats import PayloadFormat, RegistryAddress
+from penstock.pipelines.payloads.formats import PayloadFormat
 from penstock.pipelines.payloads.spark_types import as_spark, spark_arrow_type
 from penstock.schemas.schema import ParsedSchema
 from penstock.serdes.codec import Codec
@@ -25,8 +24,6 @@ from penstock.serdes.columns.payloads import Payloads, SchemaKey
 from penstock.serdes.compiling import CodecOptions, compile_codec
 from penstock.serdes.errors import SerdesError
 
-# Registries that the tasks of one process ask: more than one or two is rare.
-_MOST_CLIENTS = 8
 # Schemas of one table, and the pairs of a table and its wanted fields that one process works on.
 _MOST_DECODERS = 256
 _MOST_WRITERS = 64
@@ -35,7 +32,6 @@ _MOST_UNKNOWN = 200
 # The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.
 _UNKNOWN = (40401, 40402, 40403)
 
-_clients: BoundedCache[RegistryAddress, RegistryClient] = BoundedCache(_MOST_CLIENTS)
 _writers: BoundedCache[tuple[PayloadFormat, frozenset[str] | None], Writers] = BoundedCache(_MOST_WRITERS)
 
 
@@ -43,12 +39,7 @@ def writers_of(payload_format: PayloadFormat, fields: frozenset[str] | None) -> 
     """Raises UnusableSchemaError, ChoiceError."""
     found = _writers.get((payload_format, fields))
     if found is None:
-        assert payload_format.registry is not None
-        client = _clients.get(payload_format.registry)
-        if client is None:
-            client = RegistryClient(payload_format.registry.settings())
-            _clients.put(payload_format.registry, client)
-        found = Writers(payload_format, fields, client)
+        found = Writers(payload_format, fields)
         _writers.put((payload_format, fields), found)
     return found
 
@@ -56,9 +47,10 @@ def writers_of(payload_format: PayloadFormat, fields: frozenset[str] | None) -> 
 class Writers:
     """The decoders of all schemas that payloads of one format were written with. For several threads."""
 
-    def __init__(self, payload_format: PayloadFormat, fields: frozenset[str] | None, client: RegistryClient) -> None:
+    def __init__(self, payload_format: PayloadFormat, fields: frozenset[str] | None) -> None:
         """Raises UnusableSchemaError, ChoiceError."""
-        self._client = client
+        assert payload_format.registry is not None
+        self.settings = payload_format.registry.settings()
         self._fields = fields
         self._message = payload_format.message
         subject = payload_format.subject
@@ -72,56 +64,74 @@ class Writers:
             own = _AsSpark(open_columns(self._reader, None, fields, self._message))
             self.type = own.type
             schema = payload_format.reader.schema
-            self._own = (schema.schema, own)
             for key in (schema.id, schema.guid):
                 if key is not None:
                     self._decoders.put(key, own)
 
-    def finder(self) -> Callable[[SchemaKey], ColumnDecoder | str]:
-        """For one batch: what to decode with, or why a row does not decode.
+    def known(self, key: SchemaKey) -> ColumnDecoder | str | None:
+        return self._decoders.get(key)
 
-        Raises RegistryClientError where the registry does not answer or refuses the login: rows may be good then.
+    def learn(self, key: SchemaKey, client: RegistryClient) -> ColumnDecoder | str | None:
+        """What to decode with, or why rows of the schema do not decode; None where the registry does not know it.
+
+        Raises RegistryClientError.
         """
-        unknown = 0
+        try:
+            if isinstance(key, str):
+                schema = client.schema_by_guid(key)
+            else:
+                schema = client.schema_by_id(key, self._subject)
+        except RegistryAnswerError as error:
+            if error.code not in _UNKNOWN:
+                raise
+            return None
+        made = self._made(key, schema, client)
+        self._decoders.put(key, made)
+        return made
 
-        def find(key: SchemaKey) -> ColumnDecoder | str:
-            nonlocal unknown
-            found = self._decoders.get(key)
-            if found is not None:
-                return found
-            if unknown >= _MOST_UNKNOWN:
-                return f"schema {key} was not looked up: the registry does not know {unknown} others of this batch"
-            try:
-                schema = self._ask(key)
-            except RegistryAnswerError as error:
-                if error.code not in _UNKNOWN:
-                    raise
-                unknown += 1
-                return f"schema {key} is not known to the registry"
-            made = self._made(key, schema)
-            self._decoders.put(key, made)
-            return made
-
-        return find
-
-    def _ask(self, key: SchemaKey) -> RegisteredSchema:
-        if isinstance(key, str):
-            return self._client.schema_by_guid(key)
-        return self._client.schema_by_id(key, self._subject)
-
-    def _made(self, key: SchemaKey, schema: RegisteredSchema) -> ColumnDecoder | str:
-        others = self._client.referenced(schema.schema, self._subject)
+    def _made(self, key: SchemaKey, schema: RegisteredSchema, client: RegistryClient) -> ColumnDecoder | str:
+        others = client.referenced(schema.schema, self._subject)
         try:
             if self._reader is None:
                 return _Texts(compile_codec(schema.schema, others, CodecOptions()))
-            if schema.schema == self._own[0]:
-                return self._own[1]
             made = open_columns(read_schema(schema.schema, others), self._reader, self._fields, self._message)
         except SerdesError as error:
             return f"schema {key}: {error}"
         if spark_arrow_type(made.type) != self.type:
             return f"schema {key} has other types than the reader's schema: {made.type}"
         return _AsSpark(made)
+
+
+class Finding:
+    """Finds the decoders of one batch. Asks the registry for those that are new, on one connection."""
+
+    def __init__(self, writers: Writers) -> None:
+        self._writers = writers
+        self._client: RegistryClient | None = None
+        self._unknown = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def find(self, key: SchemaKey) -> ColumnDecoder | str:
+        """The decoder, or why rows of the schema do not decode.
+
+        Raises RegistryClientError where the registry does not answer or refuses the login: rows may be good then.
+        """
+        found = self._writers.known(key)
+        if found is not None:
+            return found
+        if self._unknown >= _MOST_UNKNOWN:
+            return f"schema {key} was not looked up: the registry does not know {self._unknown} others of this batch"
+        if self._client is None:
+            self._client = RegistryClient(self._writers.settings)
+        learned = self._writers.learn(key, self._client)
+        self._unknown += learned is None
+        return learned or f"schema {key} is not known to the registry"
 
 
 class _AsSpark:
