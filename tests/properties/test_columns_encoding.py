@@ -7,21 +7,25 @@ import json
 from typing import Any
 
 import fastavro
+import jsonschema
 import pyarrow as pa
 from google.protobuf import message_factory
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from penstock.schemas.json_schema.schema import JsonSchema
 from penstock.schemas.parsing import parse
 from penstock.schemas.protobuf.schema import ProtobufSchema
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.columns.avro.decoder import AvroColumns
 from penstock.serdes.columns.decoding import decode_batch
 from penstock.serdes.columns.encoding.avro.encoder import AvroEncoding
+from penstock.serdes.columns.encoding.json_schema.encoder import JsonEncoding
 from penstock.serdes.columns.encoding.protobuf.encoder import ProtobufEncoding
+from penstock.serdes.columns.json_schema import JsonColumns
 from penstock.serdes.columns.protobuf import ProtobufColumns
 from penstock.serdes.framing import prefix
-from tests.properties import test_schemas_avro, test_schemas_protobuf
+from tests.properties import test_schemas_avro, test_schemas_json, test_schemas_protobuf
 from tests.properties.test_columns import Plain, _same, avro
 from tests.properties.test_serdes import AvroValues, compiled
 
@@ -170,3 +174,46 @@ def protobuf(text: str) -> ProtobufSchema:
     parsed = parse(SchemaType.PROTOBUF, text)
     assert isinstance(parsed, ProtobufSchema)
     return parsed
+
+
+@given(document=test_schemas_json.schemas(), samples=st.lists(test_schemas_json.values, min_size=5, max_size=10))
+@_QUICK
+def test_json_fits_its_schema_and_comes_back_when_columns_were_encoded(document: Any, samples: list[Any]) -> None:
+    schema = parse(SchemaType.JSON, json.dumps(document), is_new=False)
+    assert isinstance(schema, JsonSchema)
+    decoder, encoding = JsonColumns(schema), JsonEncoding(schema)
+    assume(not encoding.problems(decoder.type))
+    decoded = decode_batch(framed([json.dumps(each).encode() for each in samples]), {1: decoder}, decoder.type)
+    values = decoded.values.filter(decoded.errors.is_null())
+    encoded = encoding.encode(values)
+    validator = jsonschema.Draft7Validator(document)
+    for row, payload in enumerate(encoded.payloads.to_pylist()):
+        assert (payload is None) == (row in encoded.errors)
+        if payload is not None:
+            assert validator.is_valid(json.loads(payload))
+            again = decode_batch(framed([payload]), {1: decoder}, decoder.type).values
+            assert json.dumps(again.to_pylist()) == json.dumps(values.slice(row, 1).to_pylist())
+
+
+_BOUNDED = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "minimum": 0}, "b": {"type": ["string", "null"], "maxLength": 2}},
+    "required": ["a"],
+}
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"a": st.none() | st.integers(-2, 2), "b": st.none() | st.text(max_size=3)}), max_size=5
+    )
+)
+@_QUICK
+def test_rows_have_an_error_if_and_only_if_another_library_refuses_them(rows: list[Any]) -> None:
+    schema = parse(SchemaType.JSON, json.dumps(_BOUNDED))
+    assert isinstance(schema, JsonSchema)
+    values = pa.array(rows, pa.struct([("a", pa.int64()), ("b", pa.string())]))
+    encoded = JsonEncoding(schema).encode(values)
+    validator = jsonschema.Draft7Validator(_BOUNDED)
+    assert sorted(encoded.errors) == [row for row, each in enumerate(rows) if not validator.is_valid(each)]
+    good = [row for row in range(len(rows)) if row not in encoded.errors]
+    assert [json.loads(encoded.payloads[row].as_py()) for row in good] == [rows[row] for row in good]

@@ -161,7 +161,7 @@ class Binder:
                 self.problems.add(f"the schema has no property for the column {name}")
                 continue
             with self.problems.inside(name):
-                node = shape.node.inner(inner if isinstance(inner, dict) else {})
+                node = shape.node.inner(inner if isinstance(inner, dict | bool) else True)
                 bound = self.bind(node, arrow.field(position).type)
             if bound is not None:
                 takes_null = bound[1] and (name in needed or shape_of(node).takes_null)
@@ -190,7 +190,7 @@ class Binder:
 
 def _inner(shape: Shape, schema: Any) -> Node:
     """What the schema says of values inside, if it does."""
-    return shape.node.inner(schema if isinstance(schema, dict) and shape.kind is not None else {})
+    return shape.node.inner(schema if isinstance(schema, dict | bool) and shape.kind is not None else True)
 
 
 def _scalar(kind: str | None, arrow: pa.DataType) -> Writer | None:
