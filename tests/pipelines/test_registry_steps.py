@@ -242,7 +242,7 @@ def test_the_start_fails_with_the_registry_s_words_when_the_sink_s_schema_does_n
     other = avro_text(("id",)).replace("long", "string")
     shop.client.register_schema(subject, Schema(other, "AVRO"))
     for steps, branch in (((from_registry(), to_registry(subject)), ()), ((from_registry(),), (to_registry(subject),))):
-        with pytest.raises(PipelineError, match="registry.*id"):
+        with pytest.raises(PipelineError, match=r"registry.*id"):
             Run(shop.spark, shop.pipeline(*steps, branch=branch), once=True).start()
     assert shop.client.get_versions(subject) == [1]
     assert read_committed(shop.bootstrap, shop.paid) == []
