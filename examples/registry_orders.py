@@ -2,8 +2,8 @@
 
     penstock pipeline run examples/registry_orders.py --once --set registry.url=http://127.0.0.1:8081
 
-The topic `orders` has Avro, JSON Schema or Protobuf, as any client's serializers write them, with at least an `id` and a
-`total`; the topic `large-orders` gets Avro with the same columns. Orders that do not decode are in `orders.dead`, each
+The topic `orders` has Avro, JSON Schema or Protobuf, as any client's serializers write them, with an `id` and a `total`
+at least; the topic `large-orders` gets Avro with the same columns. Orders that do not decode are in `orders.dead`, each
 with the reason and the id of its schema. Topics of other names: --set source=... --set target=...
 """
 

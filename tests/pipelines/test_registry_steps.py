@@ -19,12 +19,12 @@ from penstock.pipelines import Branch, Pipeline, Settings, Step, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
-from penstock.pipelines.steps import filter_rows, from_registry, select, to_registry
+from penstock.pipelines.steps import RegistryKey, filter_rows, from_registry, select, to_registry
 from tests.clients.seen_runs import wait_until
 from tests.pipelines.committed import make_topic, read_committed, unique
 from tests.pipelines.schema_writers import VERSIONS, Order, OrderWriter, avro_text, read_value
 
-FIRST = [{"id": number, "customer": f"c{number}", "total": 2.5 * number} for number in range(1, 5)]
+FIRST: list[Order] = [{"id": number, "customer": f"c{number}", "total": 2.5 * number} for number in range(1, 5)]
 SECOND: list[Order] = [{"id": 5, "customer": "c5", "total": 12.5, "note": "in a hurry"}]
 THIRD: list[Order] = [{"id": 6, "customer": "c6", "total": 1.5, "note": "by header"}]
 
@@ -182,7 +182,7 @@ def test_columns_are_those_of_the_reader_when_it_is_fixed(shop: Shop) -> None:
 def test_keys_have_schemas_too_when_a_subject_is_given_for_them(shop: Shop) -> None:
     shop.writer().write(0, *FIRST)
     keyed = to_registry(
-        f"{shop.paid}-value", columns=("id", "total * 2 AS double"), key="id", key_subject=f"{shop.paid}-key"
+        f"{shop.paid}-value", columns=("id", "total * 2 AS double"), key=RegistryKey(f"{shop.paid}-key", "id")
     )
     shop.run_once(shop.pipeline(from_registry(), keyed))
     rows = shop.spark.read.format("penstock").option("kafka.bootstrap.servers", shop.bootstrap)
