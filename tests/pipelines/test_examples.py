@@ -6,13 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import SparkSession
 
+import penstock
 from penstock.pipelines import Batch
 from penstock.pipelines.running.loading import load_pipeline
 from penstock.pipelines.running.planning import sinks_of
 from penstock.pipelines.running.runner import Run
 from tests.pipelines.committed import make_topic, produce, read_committed, unique
+from tests.pipelines.schema_writers import OrderWriter, read_value
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -52,6 +55,22 @@ def test_orders_meet_their_payments_when_they_come_in_time(spark: SparkSession, 
         b"1": ("pump", 9.5),
         b"3": ("pump", 9.5),
     }
+
+
+def test_large_orders_are_read_by_confluent_s_deserializer_when_they_came_by_schema(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    orders, large = make_topic(bootstrap, "orders"), unique("large-orders")
+    names = {"kafkastore.topic": unique("_schemas"), "schema.registry.group.id": unique("registries")}
+    with penstock.Registry(bootstrap, config=names) as registry:
+        client = SchemaRegistryClient({"url": registry.url})
+        writer = OrderWriter(client, bootstrap, orders, "PROTOBUF", tmp_path)
+        writer.write(0, *({"id": number, "customer": "ann", "total": 60.0 * number} for number in (1, 2, 3)))
+        given = {"source": orders, "target": large, "registry.url": registry.url}
+        run_example(spark, bootstrap, "registry_orders", tmp_path, **given)
+        messages = read_committed(bootstrap, large)
+        found = {message.key(): read_value(client, "AVRO", message, tmp_path)["total"] for message in messages}
+    assert found == {b"2": 120.0, b"3": 180.0}
 
 
 def order(number: int, time: str) -> str:

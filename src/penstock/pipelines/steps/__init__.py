@@ -5,11 +5,12 @@ from penstock.pipelines.steps.from_registry import from_registry
 from penstock.pipelines.steps.lookups import Lookup, enrich
 from penstock.pipelines.steps.parsing import parse_access_log, parse_avro, parse_csv, parse_json
 from penstock.pipelines.steps.time import deduplicate, session, sliding, tumbling
-from penstock.pipelines.steps.to_registry import to_registry
+from penstock.pipelines.steps.to_registry import RegistryKey, to_registry
 from penstock.pipelines.steps.validating import validate
 
 __all__ = [
     "Lookup",
+    "RegistryKey",
     "deduplicate",
     "enrich",
     "filter_rows",

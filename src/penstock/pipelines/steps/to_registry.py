@@ -33,6 +33,14 @@ KEY, VALUE, HEADERS = "key", "value", "headers"
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryKey:
+    """A key that is a record by a schema of its own."""
+
+    subject: str
+    expression: str  # SQL; what is no struct is the record's one field
+
+
+@dataclass(frozen=True, slots=True)
 class ToRegistry:
     """Describes the step. A run opens it. Called without a run it opens itself, and has to say registry."""
 
@@ -41,8 +49,7 @@ class ToRegistry:
     schema: str | None
     schema_type: Literal["AVRO", "JSON", "PROTOBUF"]
     columns: tuple[str, ...]
-    key: str | None
-    key_subject: str | None
+    key: str | RegistryKey | None
     framing: Literal["prefix", "header"]
 
     @property
@@ -105,8 +112,11 @@ class OpenToRegistry:
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
-        key = F.expr(self._step.key or "")
-        if self._step.key_subject is None or isinstance(rows.select(key).schema.fields[0].dataType, StructType):
+        given = self._step.key
+        if not isinstance(given, RegistryKey):
+            return F.expr(given or "")
+        key = F.expr(given.expression)
+        if isinstance(rows.select(key).schema.fields[0].dataType, StructType):
             return key
         return F.struct(key)
 
@@ -140,8 +150,8 @@ class OpenToRegistry:
         request = SchemaRequest(step.subject, schema_type, step.schema)
         value = register_schema(settings, request, _struct_of(columns, VALUE))
         key = None
-        if step.key_subject is not None:
-            key = register_schema(settings, SchemaRequest(step.key_subject, schema_type), _struct_of(columns, KEY))
+        if isinstance(step.key, RegistryKey):
+            key = register_schema(settings, SchemaRequest(step.key.subject, schema_type), _struct_of(columns, KEY))
         self.__name__ = f"to_registry({step.subject}, {step.schema_type}, version {value.version})"
         try:  # here rather than in a task: a schema that no encoder takes, or a registry that knows no guids
             encoders = [open_encoder(value, Framing(step.framing))]
@@ -206,19 +216,15 @@ def to_registry(
     schema: str | None = None,
     schema_type: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO",
     columns: Sequence[str] = (),
-    key: str | None = None,
-    key_subject: str | None = None,
+    key: str | RegistryKey | None = None,
     framing: Literal["prefix", "header"] = "prefix",
 ) -> ToRegistry:
     """Rows with `value` and, where asked for, `key` and `headers`, as a topic takes them, and no other columns.
 
     `schema`: the text of one; without it one is made of the columns. `columns`: SQL expressions; without them all
-    columns are written. `key`: an SQL expression, taken as it is, or written by the schema of `key_subject` if that is
-    given, which is made of its type. `framing`: where the schema is named, in front of the payload or in a header."""
+    columns are written. `key`: an SQL expression, taken as it is, or a `RegistryKey`, whose schema is made of its type. `framing`: where the schema is named, in front of the payload or in a header."""
     if framing not in tuple(Framing):
         raise PipelineError(f"framing is 'prefix' or 'header', not {framing!r}")
     if schema_type not in tuple(SchemaType):
         raise PipelineError(f"schema_type is one of {', '.join(SchemaType)}, not {schema_type!r}")
-    if key_subject is not None and key is None:
-        raise PipelineError("a key_subject without a key", "Say key= and an SQL expression.")
-    return ToRegistry(subject, registry, schema, schema_type, tuple(columns), key, key_subject, framing)
+    return ToRegistry(subject, registry, schema, schema_type, tuple(columns), key, framing)
