@@ -27,7 +27,7 @@ from penstock.serdes.errors import SerdesError
 # Schemas of one table, and the pairs of a table and its wanted fields that one process works on.
 _MOST_DECODERS = 256
 _MOST_WRITERS = 64
-# A registry takes some milliseconds to say that it does not know an id: a batch of made-up ids waits a second at most.
+# Each is a question to the registry, one after the other: a batch of made-up ids must not wait for all of them.
 _MOST_UNKNOWN = 50
 # The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.
 _UNKNOWN = (40401, 40402, 40403)

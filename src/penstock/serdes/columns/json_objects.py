@@ -39,7 +39,7 @@ class ObjectColumn:
 
 _QUICK: dict[pa.DataType, Any] = {pa.bool_(): bool, pa.int64(): int, pa.float64(): float, pa.string(): str}
 # Rows that are read at once. Those of a whole batch would outlive several rounds of Python's garbage collector, which
-# then looks at all of them time and again: that took two thirds of the time.
+# then looks at all of them again.
 _ROWS = 1 << 12
 NO_JSON = "the payload is no JSON"
 _SURROGATES = "a string has half of a surrogate pair, which no UTF-8 text can have"

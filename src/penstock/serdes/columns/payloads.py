@@ -51,7 +51,7 @@ class Payloads:
         return self.data[self.starts[index] : self.ends[index]].tobytes()
 
     def pieces(self) -> Iterator[bytes]:
-        """The payloads one by one. Arrow takes a microsecond for each of them, this a tenth."""
+        """The payloads one by one."""
         if not len(self):
             return
         first = int(self.starts[0])
