@@ -108,6 +108,7 @@ class Conversation:
     views: Views
     inserting: InsertOptions = field(default_factory=InsertOptions)
     _is_cancelled: bool = False
+    _said: tuple[str, ...] = ()
 
     def run(self, text: str) -> Answer:
         """One statement. Raises PipelineError."""
@@ -128,7 +129,8 @@ class Conversation:
         self.spark.sparkContext.cancelAllJobs()
 
     def late_notices(self) -> tuple[str, ...]:
-        return ()
+        """On the thread that has run the statement: what its rows brought up, such as how many were skipped."""
+        return tuple(notice for notice in self.tables.notices if notice not in self._said)
 
     def _explain(self, error: Exception, text: str) -> PipelineError:
         return refusal_of(error, text, topics=self.tables.catalog.topics)
@@ -190,7 +192,8 @@ class Conversation:
         return Answer(FrameRows(frame, lambda error: self._explain(error, text)), notices=notices)
 
     def _notices(self) -> tuple[str, ...]:
-        return tuple(self.tables.notices)
+        self._said = tuple(self.tables.notices)
+        return self._said
 
     def _listed(self, heading: str, names: Iterable[str], pattern: str) -> Answer:
         patterns = [each.strip().lower() for each in pattern.split("|")] if pattern else ["*"]

@@ -17,7 +17,7 @@ class Engine(Protocol):
         ...
 
     def late_notices(self) -> tuple[str, ...]:
-        """What is known only once all rows were read: how many were skipped."""
+        """What is known only once all rows were read: how many were skipped. On the thread of `run`."""
         ...
 
     def warm_up(self) -> None:

@@ -47,8 +47,6 @@ def run_statement(engine: Engine, statement: str, showing: Showing) -> None:
         raise explained(error) from error
     if printed is not None and printed.is_cut:
         output.note(f"Only the first {plural(printed.count, 'row')} are shown; --limit says how many.")
-    for notice in engine.late_notices():
-        output.note(notice)
     if showing.has_timing:
         took = f"{time.monotonic() - started:.2f} s"
         output.note(took if printed is None else f"{plural(printed.count, 'row')}, {took}")
@@ -74,4 +72,9 @@ def _run(engine: Engine, statement: str, showing: Showing) -> Printed | None:
     if answer.text:
         sys.stdout.write(answer.text.rstrip("\n") + "\n")
         sys.stdout.flush()
-    return None if answer.rows is None else showing.printer(answer.rows)
+    if answer.rows is None:
+        return None
+    printed = showing.printer(answer.rows)
+    for notice in engine.late_notices():
+        output.note(notice)
+    return printed
