@@ -222,7 +222,8 @@ def to_registry(
     """Rows with `value` and, where asked for, `key` and `headers`, as a topic takes them, and no other columns.
 
     `schema`: the text of one; without it one is made of the columns. `columns`: SQL expressions; without them all
-    columns are written. `key`: an SQL expression, taken as it is, or a `RegistryKey`, whose schema is made of its type. `framing`: where the schema is named, in front of the payload or in a header."""
+    columns are written. `key`: an SQL expression, taken as it is, or a `RegistryKey`, whose schema is made of its type.
+    `framing`: where the schema is named, in front of the payload or in a header."""
     if framing not in tuple(Framing):
         raise PipelineError(f"framing is 'prefix' or 'header', not {framing!r}")
     if schema_type not in tuple(SchemaType):
