@@ -33,9 +33,7 @@ def orders(spark: SparkSession, bootstrap: str) -> str:
     producer = Topics(bootstrap).producer()
     for number in range(20):
         value = json.dumps({"id": number, "total": number * 1.5, "error": None})
-        producer.produce(
-            topic, value, f"k{number % 4}", partition=number % 2, timestamp=FIRST_MS + number * 60_000
-        )
+        producer.produce(topic, value, f"k{number % 4}", partition=number % 2, timestamp=FIRST_MS + number * 60_000)
     assert producer.flush(30) == 0
     return topic
 
