@@ -129,7 +129,7 @@ def resolve_format(
         except RegistryAnswerError as error:
             if not error.is_not_found:
                 raise
-            hint = f"`penstock schema list` shows the subjects; a version of {subject} must be registered first."
+            hint = f"`penstock schemas list` shows the subjects; a version of {subject} must be registered first."
             raise TableError(f"the registry has no version {version} of the subject {subject}", hint) from None
     found = PayloadFormat(PayloadKind.REGISTRY, registry, subject, ReaderSchema(schema, others), message)
     try:
