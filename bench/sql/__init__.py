@@ -1,0 +1,1 @@
+"""Topics as tables: questions, bytes and first rows."""
