@@ -114,14 +114,14 @@ class _BytesDecoder:
 
 
 def header_values(headers: pa.Array, name: str) -> pa.Array | None:
-    """For each row the last header of the name, as Kafka's clients have it; None where no row has one."""
+    """For each row the first header of the name, as other readers of payloads have it; None where no row has one."""
     flat = headers.flatten()
     found = np.flatnonzero(pc.equal(flat.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False))
     if not len(found):
         return None
     rows = pc.list_parent_indices(headers).to_numpy()[found]
     place = np.full(len(headers), -1, dtype=np.int64)
-    np.maximum.at(place, rows, found)
+    place[rows[::-1]] = found[::-1]  # of several the first one stays
     return flat.field("value").take(pa.array(place, mask=place < 0))
 
 
