@@ -16,7 +16,7 @@ import pytest
 
 from penstock.client.registry import NewSchema, RegistryClient, RegistryClientError, RegistrySettings
 from penstock.pipelines.errors import TableError
-from penstock.pipelines.payloads.decoding import Decoded, header_values, open_decoder
+from penstock.pipelines.payloads.decoding import Decoded, header_values, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import (
     BYTES,
     TEXT,
@@ -27,6 +27,7 @@ from penstock.pipelines.payloads.formats import (
     resolve_format,
 )
 from penstock.pipelines.payloads.writers import Finding, writers_of
+from penstock.serdes.errors import TooManyRowsError
 from penstock.serdes.framing import prefix
 from tests.fake_registry import FakeRegistry, running_registry
 
@@ -287,3 +288,13 @@ def test_bytes_are_text_or_stay_what_they_are() -> None:
     assert found.values.to_pylist() == ["é", None, None]
     assert found.errors.to_pylist() == [None, "the bytes are no UTF-8 text", None]
     assert decoded(BYTES, [b"\xff", None]).values.to_pylist() == [b"\xff", None]
+
+
+def test_rows_are_decoded_in_halves_when_they_are_too_many_for_one_column() -> None:
+    def decode(start: int, end: int) -> list[int]:
+        if end - start > 3:
+            raise TooManyRowsError
+        return list(range(start, end))
+
+    assert list(in_pieces(10, decode)) == [[0, 1], [2, 3, 4], [5, 6], [7, 8, 9]]
+    assert list(in_pieces(2, decode)) == [[0, 1]]

@@ -6,8 +6,9 @@ exception that fails the task, because the rows may be good.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from penstock.pipelines.payloads.json_values import object_rows
 from penstock.pipelines.payloads.writers import Finding, Writers, writers_of
 from penstock.serdes.columns.decoding import decode_framed
 from penstock.serdes.columns.payloads import places, read_frames
+from penstock.serdes.errors import TooManyRowsError
+
+_Result = TypeVar("_Result")
 
 # The headers that name the schema of keys and of values, where the bytes do not.
 KEY_SCHEMA_HEADER = "__key_schema_id"
@@ -43,7 +47,8 @@ class PayloadDecoder(Protocol):
     def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
         """`payloads` are binary; `headers` as records have them, a list of structs of key and value.
 
-        Raises RegistryClientError where the registry does not answer or refuses the login.
+        Raises RegistryClientError where the registry does not answer or refuses the login, and TooManyRowsError where
+        fewer rows are a batch, see `in_pieces`.
         """
         ...
 
@@ -111,6 +116,25 @@ class _BytesDecoder:
     def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
         none = pa.nulls(len(payloads), pa.string())
         return Decoded(payloads.cast(pa.binary()), none, none)
+
+
+def in_pieces(count: int, decode: Callable[[int, int], _Result]) -> Iterator[_Result]:
+    """What `decode` makes of the rows from one to before another: of all at once, or of halves where they are too many
+    for one column."""
+
+    def of(start: int, end: int) -> Iterator[_Result]:
+        try:
+            made = decode(start, end)
+        except TooManyRowsError:
+            if end - start < 2:
+                raise
+            half = (start + end) // 2
+            yield from of(start, half)
+            yield from of(half, end)
+        else:
+            yield made
+
+    return of(0, count)
 
 
 def header_values(headers: pa.Array, name: str) -> pa.Array | None:
