@@ -263,7 +263,7 @@ def lying_batch(count: int, codec: Codec = Codec.NONE) -> bytes:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_damage_is_an_error_when_a_small_batch_says_that_it_holds_billions(codec: Codec, is_counted: bool) -> None:
-    with pytest.raises(FetchError, match="2147483647|records"):
+    with pytest.raises(FetchError, match="cannot hold the 2147483647 records"):
         fetch(FakeBroker(lying_batch(2**31 - 1, codec)), 0, 2**31, is_counted=is_counted)
 
 

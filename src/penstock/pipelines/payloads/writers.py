@@ -34,7 +34,7 @@ _MOST_WRITERS = 64
 # that was registered just now.
 _MOST_UNKNOWN = 10_000
 _KEEP_UNKNOWN_S = 10.0
-# Each id that nobody knows is a question to the registry, one after the other, of a millisecond or two. A batch in which
+# Each id that nobody knows is a question to the registry, one after the other, of some milliseconds. A batch in which
 # they take longer than this fails the task: neither can its rows be called bad, nor should a stranger's ids take hours.
 _PATIENCE_S = 60.0
 # The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.

@@ -11,13 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.sql.clocks import Clock, bounds_at
 from penstock.pipelines.sql.wanted import Wanted
-from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, below_latest, decide_lateness, plan_reads, widened
+from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, below_latest, decide_lateness, plan_reads
 from penstock.pipelines.tables.table import Table
 
-# Spark decides what current_timestamp() is when a question runs, which is a little after its bounds were read. A
-# question over many topics is planned in less.
-MOVING_US = 60_000_000
 _MINUTE_MS = 60_000
 
 
@@ -59,10 +57,10 @@ def plan_read(
     config_of: Callable[[str], Mapping[str, str]],
     *,
     allowance_ms: int,
-    moving_us: int = 0,
+    clock: Clock = Clock.NONE,
 ) -> TableRead:
     """Bounds on the latest rows of keys are not pushed below the choice of the latest, see `below_latest`."""
-    bounds = widened(wanted.bounds, moving_us)
+    bounds = bounds_at(wanted.bounds, clock)
     limit = wanted.limit
     if table.is_latest:
         bounds, limit = below_latest(bounds), None

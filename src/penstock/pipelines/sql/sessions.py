@@ -112,6 +112,10 @@ class OwnSession:
         zone = self._sessions.settings.get().sessionLocalTimeZone()
         return str(plan.toJSON()), str(zone)
 
+    def analyzed_json(self, execution: Any) -> str:
+        """The plan before clocks have become literals."""
+        return str(execution.analyzed().toJSON())
+
     def frame(self, execution: Any) -> DataFrame:
         """The rows of the question, in the user's session."""
         return DataFrame(self._of_rows(self._user_session, execution.analyzed()), self._sessions.spark)

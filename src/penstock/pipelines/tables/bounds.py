@@ -11,7 +11,7 @@ send a record that is older than the ones before it. `lateness_ms` says how much
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -285,8 +285,8 @@ def _bounded_by_time(
 
 
 def _ask(offsets_at: OffsetsAt, partitions: Collection[TopicPartition], time_ms: int) -> Offsets:
-    """The first offsets of this time or later, without partitions that have none. `offsets_at` answers for each, so that no
-    partition is taken for one without late records."""
+    """The first offsets of this time or later, without partitions that have none. `offsets_at` answers for each
+    partition, so that none is taken for one without late records."""
     found = offsets_at(dict.fromkeys(partitions, time_ms)) if partitions else {}
     assert found.keys() >= set(partitions)
     return {partition: offset for partition, offset in found.items() if offset is not None and offset != LATEST}
@@ -315,8 +315,3 @@ def _intersection(one: frozenset[Any] | None, other: frozenset[Any] | None) -> f
 
 def _union(one: frozenset[Any] | None, other: frozenset[Any] | None) -> frozenset[Any] | None:
     return None if one is None or other is None else one | other
-
-
-def widened(bounds: Bounds, by_us: int) -> Bounds:
-    """Bounds for a question whose times move a little until it is run, as those of current_timestamp() do."""
-    return replace(bounds, timestamps_us=bounds.timestamps_us.widened(by_us))

@@ -142,6 +142,6 @@ def test_what_is_pending_is_bounded_by_bytes_when_records_are_few_and_large() ->
 
 def test_it_is_said_what_to_do_when_distinct_keys_take_too_much() -> None:
     keeper = LastOfKeys(most_kept_bytes=1 << 20, most_pending_bytes=1 << 18)
+    rows = batch([Record(b"k%d" % offset, b"x" * 10_000, 0, offset, offset) for offset in range(1_000)])
     with pytest.raises(TableError, match="keys take more than 1 MiB"):
-        for offset in range(1_000):
-            keeper.add(batch([Record(b"k%d" % offset, b"x" * 10_000, 0, offset, offset)]))
+        keeper.add(rows)
