@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
+from penstock.pipelines.quoting import quote, type_ddl
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.sql.clocks import Clock, clock_of
 from penstock.pipelines.sql.reads import TableRead, notices_of, plan_read
 from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
-from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions, quote
+from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions
 from penstock.pipelines.sql.wanted import Wanted, wanted_of
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
@@ -32,7 +33,6 @@ from penstock.pipelines.tables.table import Table
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 # Names that views of the session bring in are found one at a time, each with an analysis of the whole question.
 _MOST_LOOKUPS = 100
@@ -166,7 +166,7 @@ def read_frame(
         *(
             quote(column.name)
             if column.name in is_read
-            else f"CAST(NULL AS {_ddl(column.spark_type)}) AS {quote(column.name)}"
+            else f"CAST(NULL AS {type_ddl(column.spark_type)}) AS {quote(column.name)}"
             for column in read.table.columns
         )
     )
@@ -232,17 +232,3 @@ def _refuse_twins(name: str, tables: Mapping[str, Table], session: OwnSession) -
             f"{twins[0]} and {name} differ in case alone, and Spark takes them for one table",
             "ask about them in two questions",
         )
-
-
-def _ddl(kind: DataType) -> str:
-    """The type in Spark's SQL, with all names quoted."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    match kind:
-        case ArrayType():
-            return f"ARRAY<{_ddl(kind.elementType)}>"
-        case MapType():
-            return f"MAP<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
-        case StructType():
-            return "STRUCT<" + ", ".join(f"{quote(each.name)}: {_ddl(each.dataType)}" for each in kind.fields) + ">"
-    return str(kind.simpleString())

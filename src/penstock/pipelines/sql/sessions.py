@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from penstock.core.bounded_cache import BoundedCache
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.wanted import MARKER
 
 if TYPE_CHECKING:
@@ -130,8 +131,3 @@ def plan_text(frame: DataFrame) -> str:
         return ""  # of Spark Connect: the server has it
     jvm: Any = frame.sparkSession._jvm
     return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
-
-
-def quote(name: str) -> str:
-    """One identifier, whatever it has in it."""
-    return "`" + name.replace("`", "``") + "`"

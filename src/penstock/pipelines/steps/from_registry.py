@@ -29,6 +29,7 @@ from penstock.pipelines.payloads.formats import (
     resolve_format,
 )
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline, Settings
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.steps.parsing import keep_source
 from penstock.pipelines.steps.registries import (
     SubjectWatch,
@@ -121,7 +122,7 @@ class OpenFromRegistry:
         return decoded.select(
             source.alias(SOURCE),
             F.coalesce(*known, error).alias(ERROR),
-            *(F.col(f"`{name}`") for name in before),
+            *(F.col(quote(name)) for name in before),
             *self._columns(tuple(before)),
         )
 
